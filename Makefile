@@ -1,0 +1,51 @@
+# Every target works from a fresh clone with Python 3.11+, make and a package registry at hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PEERS_INSTALLED := $(VENV)/.peers-installed
+
+.PHONY: help
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headgate needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[node,dev]'
+	@touch $@
+
+$(PEERS_INSTALLED): $(INSTALLED) benchmarks/peers.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt
+	@touch $@
+
+.PHONY: test
+test: $(INSTALLED) ## run every test, slow ones too
+	$(BIN)/pytest
+
+.PHONY: quick
+quick: $(INSTALLED) ## run the fast tests (seconds)
+	$(BIN)/pytest -m 'not slow'
+
+.PHONY: check
+check: $(INSTALLED) ## format, lint, type and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## fuzz one decoder: make fuzz TARGET=iomessage SECONDS=60
+	$(BIN)/python -m tests.fuzz.$(TARGET) -max_total_time=$(or $(SECONDS),60)
+
+.PHONY: bench
+bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
+	$(BIN)/python -m benchmarks
+
+.PHONY: demo
+demo: $(INSTALLED) ## show what there is so far, in one go
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+.PHONY: clean
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

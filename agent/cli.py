@@ -1,0 +1,117 @@
+"""The `headgate` command: a plain table of subcommand → module, imported on use.
+
+A command module offers `DESCRIPTION`, `add_arguments(parser)` and `run(arguments) -> int`. Results go to stdout,
+messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported before a command is chosen.
+"""
+
+import argparse
+import difflib
+import importlib
+import importlib.metadata
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, cast
+
+from agent.exit_codes import ExitCode
+from protocol.errors import HeadgateError
+
+
+class Command(NamedTuple):
+    module: str
+    summary: str
+
+
+class CommandModule(Protocol):
+    DESCRIPTION: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+COMMANDS = {
+    "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code. No input, however wrong, ends in a traceback."""
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except HeadgateError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return ExitCode.IO_ERROR
+    except OSError as error:
+        return _complain(_os_problem(error), _os_exit_code(error))
+    except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
+        traceback.print_exc()
+        return ExitCode.BUG
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] not in COMMANDS:
+        return _answer_without_command(argv)
+    name, *rest = argv
+    module = cast("CommandModule", importlib.import_module(COMMANDS[name].module))
+    parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
+    module.add_arguments(parser)
+    exit_code = module.run(parser.parse_args(rest))
+    sys.stdout.flush()
+    return exit_code
+
+
+def _answer_without_command(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="headgate",
+        description="Edge gateway agent: signed sensor messages, from the device to the lake.",
+        epilog=_command_table(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="headgate [--help] [--version] COMMAND ...",
+    )
+    parser.add_argument("--version", action="version", version=f"headgate {_version()}")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands below")
+    command = parser.parse_known_args(argv)[0].command
+    if command is None:
+        parser.error("a command is missing; 'headgate --help' lists them")
+    close = difflib.get_close_matches(command, COMMANDS, n=1)
+    hint = f"did you mean {close[0]}?" if close else "'headgate --help' lists the commands"
+    parser.error(f"unknown command {command!r}; {hint}")
+
+
+def _command_table() -> str:
+    rows = (f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
+    return "\n".join(["commands:", *rows, "", "'headgate COMMAND --help' tells more of each."])
+
+
+def _version() -> str:
+    return importlib.metadata.version("headgate")
+
+
+def _complain(problem: str, exit_code: int) -> int:
+    print(f"headgate: {problem}", file=sys.stderr)
+    return exit_code
+
+
+def _os_problem(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def _os_exit_code(error: OSError) -> ExitCode:
+    match error:
+        case FileNotFoundError():
+            return ExitCode.NO_INPUT
+        case PermissionError():
+            return ExitCode.NO_PERMISSION
+        case _:
+            return ExitCode.IO_ERROR
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining, on its way out, of the reader that went away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

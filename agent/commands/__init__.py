@@ -1,0 +1,1 @@
+"""One module per subcommand of `headgate` that belongs to the device."""

@@ -1,0 +1,3 @@
+"""Everything the whole test suite shares."""
+
+pytest_plugins = ["tests.system_packages", "pytester"]
