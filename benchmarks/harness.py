@@ -1,0 +1,56 @@
+"""How a figure is taken: contestants in turns, CPU time, medians. These survive a noisy machine; wall rates do not."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+ROUNDS = 15
+ROUND_S = 0.04
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line of the table. `value` must reach `at_least` or stay within `at_most`, where one of them is given."""
+
+    name: str
+    value: float
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        reaches = self.at_least is None or self.value >= self.at_least
+        return reaches and (self.at_most is None or self.value <= self.at_most)
+
+    @property
+    def limit(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}"
+        return "" if self.at_most is None else f"<= {self.at_most:g}"
+
+
+def cpu_seconds_per_call(contestants: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """The median CPU time of one call of each, all taken in turns so that they share the machine's moods."""
+    calls = {name: _calls_per_round(function) for name, function in contestants.items()}
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(ROUNDS):
+        for name, function in contestants.items():
+            taken[name].append(_time_calls(function, calls[name]))
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _calls_per_round(function: Callable[[], object]) -> int:
+    calls = 1
+    while (spent_s := _time_calls(function, calls) * calls) < ROUND_S / 4:
+        calls *= 2
+    return max(1, round(calls * ROUND_S / spent_s))
+
+
+def _time_calls(function: Callable[[], object], calls: int) -> float:
+    start_s = time.process_time()
+    for _ in range(calls):
+        function()
+    return (time.process_time() - start_s) / calls
