@@ -1,0 +1,95 @@
+"""The XML embodiment: `<iomessage>` with twenty elements, named as the JSON keys, contents in base64.
+
+Written: every element, always; an absent text is empty, an absent integer 0. XML 1.0 has no form for most control
+characters, so text that holds one is refused.
+Read: elements in any order and case; unknown ones are ignored. A document type, an entity or an external reference ends
+the reading before it can expand. Nothing is built up but the twenty texts.
+"""
+
+import re
+from typing import Final
+from xml.sax.saxutils import escape
+
+from protocol.errors import Corrupt, Unsupported, WireError
+from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, JSON_KEYS, TEXT_LIMITS, Fields
+from protocol.iomessage.text_values import fields_from_texts, texts_from_fields
+
+_ROOT: Final = "iomessage"
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_KEPT_BY_REFERENCE: Final = {"\r": "&#13;"}  # a bare carriage return is read back as a line feed
+_KEYS: Final = frozenset(JSON_KEYS.values())
+_BLANKS_DO_NOT_COUNT: Final = {JSON_KEYS[name] for name in (*INTEGER_LIMITS, *BLOB_NAMES, "version")}
+
+
+def encode(fields: Fields) -> str:
+    """One line, no declaration; the encoding is UTF-8.
+
+    Raises:
+        Unsupported: a text holds a character that XML cannot carry.
+    """
+    for name in TEXT_LIMITS:
+        _check_characters(name, getattr(fields, name) or "")
+    texts = texts_from_fields(fields)
+    elements = (f"<{key}>{escape(str(text), _KEPT_BY_REFERENCE)}</{key}>" for key, text in texts.items())
+    return f"<{_ROOT}>{''.join(elements)}</{_ROOT}>"
+
+
+def _check_characters(name: str, text: str) -> None:
+    if found := _NOT_XML.search(text):
+        problem = f"{name} holds U+{ord(found[0]):04X} at character {found.start()}, which XML cannot carry"
+        raise Unsupported(f"{problem}; use the binary or JSON embodiment")
+
+
+def decode(text: str | bytes) -> Fields:
+    """Take one message from an XML document.
+
+    Raises:
+        Corrupt: not well-formed, not an `<iomessage>`, or a value is wrong.
+        Unsupported: another version of ioMessage, or a document that wants to expand entities.
+    """
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+    collector = _Collector()
+    parser = DefusedXMLParser(target=collector, forbid_dtd=True)
+    try:
+        parser.feed(text)
+        parser.close()
+    except WireError:
+        raise
+    except DefusedXmlException:
+        raise Unsupported("document types and entities are refused in XML") from None
+    except (ParseError, LookupError, ValueError) as error:
+        raise Corrupt(f"not XML: {error}") from None
+    return fields_from_texts(collector.texts)
+
+
+class _Collector:
+    """Gathers the text of the twenty elements as the parser meets them, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self._depth = 0
+        self._key = ""
+        self._pieces: list[str] = []
+
+    def start(self, tag: str, _attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1 and tag.lower() != _ROOT:
+            raise Corrupt(f"the root element is <{tag:.40}>, not <{_ROOT}>")
+        if self._depth == 2:
+            self._key = tag.lower()
+            self._pieces = []
+
+    def data(self, text: str) -> None:
+        if self._depth == 2 and self._key in _KEYS:
+            self._pieces.append(text)
+
+    def end(self, _tag: str) -> None:
+        if self._depth == 2 and self._key in _KEYS:
+            text = "".join(self._pieces)
+            self.texts[self._key] = text.strip() if self._key in _BLANKS_DO_NOT_COUNT else text
+        self._depth -= 1
+
+    def close(self) -> None:
+        """The parser's last call; what it gathered is in `texts`."""

@@ -1,0 +1,189 @@
+"""The cryptographic chain of ioMessages: each message seals its own content and names the one before it.
+
+`hash` is the SHA-256, in lower-case hex, of the minimal binary embodiment with the hash field empty. `previous_hash` is
+the hash of the message before, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
+of leading zero bits the hash must have, and `nonce` is what was found to reach it; 0 asks for no work.
+
+A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent integer from 0.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import Final, NamedTuple, Self
+
+from protocol.iomessage import as_bytes
+from protocol.iomessage.fields import INTEGER_LIMITS, Fields
+from protocol.iomessage.message import IoMessage
+
+HASH_BITS: Final = 256
+LINKS_REMEMBERED: Final = 4096
+
+
+class ChainHead(NamedTuple):
+    """Where a chain stands: what the next message must name. `EMPTY_CHAIN` before the first."""
+
+    position: int
+    hash: str | None
+
+    @classmethod
+    def of(cls, message: IoMessage) -> Self:
+        """The head after `message`, which must be sealed.
+
+        Raises:
+            ValueError: the message has no chain position.
+        """
+        if message.chain_position is None:
+            raise ValueError(f"message {message.id} is not sealed: it has no chain position")
+        return cls(message.chain_position, message.hash)
+
+
+EMPTY_CHAIN: Final = ChainHead(position=-1, hash=None)
+
+
+def message_hash(message: IoMessage) -> str:
+    """What the `hash` field of this message must hold."""
+    return _digest(Fields._make(message)._replace(hash=None))
+
+
+def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> IoMessage:
+    """The message as the next link after `head`. The work doubles with every bit of difficulty.
+
+    Raises:
+        ValueError: more leading zero bits are asked for than a hash has.
+    """
+    if not 0 <= difficulty_target <= HASH_BITS:
+        raise ValueError(f"difficulty_target must be between 0 and {HASH_BITS} bits, and is {difficulty_target}")
+    integers = {name: getattr(message, name) or 0 for name in INTEGER_LIMITS}
+    links = {"chain_position": head.position + 1, "previous_hash": head.hash, "difficulty_target": difficulty_target}
+    unsealed = message.replace(**integers | links, hash=None, nonce=None)
+    return _find_nonce(unsealed) if difficulty_target else unsealed.replace(hash=message_hash(unsealed))
+
+
+def _find_nonce(message: IoMessage) -> IoMessage:
+    fields = Fields._make(message)
+    digests = ((nonce, _digest(fields._replace(nonce=nonce))) for nonce in map(str, count()))
+    target = message.difficulty_target or 0
+    nonce, digest = next(found for found in digests if leading_zero_bits(found[1]) >= target)
+    return message.replace(nonce=nonce, hash=digest)
+
+
+def _digest(fields: Fields) -> str:
+    return hashlib.sha256(as_bytes.encode(fields)).hexdigest()
+
+
+def leading_zero_bits(digest: str) -> int:
+    """Of a SHA-256 in hex."""
+    return HASH_BITS - int(digest, 16).bit_length()
+
+
+class BreakKind(Enum):
+    UNSEALED = "unsealed"  # it has no hash or no position
+    ALTERED = "altered"  # its hash is not that of its content
+    UNWORKED = "unworked"  # its hash does not reach its own difficulty target
+    MISSING = "missing"  # messages before it were skipped
+    REORDERED = "reordered"  # it belongs before messages that came earlier
+    REPEATED = "repeated"  # the same message came before
+    FORKED = "forked"  # it continues, or replaces, another message than the one seen at that position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainBreak:
+    """Where a chain breaks and why."""
+
+    index: int  # in the sequence walked, from 0
+    message_id: str | None
+    kind: BreakKind
+    detail: str
+
+    def __str__(self) -> str:
+        return f"message {self.index} (id {self.message_id}) is {self.kind.value}: {self.detail}"
+
+
+class _Link(NamedTuple):
+    hash: str
+    previous_hash: str | None
+
+
+class ChainVerifier:
+    """Walks one chain, message by message, from wherever it begins. It remembers the last 4096 links, and no more.
+
+    A message that comes late is a break twice: MISSING where it should have been, REORDERED where it came.
+    """
+
+    def __init__(self, head: ChainHead | None = None) -> None:
+        """Start after `head`, or, without one, at the first message that comes."""
+        self._head = head
+        self._links: OrderedDict[int, _Link] = OrderedDict()
+        self._index = -1
+
+    def check(self, message: IoMessage) -> ChainBreak | None:
+        """What is wrong with the next message, if anything. The walk goes on after it, whatever is wrong."""
+        self._index += 1
+        if message.hash is None or message.chain_position is None:
+            return self._break(message, BreakKind.UNSEALED, "it carries no hash or no chain position")
+        position, link = message.chain_position, _Link(message.hash, message.previous_hash or None)
+        broken_seal = self._check_seal(message)
+        if broken_seal is None:
+            return self._check_link(message, position, link)
+        if self._head is not None and position == self._head.position + 1:
+            self._advance(position, link)  # what follows names the hash that this message still claims
+        return broken_seal
+
+    def _check_seal(self, message: IoMessage) -> ChainBreak | None:
+        digest = message_hash(message)
+        if digest != message.hash:
+            return self._break(
+                message, BreakKind.ALTERED, f"its content hashes to {digest}, its hash field says otherwise"
+            )
+        if leading_zero_bits(digest) < (target := message.difficulty_target or 0):
+            return self._break(message, BreakKind.UNWORKED, f"its hash does not begin with {target} zero bits")
+        return None
+
+    def _check_link(self, message: IoMessage, position: int, link: _Link) -> ChainBreak | None:
+        if self._head is not None and position <= self._head.position:
+            return self._check_late(message, position, link)
+        head = self._head
+        self._advance(position, link)
+        if head is None or (position == head.position + 1 and link.previous_hash == head.hash):
+            return None
+        if position == head.position + 1:
+            return self._break(
+                message, BreakKind.FORKED, f"it does not follow the message seen at position {head.position}"
+            )
+        gap = f"{position - head.position - 1} messages, positions {head.position + 1} to {position - 1}"
+        return self._break(message, BreakKind.MISSING, f"{gap}, did not come before it")
+
+    def _check_late(self, message: IoMessage, position: int, link: _Link) -> ChainBreak:
+        if (known := self._links.get(position)) is not None:
+            if known.hash == link.hash:
+                return self._break(message, BreakKind.REPEATED, f"position {position} came before, with the same hash")
+            return self._break(message, BreakKind.FORKED, f"position {position} came before, with another hash")
+        before, after = self._links.get(position - 1), self._links.get(position + 1)
+        self._remember(position, link)
+        if (before and before.hash != link.previous_hash) or (after and after.previous_hash != link.hash):
+            return self._break(
+                message, BreakKind.FORKED, f"it does not fit between its neighbours at position {position}"
+            )
+        return self._break(message, BreakKind.REORDERED, f"position {position} comes after later ones")
+
+    def _advance(self, position: int, link: _Link) -> None:
+        self._head = ChainHead(position, link.hash)
+        self._remember(position, link)
+
+    def _remember(self, position: int, link: _Link) -> None:
+        self._links[position] = link
+        if len(self._links) > LINKS_REMEMBERED:
+            self._links.popitem(last=False)
+
+    def _break(self, message: IoMessage, kind: BreakKind, detail: str) -> ChainBreak:
+        return ChainBreak(index=self._index, message_id=message.id, kind=kind, detail=detail)
+
+
+def verify_chain(messages: Iterable[IoMessage], *, head: ChainHead | None = None) -> Iterator[ChainBreak]:
+    """Every break in a sequence, in order; nothing where the chain is whole."""
+    verifier = ChainVerifier(head)
+    return (found for message in messages if (found := verifier.check(message)) is not None)
