@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from protocol.errors import Corrupt, Truncated, Unsupported
-from protocol.iomessage.fields import TEXT_LIMITS, VERSION, Fields, Quirk, double_in
+from protocol.iomessage.fields import TEXT_LIMITS, VERSION, Fields, Quirk, check_fields, double_in
 
 HEADER: Final = struct.Struct(">HBHBBBBBBHHBHHHBBBII")
 HEADER_BYTES: Final = HEADER.size
@@ -48,6 +48,7 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
 
     Raises:
         Unsupported: an integer is too large for the fixed widths of the agent profile.
+        Corrupt: a text that was read as Latin-1 is too long in UTF-8.
     """
     (
         id_, tag, group_id, sequence_number, sequence_total, priority, timestamp, publisher, auth_id, auth_group, _,
@@ -76,7 +77,11 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
         context_data or b"",
         content_data or b"",
     )
-    return HEADER.pack(VERSION, *map(len, values)) + b"".join(values)
+    try:
+        return HEADER.pack(VERSION, *map(len, values)) + b"".join(values)
+    except struct.error:
+        check_fields(fields)
+        raise
 
 
 def decode(data: bytes) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@
 the hash of the message before, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
 of leading zero bits the hash must have, and `nonce` is what was found to reach it; 0 asks for no work.
 
-A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent integer from 0.
+A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent one from 0.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple, Self
 
+from protocol.errors import WireError
 from protocol.iomessage import as_bytes
 from protocol.iomessage.fields import INTEGER_LIMITS, Fields
 from protocol.iomessage.message import IoMessage
@@ -45,7 +46,11 @@ EMPTY_CHAIN: Final = ChainHead(position=-1, hash=None)
 
 
 def message_hash(message: IoMessage) -> str:
-    """What the `hash` field of this message must hold."""
+    """What the `hash` field of this message must hold.
+
+    Raises:
+        Corrupt: the message was read from another writer and cannot be written again.
+    """
     return _digest(Fields._make(message)._replace(hash=None))
 
 
@@ -123,7 +128,7 @@ class ChainVerifier:
     def check(self, message: IoMessage) -> ChainBreak | None:
         """What is wrong with the next message, if anything. The walk goes on after it, whatever is wrong."""
         self._index += 1
-        if message.hash is None or message.chain_position is None:
+        if not message.hash or message.chain_position is None:
             return self._break(message, BreakKind.UNSEALED, "it carries no hash or no chain position")
         position, link = message.chain_position, _Link(message.hash, message.previous_hash or None)
         broken_seal = self._check_seal(message)
@@ -134,7 +139,10 @@ class ChainVerifier:
         return broken_seal
 
     def _check_seal(self, message: IoMessage) -> ChainBreak | None:
-        digest = message_hash(message)
+        try:
+            digest = message_hash(message)
+        except WireError as error:
+            return self._break(message, BreakKind.ALTERED, f"it cannot be hashed: {error}")
         if digest != message.hash:
             return self._break(
                 message, BreakKind.ALTERED, f"its content hashes to {digest}, its hash field says otherwise"
