@@ -55,7 +55,7 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
         chain_position, hash_, previous_hash, nonce, difficulty_target, info_type, info_format,
         context_data, content_data, _,
     ) = fields  # fmt: skip
-    number = _minimal_bytes if profile == "minimal" else _agent_bytes
+    number = minimal_bytes if profile == "minimal" else _agent_bytes
     values = (
         id_.encode() if id_ else b"",
         tag.encode() if tag else b"",
@@ -192,7 +192,8 @@ def _as_utf8(text: bytes) -> bytes:
     return text
 
 
-def _minimal_bytes(number: int, _agent_width: int) -> bytes:
+def minimal_bytes(number: int, _agent_width: int = 0) -> bytes:
+    """An integer in as few bytes as hold it, but never in 7."""
     return number.to_bytes(_MINIMAL_WIDTHS[number.bit_length()])
 
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from protocol.errors import WireError
 from protocol.iomessage import as_bytes
-from protocol.iomessage.fields import INTEGER_LIMITS, Fields
+from protocol.iomessage.fields import Fields
 from protocol.iomessage.message import IoMessage
 
 HASH_BITS: Final = 256
@@ -58,22 +58,32 @@ def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> 
     """The message as the next link after `head`. The work doubles with every bit of difficulty.
 
     Raises:
-        ValueError: more leading zero bits are asked for than a hash has.
+        ValueError: the message lacks a required field, or more zero bits are asked for than a hash has.
     """
     if not 0 <= difficulty_target <= HASH_BITS:
         raise ValueError(f"difficulty_target must be between 0 and {HASH_BITS} bits, and is {difficulty_target}")
-    integers = {name: getattr(message, name) or 0 for name in INTEGER_LIMITS}
-    links = {"chain_position": head.position + 1, "previous_hash": head.hash, "difficulty_target": difficulty_target}
-    unsealed = message.replace(**integers | links, hash=None, nonce=None)
-    return _find_nonce(unsealed) if difficulty_target else unsealed.replace(hash=message_hash(unsealed))
+    if message.missing:
+        raise ValueError(f"a message without {', '.join(message.missing)} is not sealed")
+    unsealed = Fields._make(message)._replace(
+        sequence_number=message.sequence_number or 0,
+        sequence_total=message.sequence_total or 0,
+        priority=message.priority or 0,
+        chain_position=head.position + 1,
+        hash=None,
+        previous_hash=head.hash,
+        nonce=None,
+        difficulty_target=difficulty_target,
+    )
+    return tuple.__new__(IoMessage, _with_hash(unsealed))
 
 
-def _find_nonce(message: IoMessage) -> IoMessage:
-    fields = Fields._make(message)
-    digests = ((nonce, _digest(fields._replace(nonce=nonce))) for nonce in map(str, count()))
-    target = message.difficulty_target or 0
-    nonce, digest = next(found for found in digests if leading_zero_bits(found[1]) >= target)
-    return message.replace(nonce=nonce, hash=digest)
+def _with_hash(fields: Fields) -> Fields:
+    if not fields.difficulty_target:
+        return fields._replace(hash=_digest(fields))
+    tries = (fields._replace(nonce=str(number)) for number in count())
+    worked = ((each, _digest(each)) for each in tries)
+    found, digest = next(pair for pair in worked if leading_zero_bits(pair[1]) >= fields.difficulty_target)
+    return found._replace(hash=digest)
 
 
 def _digest(fields: Fields) -> str:

@@ -9,7 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.errors import Truncated, WireError
-from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, IoMessageReader, Quirk, seal, verify_chain
+from protocol.iomessage import (
+    EMPTY_CHAIN,
+    ChainHead,
+    IoMessage,
+    IoMessageReader,
+    Quirk,
+    SealedTemplate,
+    seal,
+    verify_chain,
+)
 from protocol.iomessage.as_xml import _NOT_XML
 from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, REQUIRED, TEXT_LIMITS, double_in
 from tests.unit.protocol.iomessage.samples import message
@@ -146,3 +155,16 @@ def test_changing_any_text_of_a_sealed_message_shows(name: str, text: str) -> No
     altered = sealed.replace(**{name: text})
     if altered != sealed:
         assert len(list(verify_chain([altered], head=EMPTY_CHAIN))) == 1
+
+
+@given(messages, messages, messages)
+def test_the_template_writes_what_seal_writes(prototype: IoMessage, first: IoMessage, second: IoMessage) -> None:
+    template, template_head, head = SealedTemplate(prototype), EMPTY_CHAIN, EMPTY_CHAIN
+    for each in (first, second):
+        varying = {name: getattr(each, name) for name in ("id", "timestamp", "content_data")}
+        varying["context_data"] = each.context_data or b""
+        data, template_head = template.seal(**varying, head=template_head)
+        sealed = seal(prototype.replace(**varying), head)
+        head = ChainHead.of(sealed)
+        assert data == sealed.to_bytes()
+        assert template_head == head

@@ -129,6 +129,13 @@ def test_an_impossible_difficulty_is_refused() -> None:
         seal(message(), EMPTY_CHAIN, difficulty_target=257)
 
 
+def test_an_incomplete_message_is_not_sealed() -> None:
+    with pytest.raises(
+        ValueError, match="a message without id, timestamp, publisher, info_type, info_format is not sealed"
+    ):
+        seal(IoMessage.from_bytes(b"\x00\x04" + bytes(31)), EMPTY_CHAIN)
+
+
 def test_a_head_needs_a_sealed_message() -> None:
     with pytest.raises(ValueError, match="not sealed"):
         ChainHead.of(message())
