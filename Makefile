@@ -44,7 +44,7 @@ bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
 
 .PHONY: demo
 demo: $(INSTALLED) ## show what there is so far, in one go
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh testbed/demo.sh
 
 .PHONY: clean
 clean: ## remove the virtual environment and caches
