@@ -102,6 +102,11 @@ def test_a_late_message_that_does_not_fit_its_neighbours_is_a_fork() -> None:
     assert breaks([*messages[:3], *messages[4:], other[3]]) == [(3, BreakKind.MISSING), (5, BreakKind.FORKED)]
 
 
+def test_a_late_message_that_does_not_follow_the_one_before_is_a_fork() -> None:
+    messages, other = chain_of(8), chain_of(6, tag="other")
+    assert breaks([*messages[:3], messages[6], other[3]]) == [(3, BreakKind.MISSING), (4, BreakKind.FORKED)]
+
+
 def test_a_message_without_hash_is_unsealed() -> None:
     assert breaks([message(), message(hash="ab"), message(chain_position=0, hash="")]) == [
         (0, BreakKind.UNSEALED),
