@@ -1,0 +1,83 @@
+"""What makes a field's value valid, and the words for one that is not.
+
+A constructor raises `FieldError`, which names the field; a decoder knows where that field stood and adds
+the place.
+"""
+
+from typing import Final, NoReturn
+
+import orjson
+
+MAX_READABLE_INTEGER: Final = 2**64 - 1  # what the JSON reader gives as a whole number; above, it is a float
+MAX_SHOWN_CHARACTERS: Final = 40
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+class FieldError(ValueError):
+    """A value cannot exist because one field is wrong."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+def check_text(field: str, value: object) -> None:
+    if type(value) is not str:
+        refuse(field, value, "a string")
+
+
+def check_filled_text(field: str, value: object) -> None:
+    if type(value) is not str or not value:
+        refuse(field, value, "a string that is not empty")
+
+
+def check_optional_text(field: str, value: object) -> None:
+    if value is not None and type(value) is not str:
+        refuse(field, value, "a string or null")
+
+
+def check_count(field: str, value: object) -> None:
+    if type(value) is not int or not 0 <= value <= MAX_READABLE_INTEGER:
+        refuse(field, value, f"a whole number from 0 to {MAX_READABLE_INTEGER}")
+
+
+def check_optional_count(field: str, value: object) -> None:
+    if value is not None:
+        check_count(field, value)
+
+
+def check_texts(field: str, values: object) -> None:
+    if type(values) is not tuple or not all(type(value) is str for value in values):
+        refuse(field, values, "an array of strings")
+
+
+def check_json(field: str, value: object) -> None:
+    """Free-form JSON must be writable: not too deep, no number that its readers would round."""
+    try:
+        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError as problem:
+        raise FieldError(field, f"is not JSON that can be written: {problem}") from problem
+
+
+def refuse(field: str, value: object, wanted: str) -> NoReturn:
+    raise FieldError(field, f"must be {wanted}, not {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """The value, short enough for an error text whatever its size."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str() if len(value) > MAX_SHOWN_CHARACTERS:
+            return f"a string of {len(value)} characters"
+        case str():
+            return ascii(value)
+        case list() | tuple():
+            return f"an array of {len(value)}"
+        case dict():
+            return "an object"
+    return str(value)[:MAX_SHOWN_CHARACTERS]
