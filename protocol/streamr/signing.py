@@ -1,10 +1,12 @@
 """What a stream message's signature covers, how it is made, and how it is checked.
 
-| signature type | what is signed, joined without separators | made | checked |
-|---|---|---|---|
-| NONE | nothing | no | `UNSIGNED` |
-| ETH_LEGACY | stream id, timestamp, publisher id, content | never | yes, also with the partition after the stream id |
-| ETH | stream id, partition, timestamp, sequence number, publisher id, chain id, previous reference, content, new group key | yes | versions 30 to 32 |
+    ETH         stream id, partition, timestamp, sequence number, publisher id, chain id,
+                previous timestamp and sequence number, content, new group key
+    ETH_LEGACY  stream id, timestamp, publisher id, content
+
+are joined without separators. ETH belongs to versions 30 to 32 and is what we sign with. ETH_LEGACY is only
+checked, also with the partition after the stream id, as documents have it but no client did. NONE stands
+for no signature at all.
 
 The publisher id is signed in lower case, numbers in decimal, the content and the new group key as the texts
 that stand in the message; what is absent adds nothing. The message type, the encryption type and the group
