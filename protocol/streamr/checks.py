@@ -4,48 +4,62 @@ A constructor raises `FieldError`, which names the field; a decoder knows where 
 the place.
 """
 
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Self
 
 import orjson
 
 MAX_READABLE_INTEGER: Final = 2**64 - 1  # what the JSON reader gives as a whole number; above, it is a float
+WHOLE_NUMBER: Final = "a whole number, 0 or more"
+FILLED_TEXT: Final = "a string that is not empty"
+TEXT: Final = "a string"
+OPTIONAL_TEXT: Final = "a string or null"
 MAX_SHOWN_CHARACTERS: Final = 40
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
 class FieldError(ValueError):
-    """A value cannot exist because one field is wrong."""
+    """A value cannot exist because one field is wrong. `place` says where a decoder found it: `[1][2]`."""
 
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
+    def __init__(self, field: str, problem: str, place: str = "") -> None:
+        super().__init__(f"{place} {field}: {problem}" if place else f"{field}: {problem}")
         self.field = field
         self.problem = problem
+        self.place = place
+
+    def within(self, place: str) -> Self:
+        """The same error, seen from one level further out."""
+        return type(self)(self.field, self.problem, place + self.place)
 
 
 def check_text(field: str, value: object) -> None:
     if type(value) is not str:
-        refuse(field, value, "a string")
+        refuse(field, value, TEXT)
 
 
 def check_filled_text(field: str, value: object) -> None:
     if type(value) is not str or not value:
-        refuse(field, value, "a string that is not empty")
+        refuse(field, value, FILLED_TEXT)
 
 
 def check_optional_text(field: str, value: object) -> None:
     if value is not None and type(value) is not str:
-        refuse(field, value, "a string or null")
+        refuse(field, value, OPTIONAL_TEXT)
 
 
 def check_count(field: str, value: object) -> None:
-    if type(value) is not int or not 0 <= value <= MAX_READABLE_INTEGER:
-        refuse(field, value, f"a whole number from 0 to {MAX_READABLE_INTEGER}")
+    if type(value) is not int or value < 0:
+        refuse(field, value, WHOLE_NUMBER)
 
 
 def check_optional_count(field: str, value: object) -> None:
     if value is not None:
         check_count(field, value)
+
+
+def check_optional_integer(field: str, value: object) -> None:
+    if value is not None and type(value) is not int:
+        refuse(field, value, "a whole number or null")
 
 
 def check_texts(field: str, values: object) -> None:

@@ -1,12 +1,12 @@
 """How a message is told from every other, and how the messages of one publisher form a chain.
 
-These values are tuples with names, because two are made for every message read: a frozen dataclass costs
-three times as much, and together that is more than the parser may spend beside a signature check.
+These values are tuples with names, and check their fields without a call, because two are made for every message
+read: frozen dataclasses would cost more than the parser may spend beside a signature check.
 """
 
 from typing import NamedTuple, Self
 
-from protocol.streamr.checks import check_count, check_filled_text, check_text
+from protocol.streamr.checks import FILLED_TEXT, TEXT, WHOLE_NUMBER, refuse
 
 __all__ = ["MessageID", "MessageRef", "next_message_ref"]
 
@@ -22,8 +22,10 @@ class MessageRef(_MessageRefFields):
     __slots__ = ()
 
     def __new__(cls, timestamp: int, sequence_number: int) -> Self:
-        check_count("timestamp", timestamp)
-        check_count("sequence_number", sequence_number)
+        if type(timestamp) is not int or timestamp < 0:
+            refuse("timestamp", timestamp, WHOLE_NUMBER)
+        if type(sequence_number) is not int or sequence_number < 0:
+            refuse("sequence_number", sequence_number, WHOLE_NUMBER)
         return tuple.__new__(cls, (timestamp, sequence_number))
 
 
@@ -44,18 +46,24 @@ class MessageID(_MessageIDFields):
     def __new__(
         cls,
         stream_id: str,
-        stream_partition: int = 0,
-        timestamp: int = 0,
+        stream_partition: int,
+        timestamp: int,
         sequence_number: int = 0,
         publisher_id: str = "",
         msg_chain_id: str = "",
     ) -> Self:
-        check_filled_text("stream_id", stream_id)
-        check_count("stream_partition", stream_partition)
-        check_count("timestamp", timestamp)
-        check_count("sequence_number", sequence_number)
-        check_text("publisher_id", publisher_id)
-        check_text("msg_chain_id", msg_chain_id)
+        if type(stream_id) is not str or not stream_id:
+            refuse("stream_id", stream_id, FILLED_TEXT)
+        if type(stream_partition) is not int or stream_partition < 0:
+            refuse("stream_partition", stream_partition, WHOLE_NUMBER)
+        if type(timestamp) is not int or timestamp < 0:
+            refuse("timestamp", timestamp, WHOLE_NUMBER)
+        if type(sequence_number) is not int or sequence_number < 0:
+            refuse("sequence_number", sequence_number, WHOLE_NUMBER)
+        if type(publisher_id) is not str:
+            refuse("publisher_id", publisher_id, TEXT)
+        if type(msg_chain_id) is not str:
+            refuse("msg_chain_id", msg_chain_id, TEXT)
         fields = (stream_id, stream_partition, timestamp, sequence_number, publisher_id, msg_chain_id)
         return tuple.__new__(cls, fields)
 

@@ -12,24 +12,28 @@
 A field that a version lacks has its neutral value, so that the rest of the program sees one kind of message.
 """
 
-from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from protocol.streamr.checks import (
-    FieldError,
-    check_count,
-    check_filled_text,
-    check_optional_count,
-    check_optional_text,
-    check_text,
-    refuse,
-    shown,
-)
+from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse, shown
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
+from protocol.streamr.stream_conversion import convert_stream_message
+from protocol.streamr.stream_layouts import stream_message_elements
+from protocol.streamr.stream_parts import (
+    LATEST_STREAM_VERSION,
+    LEGACY_VERSIONS,
+    STREAM_VERSIONS,
+    ContentType,
+    EncryptedGroupKey,
+    EncryptionType,
+    LegacyOffsets,
+    MessageType,
+    SignatureType,
+    fields_lacking_in,
+    legacy_message_id,
+)
 
 __all__ = [
     "LATEST_STREAM_VERSION",
@@ -42,99 +46,9 @@ __all__ = [
     "StreamMessage",
 ]
 
-LATEST_STREAM_VERSION: Final = 32
-LEGACY_VERSIONS: Final = frozenset({28, 29})
 
-
-class MessageType(IntEnum):
-    """What the content is for. Versions up to 31 call this the content type."""
-
-    MESSAGE = 27
-    GROUP_KEY_REQUEST = 28
-    GROUP_KEY_RESPONSE = 29
-    GROUP_KEY_ANNOUNCE = 30
-    GROUP_KEY_RESET = 30  # the name up to version 31 and in the draft of 32
-    GROUP_KEY_ERROR_RESPONSE = 31
-    GROUP_KEY_ROTATE = 32  # the draft of 32 only
-
-
-class ContentType(IntEnum):
-    JSON = 0
-
-
-class EncryptionType(IntEnum):
-    NONE = 0
-    RSA = 1
-    AES = 2
-    NEW_KEY_AND_AES = 3  # version 31 only: the plaintext starts with the next key
-
-
-class SignatureType(IntEnum):
-    NONE = 0
-    ETH_LEGACY = 1
-    ETH = 2
-
-
-_NO_KEY_IDS: Final[dict[str, object]] = {"group_key_id": None, "new_group_key": None}
-_NO_ENCRYPTION: Final[dict[str, object]] = {**_NO_KEY_IDS, "encryption_type": EncryptionType.NONE}
-_NO_CHAIN: Final[dict[str, object]] = {
-    **_NO_ENCRYPTION,
-    "prev_msg_ref": None,
-    "message_type": MessageType.MESSAGE,
-}
-_NO_SIGNATURE: Final[dict[str, object]] = {
-    **_NO_CHAIN,
-    "signature_type": SignatureType.NONE,
-    "signature": None,
-}
-DRAFT_LACKS: Final[dict[str, object]] = {"new_group_key": None}
-VERSION_LACKS: Final = {28: _NO_SIGNATURE, 29: _NO_CHAIN, 30: _NO_ENCRYPTION, 31: _NO_KEY_IDS, 32: {}}
-"""The fields that a version does not have, each with the value that it then has here."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncryptedGroupKey:
-    """The next group key, encrypted with the current one. The text is kept as it came: it is signed."""
-
-    serialized: str
-    group_key_id: str = field(init=False)
-    encrypted_hex: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        group_key_id, encrypted_hex = _parse_group_key_pair(self.serialized)
-        object.__setattr__(self, "group_key_id", group_key_id)
-        object.__setattr__(self, "encrypted_hex", encrypted_hex)
-
-    @classmethod
-    def build(cls, group_key_id: str, encrypted_hex: str) -> Self:
-        return cls(encode_json([group_key_id, encrypted_hex]))
-
-
-def _parse_group_key_pair(serialized: str) -> tuple[str, str]:
-    check_text("new_group_key", serialized)
-    try:
-        pair = orjson.loads(serialized)
-    except orjson.JSONDecodeError as problem:
-        raise FieldError("new_group_key", f"is not JSON: {problem}") from None
-    if type(pair) is not list or len(pair) < 2:
-        refuse("new_group_key", pair, "the JSON text of an array of group key id and encrypted key")
-    check_text("new_group_key", pair[0])
-    check_text("new_group_key", pair[1])
-    return pair[0], pair[1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyOffsets:
-    """What versions 28 and 29 have in place of references."""
-
-    ttl: int | None = 0  # s
-    offset: int
-    previous_offset: int | None = None
-
-    def __post_init__(self) -> None:
-        check_optional_count("ttl", self.ttl)
-        check_count("offset", self.offset)
-        check_optional_count("previous_offset", self.previous_offset)
+_ROTATE: Final = MessageType.GROUP_KEY_ROTATE
+_NEW_KEY: Final = EncryptionType.NEW_KEY_AND_AES
 
 
 class _StreamMessageFields(NamedTuple):
@@ -157,9 +71,11 @@ class StreamMessage(_StreamMessageFields):
     """One message of a stream.
 
     `content` is the text that was signed, kept as it came for ever. It is not parsed here, and it is
-    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version the message was read in
-    or will be written in, `draft` says whether in the layout of the draft of 32. `legacy` is there exactly in
+    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version in which the message was
+    read or will be written, `draft` says whether in the layout of the draft of 32. `legacy` is there exactly in
     versions 28 and 29.
+
+    It checks its fields without a call, as `protocol.streamr.ids` does and for the same reason.
     """
 
     __slots__ = ()
@@ -180,30 +96,28 @@ class StreamMessage(_StreamMessageFields):
         draft: bool = False,
         legacy: LegacyOffsets | None = None,
     ) -> Self:
-        check_filled_text("content", content)
-        check_optional_text("group_key_id", group_key_id)
-        check_optional_text("signature", signature)
-        self = tuple.__new__(
-            cls,
-            (
-                message_id,
-                content,
-                prev_msg_ref,
-                message_type,
-                content_type,
-                encryption_type,
-                group_key_id,
-                new_group_key,
-                signature_type,
-                signature,
-                version,
-                draft,
-                legacy,
-            ),
-        )
-        self._check_kinds()
-        self._check_order()
-        if version != LATEST_STREAM_VERSION or draft:
+        if type(content) is not str or not content:
+            refuse("content", content, FILLED_TEXT)
+        if type(message_type) is not MessageType or (message_type is _ROTATE and not draft):
+            refuse("message_type", message_type, "a message type of its version")
+        if type(content_type) is not ContentType:
+            refuse("content_type", content_type, "a content type")
+        if type(encryption_type) is not EncryptionType or (encryption_type is _NEW_KEY and version != 31):
+            refuse("encryption_type", encryption_type, "an encryption type of its version")
+        if type(signature_type) is not SignatureType:
+            refuse("signature_type", signature_type, "a signature type")
+        if group_key_id is not None and type(group_key_id) is not str:
+            refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
+        if signature is not None and type(signature) is not str:
+            refuse("signature", signature, OPTIONAL_TEXT)
+        if prev_msg_ref is not None and prev_msg_ref >= message_id[2:4]:
+            refuse("prev_msg_ref", prev_msg_ref[:], f"older than the message, {message_id[2:4]}")
+        fields = (
+            message_id, content, prev_msg_ref, message_type, content_type, encryption_type, group_key_id,
+            new_group_key, signature_type, signature, version, draft, legacy,
+        )  # fmt: skip
+        self = tuple.__new__(cls, fields)
+        if version != LATEST_STREAM_VERSION or draft or legacy:
             self._check_older_version()
         return self
 
@@ -211,40 +125,47 @@ class StreamMessage(_StreamMessageFields):
         """The same message with some fields changed, checked like any new one."""
         return type(self)(**{**self._asdict(), **changes})
 
-    def _check_kinds(self) -> None:
-        if type(self.message_type) is not MessageType or (
-            self.message_type is MessageType.GROUP_KEY_ROTATE and not self.draft
-        ):
-            refuse("message_type", self.message_type, "a message type of its version")
-        if type(self.content_type) is not ContentType:
-            refuse("content_type", self.content_type, "a content type")
-        if type(self.encryption_type) is not EncryptionType or (
-            self.encryption_type is EncryptionType.NEW_KEY_AND_AES and self.version != 31
-        ):
-            refuse("encryption_type", self.encryption_type, "an encryption type of its version")
-        if type(self.signature_type) is not SignatureType:
-            refuse("signature_type", self.signature_type, "a signature type")
+    def serialize(self, version: int | None = None, *, draft: bool = False) -> str:
+        """The message as JSON: as it is, or converted to `version` where that is given.
 
-    def _check_order(self) -> None:
-        if self.prev_msg_ref is not None and self.prev_msg_ref >= self.message_id[2:4]:
-            problem = f"{self.prev_msg_ref[:]} is not older than the message itself, {self.message_id[2:4]}"
-            raise FieldError("prev_msg_ref", problem)
+        Raises: `Unsupported` where that version cannot hold it, or a number is too large for its readers.
+        """
+        return encode_json(self.elements(version, draft=draft))
+
+    def elements(self, version: int | None = None, *, draft: bool = False) -> list[Any]:
+        """What `serialize` writes, before it is text: control messages hold stream messages in this form."""
+        if version is None and not draft:
+            return stream_message_elements(self)
+        return stream_message_elements(
+            convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft)
+        )
+
+    @property
+    def is_bye(self) -> bool:
+        """Whether this message ends its stream: plain content that is an object with a true `_bye`."""
+        if self.encryption_type is not EncryptionType.NONE or "_bye" not in self.content:
+            return False
+        try:
+            content = orjson.loads(self.content)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(content, dict) and bool(content.get("_bye"))
 
     def _check_older_version(self) -> None:
-        if self.version not in VERSION_LACKS or (self.draft and self.version != LATEST_STREAM_VERSION):
+        if self.version not in STREAM_VERSIONS or (self.draft and self.version != LATEST_STREAM_VERSION):
             refuse("version", self.version, "28, 29, 30, 31 or 32, and 32 for a draft")
-        for name, neutral in (DRAFT_LACKS if self.draft else VERSION_LACKS[self.version]).items():
+        for name, neutral in fields_lacking_in(self.version, draft=self.draft).items():
             if getattr(self, name) != neutral:
                 refuse(name, getattr(self, name), f"{shown(neutral)} in version {self.version}")
         if (self.legacy is not None) != (self.version in LEGACY_VERSIONS):
-            refuse("legacy", self.legacy, "there exactly in versions 28 and 29")
-        if self.version in LEGACY_VERSIONS and self.message_id != legacy_message_id(
-            self.message_id, self.version
-        ):
-            refuse("message_id", self.message_id, f"without what version {self.version} lacks")
+            raise FieldError("legacy", "is there exactly in versions 28 and 29")
+        if self.version in LEGACY_VERSIONS:
+            self._check_legacy()
 
-
-def legacy_message_id(message_id: MessageID, version: int) -> MessageID:
-    """What is left of an id in versions 28 and 29: no sequence number, no chain, and in 28 no publisher."""
-    stream_id, stream_partition, timestamp, _, publisher_id, _ = message_id
-    return MessageID(stream_id, stream_partition, timestamp, 0, publisher_id if version == 29 else "")
+    def _check_legacy(self) -> None:
+        if self.message_id != legacy_message_id(self.message_id, self.version):
+            raise FieldError("message_id", f"has what version {self.version} lacks")
+        try:
+            orjson.loads(self.content)
+        except orjson.JSONDecodeError as problem:
+            raise FieldError("content", f"is not JSON: {problem}") from None
