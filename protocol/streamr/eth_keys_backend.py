@@ -13,7 +13,13 @@ from eth_keys.constants import SECPK1_B, SECPK1_N, SECPK1_P
 from eth_keys.datatypes import PrivateKey, PublicKey, Signature
 from eth_keys.exceptions import BadSignature
 
-from protocol.streamr.secp256k1 import DIGEST_BYTES, PRIVATE_KEY_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
+from protocol.streamr.secp256k1 import (
+    DIGEST_BYTES,
+    PRIVATE_KEY_BYTES,
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+    V_OFFSET,
+)
 
 __all__ = ["EthKeysBackend"]
 
@@ -33,7 +39,8 @@ class EthKeysPrivateKey:
 
     def sign(self, digest: bytes) -> bytes:
         _check_digest(digest)
-        return self._key.sign_msg_hash(digest).to_bytes()
+        signature = self._key.sign_msg_hash(digest).to_bytes()
+        return signature[:64] + bytes([signature[64] + V_OFFSET])
 
 
 class EthKeysPublicKey:
@@ -77,10 +84,10 @@ class EthKeysBackend:
 
 
 def _parse_signature(signature: bytes, arithmetic: BaseECCBackend) -> Signature | None:
-    if len(signature) != SIGNATURE_BYTES:
+    if len(signature) != SIGNATURE_BYTES or signature[64] < V_OFFSET:
         return None
     try:
-        return Signature(signature, backend=arithmetic)
+        return Signature(signature[:64] + bytes([signature[64] - V_OFFSET]), backend=arithmetic)
     except BadSignature:
         return None
 

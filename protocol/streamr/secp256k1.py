@@ -5,7 +5,7 @@
 | `CoincurveBackend` | libsecp256k1 through coincurve | the default: a signature in some 30 µs |
 | `EthKeysBackend` | eth-keys | where coincurve has no wheel; then in pure Python, some fifty times slower |
 
-A signature here is 65 bytes, r ‖ s ‖ recovery id (0 or 1); a public key is 64 bytes, x ‖ y. Signatures are
+A signature here is 65 bytes, r ‖ s ‖ v, v being 27 or 28; a public key is 64 bytes, x ‖ y. Signatures are
 deterministic (RFC 6979) and have the lower s. A backend is imported when it is first asked for, not before.
 """
 
@@ -17,6 +17,7 @@ __all__ = [
     "PRIVATE_KEY_BYTES",
     "PUBLIC_KEY_BYTES",
     "SIGNATURE_BYTES",
+    "V_OFFSET",
     "Backend",
     "PrivateKey",
     "PublicKey",
@@ -27,6 +28,7 @@ DIGEST_BYTES: Final = 32
 PRIVATE_KEY_BYTES: Final = 32
 PUBLIC_KEY_BYTES: Final = 64
 SIGNATURE_BYTES: Final = 65
+V_OFFSET: Final = 27  # v is 27 plus the recovery id, which is 0 or 1
 
 
 class PrivateKey(Protocol):
@@ -43,7 +45,7 @@ class PublicKey(Protocol):
     """A key ready to check many signatures."""
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
-        """Whether this key made r and s. The recovery id is not looked at; an upper s may be refused."""
+        """Whether this key made r and s. Which v it is, is not looked at; an upper s may be refused."""
 
 
 class Backend(Protocol):

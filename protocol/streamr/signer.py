@@ -35,8 +35,7 @@ class Signer:
     def sign(self, payload: str | bytes) -> str:
         """The signature over the payload: 0x and the lower-case hex of r ‖ s ‖ v, v being 27 or 28."""
         signed = payload.encode() if isinstance(payload, str) else payload
-        signature = self._key.sign(eip191_digest(signed))
-        return f"0x{signature[:64].hex()}{signature[64] + 27:x}"
+        return "0x" + self._key.sign(eip191_digest(signed)).hex()
 
     def __repr__(self) -> str:
         return f"Signer(address={self.address!r})"

@@ -18,7 +18,6 @@ of the digest, so a text that is not ASCII is tried both ways.
 """
 
 import binascii
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -33,7 +32,9 @@ MAX_KNOWN_KEYS: Final = 1_000
 
 _FIRST_ETH_VERSION: Final = 30
 _SIGNATURE_DIGITS: Final = 130
-_V_OFFSET: Final = 27  # v is 27 + recovery id
+_V_VALUES: Final = (27, 28)  # the last byte of a signature
+_NONE: Final = SignatureType.NONE  # finding a member through its class takes time in a hot loop
+_ETH: Final = SignatureType.ETH
 
 
 class Verdict(StrEnum):
@@ -52,11 +53,12 @@ class Verdict(StrEnum):
 def signed_payload(message: StreamMessage) -> str:
     """The text that a signature of type ETH covers."""
     stream_id, partition, timestamp, sequence_number, publisher_id, msg_chain_id = message.message_id
-    prev = message.prev_msg_ref
-    prev_text = f"{prev.timestamp}{prev.sequence_number}" if prev is not None else ""
-    new_key = message.new_group_key.serialized if message.new_group_key is not None else ""
-    head = f"{stream_id}{partition}{timestamp}{sequence_number}{publisher_id.lower()}{msg_chain_id}"
-    return f"{head}{prev_text}{message.content}{new_key}"
+    prev, new_key = message.prev_msg_ref, message.new_group_key
+    return (
+        f"{stream_id}{partition}{timestamp}{sequence_number}{publisher_id.lower()}{msg_chain_id}"
+        f"{'' if prev is None else f'{prev.timestamp}{prev.sequence_number}'}"
+        f"{message.content}{'' if new_key is None else new_key.serialized}"
+    )
 
 
 def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:
@@ -127,8 +129,8 @@ class Verifier:
     def _recover_either(self, message: StreamMessage, signature: bytes, publisher: str) -> bool:
         """For a publisher not known yet, and for an upper s, which the check with a known key refuses."""
         for digest in _digests(message):
-            for recovery_id in b"\0", b"\1":
-                key = self._backend.recover(digest, signature[:64] + recovery_id)
+            for v in _V_VALUES:
+                key = self._backend.recover(digest, signature[:64] + bytes([v]))
                 if key is not None and address_of(key) == publisher:
                     self._learn(publisher, key)
                     return True
@@ -155,37 +157,35 @@ def _recover(message: StreamMessage, signature: bytes, backend: Backend) -> str 
     return usual
 
 
-def _digests(message: StreamMessage) -> Iterator[bytes]:
+def _digests(message: StreamMessage) -> list[bytes]:
     """Whatever the signer may have signed, the most likely first."""
-    for payload in _payloads(message):
-        encoded = payload.encode(errors="surrogatepass")  # a broken text is not verified, but is no error
-        yield eip191_digest(encoded)
-        if not payload.isascii():
-            utf16_units = len(payload.encode("utf-16-le", errors="surrogatepass")) // 2
-            yield eip191_digest(encoded, claimed_length=utf16_units)
-
-
-def _payloads(message: StreamMessage) -> Iterator[str]:
-    if message.signature_type is SignatureType.ETH:
-        yield signed_payload(message)
-        return
+    if message.signature_type is _ETH:
+        return _digests_of(signed_payload(message))
     stream_id, partition, timestamp, _, publisher_id, _ = message.message_id
     rest = f"{timestamp}{publisher_id.lower()}{message.content}"
-    yield f"{stream_id}{rest}"  # what clients signed
-    yield f"{stream_id}{partition}{rest}"  # what the documents say
+    as_clients_did, as_documents_say = f"{stream_id}{rest}", f"{stream_id}{partition}{rest}"
+    return _digests_of(as_clients_did) + _digests_of(as_documents_say)
+
+
+def _digests_of(payload: str) -> list[bytes]:
+    if payload.isascii():
+        return [eip191_digest(payload.encode())]
+    encoded = payload.encode(errors="surrogatepass")  # a broken text is not verified, but is no error
+    utf16_units = len(payload.encode("utf-16-le", errors="surrogatepass")) // 2
+    return [eip191_digest(encoded), eip191_digest(encoded, claimed_length=utf16_units)]
 
 
 def _signature_to_check(message: StreamMessage) -> bytes | Verdict:
     """The signature, or the verdict where there is nothing to compute."""
-    if message.signature_type is SignatureType.NONE:
+    if message.signature_type is _NONE:
         return Verdict.UNSIGNED
-    if message.signature_type is SignatureType.ETH and message.version < _FIRST_ETH_VERSION:
+    if message.version < _FIRST_ETH_VERSION and message.signature_type is _ETH:
         return Verdict.UNCHECKABLE
     return _parse_signature(message.signature) or Verdict.MALFORMED
 
 
 def _parse_signature(text: str | None) -> bytes | None:
-    """r ‖ s ‖ recovery id, from hex digits in any case, with or without 0x."""
+    """r ‖ s ‖ v, from hex digits in any case, with or without 0x."""
     if text is None:
         return None
     digits = text.removeprefix("0x")
@@ -195,5 +195,4 @@ def _parse_signature(text: str | None) -> bytes | None:
         raw = binascii.unhexlify(digits)
     except ValueError:
         return None
-    recovery_id = raw[64] - _V_OFFSET
-    return raw[:64] + bytes((recovery_id,)) if recovery_id in (0, 1) else None
+    return raw if raw[64] in _V_VALUES else None

@@ -35,7 +35,14 @@ def test_backends_make_the_same_signatures_and_public_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "signature", [b"", b"\x11" * 64, b"\x11" * 66, b"\x11" * 64 + b"\x02", b"\x11" * 64 + b"\xff", bytes(65)]
+    "signature",
+    [
+        b"",
+        b"\x11" * 64,
+        b"\x11" * 66,
+        *(b"\x11" * 64 + bytes([v]) for v in (0, 1, 26, 29, 255)),
+        bytes(64) + b"\x1b",
+    ],
 )
 @on_every_backend
 def test_signature_that_no_key_can_make_recovers_nobody(backend: Backend, signature: bytes) -> None:
