@@ -8,6 +8,8 @@ from typing import Final, NoReturn, Self
 
 import orjson
 
+from protocol.errors import Corrupt, Unsupported, WireError
+
 MAX_READABLE_INTEGER: Final = 2**64 - 1  # what the JSON reader gives as a whole number; above, it is a float
 WHOLE_NUMBER: Final = "a whole number, 0 or more"
 FILLED_TEXT: Final = "a string that is not empty"
@@ -30,6 +32,15 @@ class FieldError(ValueError):
     def within(self, place: str) -> Self:
         """The same error, seen from one level further out."""
         return type(self)(self.field, self.problem, place + self.place)
+
+
+class UnknownKindError(FieldError):
+    """A version or type that this reader does not know."""
+
+
+def wire_error(problem: FieldError) -> WireError:
+    """What a decoder tells its caller."""
+    return (Unsupported if isinstance(problem, UnknownKindError) else Corrupt)(str(problem))
 
 
 def check_text(field: str, value: object) -> None:

@@ -5,19 +5,21 @@ reader, which turns it into what the value wants; the value's constructor then c
 last field are ignored, as every peer does. Every problem is reported with its place, `[1][2] timestamp`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from protocol.streamr.checks import MAX_READABLE_INTEGER, FieldError, refuse
 from protocol.streamr.ids import MessageRef
+
+MAX_CODE_DIGITS: Final = 2
 
 Reader = Callable[[Any], Any]
 Value = TypeVar("Value")
 
 
 def read_elements(
-    elements: Sequence[Any], layout: Sequence[str], readers: Mapping[str, Reader], optional: frozenset[str]
+    elements: Sequence[Any], layout: Sequence[str], readers: Mapping[str, Reader], optional: Container[str]
 ) -> dict[str, Any]:
     """The fields by name. A missing element is left out where it is optional."""
     fields = {}
@@ -32,6 +34,26 @@ def read_elements(
     return fields
 
 
+def read_members(
+    members: Mapping[str, Any],
+    keys: Mapping[str, str],
+    readers: Mapping[str, Reader],
+    optional: Container[str],
+) -> dict[str, Any]:
+    """The same for an object, given the field's name for each key. Null stands for absent."""
+    fields = {}
+    for key, name in keys.items():
+        member = members.get(key)
+        if member is None and name not in optional:
+            raise FieldError(name, "is missing", f".{key}")
+        if member is not None:
+            try:
+                fields[name] = readers[name](member) if name in readers else member
+            except FieldError as problem:
+                raise problem.within(f".{key}") from None
+    return fields
+
+
 def build(kind: Callable[..., Value], fields: Mapping[str, Any], places: Mapping[str, str]) -> Value:
     """Make the value. A field that its constructor refuses is reported where it stood."""
     try:
@@ -40,7 +62,10 @@ def build(kind: Callable[..., Value], fields: Mapping[str, Any], places: Mapping
         raise problem.within(places.get(problem.field, "")) from None
 
 
-def places_of(layout: Sequence[str]) -> dict[str, str]:
+def places_of(layout: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Where each field stands: `[1]` in an array, `.key` in an object."""
+    if isinstance(layout, Mapping):
+        return {name: f".{key}" for key, name in layout.items()}
     return {name: f"[{index}]" for index, name in enumerate(layout)}
 
 
@@ -54,6 +79,13 @@ def read_count(element: Any) -> Any:
     if type(element) is float and element.is_integer() and abs(element) <= MAX_READABLE_INTEGER:
         return int(element)
     return element
+
+
+def read_code(element: Any) -> Any:
+    """The number of a type. Peers look types up by their text, so that "9" is 9 to them."""
+    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isdecimal() and element.isascii():
+        return int(element)
+    return read_count(element) if type(element) is not bool else None
 
 
 def read_array(field: str, element: Any) -> list[Any]:

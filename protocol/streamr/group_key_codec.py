@@ -5,9 +5,9 @@ from dataclasses import MISSING
 from dataclasses import fields as fields_of
 from typing import Any, Final, cast
 
-from protocol.errors import Corrupt, Unsupported
-from protocol.streamr.checks import FieldError, refuse
-from protocol.streamr.elements import build, places_of, read_array, read_count, read_elements
+from protocol.errors import Unsupported
+from protocol.streamr.checks import FieldError, refuse, wire_error
+from protocol.streamr.elements import build, places_of, read_array, read_count, read_elements, read_members
 from protocol.streamr.group_key_messages import (
     DraftGroupKeyReset,
     DraftGroupKeyRotate,
@@ -28,6 +28,8 @@ from protocol.streamr.json_text import decode_json
 from protocol.streamr.stream_parts import MessageType
 
 __all__ = ["parse_group_key_message"]
+
+_Kind = Callable[..., GroupKeyMessage]
 
 
 def parse_group_key_message(
@@ -50,41 +52,20 @@ def parse_group_key_message(
             return _read_object(parsed, kind, layout)
         return _read_array(read_array("content", parsed), kind, layout)
     except FieldError as problem:
-        raise Corrupt(str(problem)) from None
+        raise wire_error(problem) from None
 
 
-def _read_array(
-    elements: list[Any], kind: Callable[..., GroupKeyMessage], layout: tuple[str, ...]
-) -> GroupKeyMessage:
+def _read_array(elements: list[Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
     if kind is DraftGroupKeyReset and len(elements) == 2:
         elements = [None, *elements]  # as in the draft's example
     fields = read_elements(elements, layout, _READERS, frozenset())
     return build(kind, fields, places_of(layout))
 
 
-def _read_object(
-    members: dict[str, Any], kind: Callable[..., GroupKeyMessage], layout: tuple[str, ...]
-) -> GroupKeyMessage:
-    names = {_camel_case(name): name for name in layout}
+def _read_object(members: dict[str, Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
+    keys = {_camel_case(name): name for name in layout}
     optional = {field.name for field in fields_of(cast("Any", kind)) if field.default is not MISSING}
-    fields: dict[str, Any] = {}
-    for key, name in names.items():
-        if members.get(key) is None and name not in optional:
-            raise FieldError(name, "is missing", f".{key}")
-        if members.get(key) is not None:
-            fields[name] = _read_member(key, name, members[key])
-    return build(kind, fields, {name: f".{key}" for key, name in names.items()})
-
-
-def _read_member(key: str, name: str, member: Any) -> Any:
-    try:
-        return _READERS.get(name, _keep)(member)
-    except FieldError as problem:
-        raise problem.within(f".{key}") from None
-
-
-def _keep(element: Any) -> Any:
-    return element
+    return build(kind, read_members(members, keys, _READERS, optional), places_of(keys))
 
 
 def _read_texts(element: Any) -> tuple[Any, ...]:
@@ -141,7 +122,7 @@ _READERS: Final = {
     "range": _read_range,
     "start": read_count,
 }
-_Layouts = dict[MessageType, tuple[Callable[..., GroupKeyMessage], tuple[str, ...]]]
+_Layouts = dict[MessageType, tuple[_Kind, tuple[str, ...]]]
 _ARRAYS: Final[_Layouts] = {
     MessageType.GROUP_KEY_REQUEST: (
         GroupKeyRequest,

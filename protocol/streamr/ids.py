@@ -1,7 +1,7 @@
 """How a message is told from every other, and how the messages of one publisher form a chain.
 
-These values are tuples with names, and check their fields without a call, because two are made for every message
-read: frozen dataclasses would cost more than the parser may spend beside a signature check.
+These values are tuples with names, and check their fields without a call, because two are made for every
+message read: frozen dataclasses would cost more than the parser may spend beside a signature check.
 """
 
 from typing import NamedTuple, Self

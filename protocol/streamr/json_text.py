@@ -12,7 +12,7 @@ MAX_TEXT_LENGTH: Final = (
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Raises: `Truncated` where the text ends too soon, `Corrupt` where it is no JSON, too long or too deep."""
+    """Raises: `Truncated` where the text ends too soon, `Corrupt` where it is no JSON or goes too far."""
     if len(text) > MAX_TEXT_LENGTH:
         raise Corrupt(f"text of {len(text)} is longer than {MAX_TEXT_LENGTH}")
     try:
@@ -23,7 +23,7 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def encode_json(value: object) -> str:
-    """Raises: `Unsupported` on what its readers would get wrong: a number above 2^53 - 1, half a character."""
+    """Raises: `Unsupported` on what readers would get wrong: a number above 2^53 - 1, half a character."""
     try:
         return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER).decode()
     except orjson.JSONEncodeError as problem:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from protocol.errors import Corrupt, Unsupported
-from protocol.streamr.checks import FieldError, refuse, shown
+from protocol.errors import WireError
+from protocol.streamr.checks import FieldError, UnknownKindError, refuse, shown, wire_error
 from protocol.streamr.elements import (
     build,
     is_falsy,
@@ -57,17 +57,27 @@ def parse_stream_message(text: str | bytes, *, draft: bool = False) -> StreamMes
     try:
         return _read_complete(elements)
     except (KeyError, TypeError, ValueError):
-        return _read_tolerantly(elements, draft=draft, versions=STREAM_VERSIONS)
+        return _read_tolerantly(elements, draft=draft)
 
 
-def stream_message_from(
-    elements: Any, *, draft: bool = False, versions: frozenset[int] = STREAM_VERSIONS
-) -> StreamMessage:
-    """The message in an array that was read already. Raises: `Corrupt`, `Unsupported`."""
+def read_stream_message(element: Any, *, draft: bool, versions: frozenset[int]) -> StreamMessage:
+    """The stream message within another message: an array or, as newer peers also take it, the text of one.
+
+    Raises: `FieldError`, with the place inside.
+    """
+    if type(element) is str:
+        element = _decode_nested(element)
     try:
-        return _read_complete(elements)
+        return _read_complete(element)
     except (KeyError, TypeError, ValueError):
-        return _read_tolerantly(elements, draft=draft, versions=versions)
+        return _read_by_table(element, draft=draft, versions=versions)
+
+
+def _decode_nested(text: str) -> Any:
+    try:
+        return decode_json(text)
+    except WireError as problem:
+        raise FieldError("stream_message", str(problem)) from None
 
 
 _MESSAGE_TYPES: Final = {int(kind): kind for kind in MessageType if kind is not MessageType.GROUP_KEY_ROTATE}
@@ -135,11 +145,11 @@ def _read_complete(elements: Any) -> StreamMessage:
     return _new(StreamMessage, fields)
 
 
-def _read_tolerantly(elements: Any, *, draft: bool, versions: frozenset[int]) -> StreamMessage:
+def _read_tolerantly(elements: Any, *, draft: bool) -> StreamMessage:
     try:
-        return _read_by_table(elements, draft=draft, versions=versions)
+        return _read_by_table(elements, draft=draft, versions=STREAM_VERSIONS)
     except FieldError as problem:
-        raise Corrupt(str(problem)) from None
+        raise wire_error(problem) from None
 
 
 def _read_by_table(elements: Any, *, draft: bool, versions: frozenset[int]) -> StreamMessage:
@@ -164,7 +174,7 @@ def _read_version(elements: list[Any], versions: frozenset[int]) -> int:
         version = int(version)
     if type(version) not in (int, float) or version not in versions:
         known = ", ".join(map(str, sorted(versions)))
-        raise Unsupported(f"[0] version: {shown(version)} is not one of {known}")
+        raise UnknownKindError("version", f"{shown(version)} is not one of {known}", "[0]")
     return int(version)
 
 
@@ -206,7 +216,7 @@ def _read_previous_31(element: Any) -> MessageRef | None:
     return None if element == [None, None] else _read_previous(element)
 
 
-def _read_content(element: Any) -> str:
+def read_content(element: Any) -> str:
     """Keep a string as it is. Other JSON stands for its compact text; a signature over that may not hold."""
     if type(element) is str:
         return element
@@ -219,7 +229,7 @@ def _read_content(element: Any) -> str:
 def _read_legacy_content(element: Any) -> str:
     if type(element) not in (str, list, dict):
         refuse("content", element, "a string, an array or an object")
-    return _read_content(element)
+    return read_content(element)
 
 
 def _read_new_group_key(element: Any) -> EncryptedGroupKey | None:
@@ -228,7 +238,7 @@ def _read_new_group_key(element: Any) -> EncryptedGroupKey | None:
 
 def _read_new_group_key_of_documents(element: Any) -> EncryptedGroupKey | None:
     """The documents say "GroupKey" and mean its array; real peers write the text of that array."""
-    return _read_new_group_key(_read_content(element) if type(element) is list else element)
+    return _read_new_group_key(read_content(element) if type(element) is list else element)
 
 
 def _read_legacy_type(element: Any) -> MessageType:
@@ -246,7 +256,7 @@ _READERS_32: Final = {
     "message_type": kind_reader("message_type", MessageType),
     "content_type": kind_reader("content_type", ContentType),
     "encryption_type": kind_reader("encryption_type", EncryptionType),
-    "content": _read_content,
+    "content": read_content,
     "new_group_key": _read_new_group_key,
     "signature_type": kind_reader("signature_type", SignatureType),
 }

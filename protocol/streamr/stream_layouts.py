@@ -1,7 +1,7 @@
 """The layout of a stream message in each version, and writing by it.
 
-Versions 28 and 29 are flat. Later ones hold the message id and the reference to the previous message as arrays
-of their own:
+Versions 28 and 29 are flat. Later ones hold the message id and the reference to the previous message as
+arrays of their own:
 
     message_id     [streamId, streamPartition, timestamp, sequenceNumber, publisherId, msgChainId]
     prev_msg_ref   [timestamp, sequenceNumber] or null

@@ -71,9 +71,9 @@ class StreamMessage(_StreamMessageFields):
     """One message of a stream.
 
     `content` is the text that was signed, kept as it came for ever. It is not parsed here, and it is
-    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version in which the message was
-    read or will be written, `draft` says whether in the layout of the draft of 32. `legacy` is there exactly in
-    versions 28 and 29.
+    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version in which the message
+    was read or will be written, `draft` says whether in the layout of the draft of 32. `legacy` is there
+    exactly in versions 28 and 29.
 
     It checks its fields without a call, as `protocol.streamr.ids` does and for the same reason.
     """

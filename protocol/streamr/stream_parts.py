@@ -103,7 +103,7 @@ def _parse_pair(serialized: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyOffsets:
-    """What versions 28 and 29 have in place of references. An offset of -1 stands before the first message."""
+    """What versions 28 and 29 have in place of references. Offset -1 stands before the first message."""
 
     ttl: int | None = 0  # s
     offset: int | None
