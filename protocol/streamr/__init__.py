@@ -1,8 +1,8 @@
 """The Streamr protocol: every message of its stream, control, network and tracker layers as values.
 
-Each layer has one function that reads text from the network, and every value writes itself with `serialize()`.
-The messages of the network and tracker layers share their names, so they stay in their modules, `network` and
-`tracker`.
+Each layer has one function that reads text from the network, and every value writes itself with
+`serialize()`. The messages of the network and tracker layers share their names, so they stay in their
+modules, `network` and `tracker`.
 """
 
 from protocol.streamr import network, tracker

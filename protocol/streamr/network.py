@@ -209,7 +209,7 @@ def parse_network_message(text: str | bytes) -> NetworkMessage:
 
 
 def _read_object(frame: dict[str, Any]) -> NetworkMessage:
-    kind = _read_type(frame.get("code"), ".code")
+    kind = _read_type([frame.get("code")], 0, ".code")
     version, payload = frame.get("version", ""), frame.get("payload")
     if kind is NetworkType.STATUS:
         return build(StatusMessage, {"version": version, "status": payload}, {"status": ".payload"})
@@ -224,7 +224,7 @@ def _read_object(frame: dict[str, Any]) -> NetworkMessage:
 
 def _read_array(parsed: Any) -> NetworkMessage:
     elements = read_array("network_message", parsed)
-    kind = _read_type(elements[1] if len(elements) > 1 else None, "[1]")
+    kind = _read_type(elements, 1, "[1]")
     layout = ("version", "type", "source", *_DOCUMENT_LAYOUTS[kind])
     readers = {**_READERS, "control_layer_payload": read_content}
     values = read_elements(elements, layout, readers, ())
@@ -232,9 +232,9 @@ def _read_array(parsed: Any) -> NetworkMessage:
     return build(_KINDS[kind], values, places_of(layout))
 
 
-def _read_type(element: Any, place: str) -> NetworkType:
-    code = read_code(element)
-    if code not in _PAYLOAD_KEYS and code != NetworkType.STATUS:
+def _read_type(elements: list[Any], index: int, place: str) -> NetworkType:
+    code = read_code(elements, index)
+    if code not in _DOCUMENT_LAYOUTS:
         raise UnknownKindError("type", f"{shown(code)} is not one of 0 to 4", place)
     return NetworkType(code)
 

@@ -186,7 +186,7 @@ def parse_tracker_message(text: str | bytes, *, documents: bool = False) -> Trac
 
 def _read(elements: list[Any], *, documents: bool) -> TrackerMessage:
     version = read_count(elements[0]) if elements else None
-    kind = read_code(elements[1]) if len(elements) > 1 else None
+    kind = read_code(elements, 1)
     if version not in (1, 2) or type(version) is not int:
         raise UnknownKindError("version", f"{shown(version)} is not 1 or 2", "[0]")
     if version == 2 and kind in _TYPES_IN_EXAMPLES:
