@@ -94,8 +94,8 @@ class KeyPublisher:
     def rotate(self, stream_id: str, next_key: GroupKey) -> None:
         """Let the next message of the stream hand over this key.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream no
-        key yet.
+        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
+        has no key yet.
         """
         _check_name(next_key)
         stream = self._stream(stream_id)
@@ -122,8 +122,8 @@ class KeyPublisher:
         Publish what is returned. A rotation that was waiting is off: readers of the old key must not follow
         by it.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream no
-        key yet.
+        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
+        has no key yet.
         """
         _check_name(key)
         stream = self._stream(stream_id)
