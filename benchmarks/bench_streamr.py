@@ -94,9 +94,7 @@ def _measure_messages() -> dict[str, float]:
             "bare sign": lambda: key.sign_recoverable(DIGEST, hasher=None),
             "write": _write,
             "write generally": _write_generally,
-            "bare recover": lambda: coincurve.PublicKey.from_signature_and_message(
-                signature, DIGEST, hasher=None
-            ),
+            "bare recover": lambda: coincurve.PublicKey.from_signature_and_message(signature, DIGEST, hasher=None),
             "read": lambda: verify(parse_stream_message(text)),
             "read, key known": lambda: verifier.verify(parse_stream_message(text)),
         }

@@ -34,9 +34,7 @@ class ChainWriter:
         "_stream_id",
     )
 
-    def __init__(
-        self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str
-    ) -> None:
+    def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
         """Raises ValueError, naming the field, where no message can have such an id."""
         MessageID(stream_id, stream_partition, 0, 0, signer.address, msg_chain_id)
         self._sign = signer.sign

@@ -86,9 +86,7 @@ class CoincurvePublicKey:
         if len(signature) != SIGNATURE_BYTES:
             return False
         parsed = _new(_SIGNATURE)
-        return bool(
-            _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
-        )
+        return bool(_parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key))
 
 
 class CoincurveBackend:

@@ -134,9 +134,7 @@ def _decrypt_content(message: StreamMessage, key: GroupKey) -> str:
 def _decrypt_content_and_key_31(content: str, key: GroupKey) -> Decrypted:
     plaintext = decrypt(content, key)
     if len(plaintext) < GROUP_KEY_BYTES:
-        raise Corrupt(
-            f"plaintext of {len(plaintext)} bytes has no room for the next key of {GROUP_KEY_BYTES}"
-        )
+        raise Corrupt(f"plaintext of {len(plaintext)} bytes has no room for the next key of {GROUP_KEY_BYTES}")
     return Decrypted(_decode_content(plaintext[GROUP_KEY_BYTES:]), GroupKey("", plaintext[:GROUP_KEY_BYTES]))
 
 
@@ -144,9 +142,7 @@ def _decode_content(plaintext: bytes) -> str:
     try:
         decode_json(plaintext)
     except WireError:
-        raise Corrupt(
-            "content does not decrypt to JSON; it was encrypted with another key, or is damaged"
-        ) from None
+        raise Corrupt("content does not decrypt to JSON; it was encrypted with another key, or is damaged") from None
     return plaintext.decode()
 
 

@@ -90,11 +90,7 @@ def _load_public_key(pem: str) -> "RSAPublicKey":
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    if (
-        len(pem) > MAX_PEM_CHARACTERS
-        or not pem.startswith(_PUBLIC_HEADER)
-        or not pem.endswith(_PUBLIC_FOOTER)
-    ):
+    if len(pem) > MAX_PEM_CHARACTERS or not pem.startswith(_PUBLIC_HEADER) or not pem.endswith(_PUBLIC_FOOTER):
         raise Corrupt(f"RSA public key is not a PEM text of at most {MAX_PEM_CHARACTERS} characters")
     try:
         key = load_pem_public_key(pem.encode())
@@ -111,9 +107,7 @@ def _load_private_key(pem: str) -> "RSAPrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     if len(pem) > MAX_PEM_CHARACTERS:
-        raise ValueError(
-            f"RSA private key: the PEM text has {len(pem)} characters, more than {MAX_PEM_CHARACTERS}"
-        )
+        raise ValueError(f"RSA private key: the PEM text has {len(pem)} characters, more than {MAX_PEM_CHARACTERS}")
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

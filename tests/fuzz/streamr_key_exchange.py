@@ -27,9 +27,7 @@ SEEDS = [
         (9, encode_json(["r", "s", "CODE", "message", ["k"]])),
         (
             1,
-            encode_json(
-                {"requestId": "r", "streamId": "s", "publicKey": PEM, "range": {"start": 0, "end": 9}}
-            ),
+            encode_json({"requestId": "r", "streamId": "s", "publicKey": PEM, "range": {"start": 0, "end": 9}}),
         ),
         (2, encode_json({"requestId": "r", "streamId": "s", "keys": [{"groupKey": "00" * 512, "start": 1}]})),
         (3, encode_json({"streamId": "s", "groupKey": "00" * 512, "start": 1})),
@@ -55,9 +53,7 @@ def fuzz_one(data: bytes) -> None:
     fuzz_subscriber(posted(PUBLISHER, SUBSCRIBER, message_type, content, version), version)
 
 
-def posted(
-    sender: Signer, recipient: Signer, message_type: MessageType, content: str, version: int
-) -> StreamMessage:
+def posted(sender: Signer, recipient: Signer, message_type: MessageType, content: str, version: int) -> StreamMessage:
     message_id = MessageID(key_exchange_stream_id(recipient.address), 0, 1, 0, sender.address, "chain")
     message = StreamMessage(message_id, content, message_type=message_type, version=version)
     return sign_message(message, sender)

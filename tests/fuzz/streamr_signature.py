@@ -7,9 +7,7 @@ from protocol.streamr.signing import Verifier, recover_signer, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from tests.unit.protocol.streamr.vectors import load_vectors
 
-SEEDS = [
-    text.encode() for vector in load_vectors("signatures")[::5] for text in vector["serialized"].values()
-]
+SEEDS = [text.encode() for vector in load_vectors("signatures")[::5] for text in vector["serialized"].values()]
 VERIFIER = Verifier(max_known_keys=4)
 
 

@@ -72,9 +72,7 @@ def other_than(value: Any, strategy: st.SearchStrategy[Any]) -> st.SearchStrateg
 @given(messages(), st.data())
 def test_changing_any_signed_field_breaks_the_signature(message: StreamMessage, data: st.DataObject) -> None:
     signed = sign_message(message, SIGNER)
-    field = data.draw(
-        st.sampled_from(["stream_id", "msg_chain_id", "publisher_id", "content", "prev_msg_ref"])
-    )
+    field = data.draw(st.sampled_from(["stream_id", "msg_chain_id", "publisher_id", "content", "prev_msg_ref"]))
     tampered = tamper(signed, field, data)
     if signed_text(tampered) != signed_text(signed):  # fields are joined without separators
         assert verify(tampered) is Verdict.FOREIGN
@@ -171,9 +169,7 @@ def test_hot_path_writes_the_bytes_of_the_general_encoder(
         group_key_id=group_key_id,
         new_group_key=new_group_key,
     )
-    writer = ChainWriter(
-        SIGNER, stream_id=stream_id, stream_partition=stream_partition, msg_chain_id=msg_chain_id
-    )
+    writer = ChainWriter(SIGNER, stream_id=stream_id, stream_partition=stream_partition, msg_chain_id=msg_chain_id)
     written = writer.write(content, ref, prev, group_key_id=group_key_id, new_group_key=new_group_key)
     assert written == sign_message(general, SIGNER).serialize().encode()
 

@@ -48,13 +48,9 @@ def response_to(
         asked = dict.fromkeys(request.group_key_ids[:MAX_KEYS_PER_ANSWER])
         named = [key for group_key_id in asked if (key := ring.named(group_key_id)) is not None]
         encrypted = tuple(EncryptedKey(key.group_key_id, rsa_public_key.encrypt(key)) for key in named)
-        return GroupKeyResponse(
-            request_id=request.request_id, stream_id=request.stream_id, group_keys=encrypted
-        )
+        return GroupKeyResponse(request_id=request.request_id, stream_id=request.stream_id, group_keys=encrypted)
     held = ring.newest(1) if request.range is None else ring.holding_between(*request.range)
-    timed = tuple(
-        TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_ANSWER:]
-    )
+    timed = tuple(TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_ANSWER:])
     return TimedKeyResponse(request_id=request.request_id, stream_id=request.stream_id, keys=timed)
 
 

@@ -23,11 +23,7 @@ def key_exchange_stream_id(address: str) -> str:
 
 def key_exchange_recipient(stream_id: str) -> str | None:
     """Whom the messages of this stream are for; None where it is not for key exchange."""
-    return (
-        stream_id.removeprefix(KEY_EXCHANGE_PREFIX).lower()
-        if stream_id.startswith(KEY_EXCHANGE_PREFIX)
-        else None
-    )
+    return stream_id.removeprefix(KEY_EXCHANGE_PREFIX).lower() if stream_id.startswith(KEY_EXCHANGE_PREFIX) else None
 
 
 class Outbox:

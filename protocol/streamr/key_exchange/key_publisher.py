@@ -65,9 +65,7 @@ class _Stream:
     def __init__(self) -> None:
         self.ring = KeyRing()
         self.next_key: GroupKey | None = None
-        self.subscribers: dict[
-            str, _Subscriber
-        ] = {}  # by address; the one that asked longest ago comes first
+        self.subscribers: dict[str, _Subscriber] = {}  # by address; the one that asked longest ago comes first
 
 
 class KeyPublisher:
@@ -164,15 +162,11 @@ class KeyPublisher:
         version = version_of(request)
         _remember(stream.subscribers, requester, _Subscriber(rsa_public_key, version))
         response = response_to(request, stream.ring, rsa_public_key)
-        message = self._outbox.post(
-            response, requester, now_ms, version=version, rsa_public_key=rsa_public_key.pem
-        )
+        message = self._outbox.post(response, requester, now_ms, version=version, rsa_public_key=rsa_public_key.pem)
         return Answered(message, requester, request.stream_id)
 
     def _refuse(self, request: KeyRequest, requester: str, reason: str, now_ms: int) -> Refused:
-        message = self._outbox.post(
-            refusal_of(request, reason), requester, now_ms, version=version_of(request)
-        )
+        message = self._outbox.post(refusal_of(request, reason), requester, now_ms, version=version_of(request))
         return Refused(message, requester, request.stream_id, reason)
 
     def _announce(

@@ -86,9 +86,7 @@ class KeyRing:
     def _is_known(self, key: GroupKey, start: MessageRef) -> bool:
         known = self.named(key.group_key_id) if key.group_key_id else self._starting_at(start)
         if known is not None and known.key != key.key:
-            name = (
-                f"named {key.group_key_id!r}" if key.group_key_id else f"that holds from {start.timestamp} on"
-            )
+            name = f"named {key.group_key_id!r}" if key.group_key_id else f"that holds from {start.timestamp} on"
             raise KeyConflictError(f"there is another group key {name}")
         return known is not None
 

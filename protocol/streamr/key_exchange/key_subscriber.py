@@ -163,9 +163,7 @@ class KeySubscriber:
         request: GroupKeyRequest | TimedKeyRequest
         pem = self._rsa_key_pair.public_key_pem
         if self._version == 31:
-            request = TimedKeyRequest(
-                request_id=request_id, stream_id=stream_id, public_key=pem, range=time_range
-            )
+            request = TimedKeyRequest(request_id=request_id, stream_id=stream_id, public_key=pem, range=time_range)
         else:
             request = GroupKeyRequest(
                 request_id=request_id, stream_id=stream_id, rsa_public_key=pem, group_key_ids=wanted
@@ -204,10 +202,7 @@ class KeySubscriber:
     def _not_asked_for(self, source: PublisherStream, group_key_ids: Iterable[str]) -> Iterator[str]:
         ring = self._rings.get(source)
         asked = {
-            name
-            for pending in self._pending.values()
-            if pending.source == source
-            for name in pending.group_key_ids
+            name for pending in self._pending.values() if pending.source == source for name in pending.group_key_ids
         }
         for name in dict.fromkeys(group_key_ids):
             if name not in asked and (ring is None or ring.named(name) is None):
@@ -253,9 +248,7 @@ class KeySubscriber:
         pending = self._close_request(refusal.request_id, publisher_id, refusal.stream_id)
         return [_NOT_ASKED if pending is None else KeysRefused(pending.source, error_code, error_message)]
 
-    def _close_request(
-        self, request_id: str | None, publisher_id: str, stream_id: str | None
-    ) -> _Pending | None:
+    def _close_request(self, request_id: str | None, publisher_id: str, stream_id: str | None) -> _Pending | None:
         """The open request that this publisher answers. Clients before release 5 do not repeat its id."""
         for name, pending in self._pending.items():
             is_named = request_id is None or name == request_id

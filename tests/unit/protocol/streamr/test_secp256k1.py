@@ -72,9 +72,7 @@ def test_public_key_must_be_a_point_on_the_curve(backend: Backend, public_key: b
 
 def test_default_is_coincurve_and_eth_keys_is_not_even_imported() -> None:
     assert isinstance(default_backend(), CoincurveBackend)
-    program = (
-        "import sys, protocol.streamr.signing as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
-    )
+    program = "import sys, protocol.streamr.signing as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

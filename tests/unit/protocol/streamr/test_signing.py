@@ -220,9 +220,7 @@ def test_message_of_another_publisher_is_not_signed() -> None:
 
 
 def test_legacy_message_is_not_signed() -> None:
-    message = a_message(
-        message_id=MessageID("stream-id", 0, 2, 0, ADDRESS), version=29, legacy=LegacyOffsets(offset=2)
-    )
+    message = a_message(message_id=MessageID("stream-id", 0, 2, 0, ADDRESS), version=29, legacy=LegacyOffsets(offset=2))
     with pytest.raises(ValueError, match="version"):
         sign_message(message, Signer.from_hex(SECRET))
 
@@ -272,9 +270,7 @@ def test_verifier_forgets_the_first_key_it_learned_when_it_knows_enough() -> Non
 def test_worked_example_of_the_documents_is_verified() -> None:
     documents = Path(__file__).parents[4] / "docs"
     lines = [line for path in documents.rglob("*.md") for line in path.read_text().splitlines()]
-    examples = [
-        line for line in lines if line.startswith('[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler"')
-    ]
+    examples = [line for line in lines if line.startswith('[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler"')]
     assert examples
     for example in examples:
         message = parse_stream_message(example)
