@@ -32,9 +32,7 @@ __all__ = ["parse_group_key_message"]
 _Kind = Callable[..., GroupKeyMessage]
 
 
-def parse_group_key_message(
-    message_type: MessageType, content: str | bytes, *, draft: bool = False
-) -> GroupKeyMessage:
+def parse_group_key_message(message_type: MessageType, content: str | bytes, *, draft: bool = False) -> GroupKeyMessage:
     """Read the content of a key exchange message, decrypted where all of it was encrypted.
 
     Arrays are taken for version 32 and objects for version 31, whatever the message around them says: real
@@ -81,12 +79,7 @@ def _read_keys(element: Any) -> tuple[EncryptedKey, ...]:
 
 
 def _read_key(element: Any, place: str = "") -> EncryptedKey:
-    if (
-        type(element) is not list
-        or len(element) < 2
-        or type(element[0]) is not str
-        or type(element[1]) is not str
-    ):
+    if type(element) is not list or len(element) < 2 or type(element[0]) is not str or type(element[1]) is not str:
         raise FieldError("group_keys", "must be pairs of id and encrypted key", place)
     return EncryptedKey(element[0], element[1])
 

@@ -6,9 +6,7 @@ import orjson
 
 from protocol.errors import Corrupt, Truncated, Unsupported
 
-MAX_TEXT_LENGTH: Final = (
-    16 * 1024 * 1024
-)  # a broker's websocket takes 1 MiB; files of messages may hold larger ones
+MAX_TEXT_LENGTH: Final = 16 * 1024 * 1024  # a broker's websocket takes 1 MiB; files of messages may hold larger ones
 
 
 def decode_json(text: str | bytes) -> Any:

@@ -117,9 +117,7 @@ class NetworkMessage:
 
     def _document_elements(self, version: str) -> list[Any]:
         if self.source is None:
-            raise Unsupported(
-                f"{type(self).__name__} cannot be written as the documents do: it has no source"
-            )
+            raise Unsupported(f"{type(self).__name__} cannot be written as the documents do: it has no source")
         return [
             version,
             self.type,

@@ -82,9 +82,7 @@ def _decode_nested(text: str) -> Any:
 
 _MESSAGE_TYPES: Final = {int(kind): kind for kind in MessageType if kind is not MessageType.GROUP_KEY_ROTATE}
 _CONTENT_TYPES: Final = {int(kind): kind for kind in ContentType}
-_ENCRYPTION_TYPES: Final = {
-    int(kind): kind for kind in (EncryptionType.NONE, EncryptionType.RSA, EncryptionType.AES)
-}
+_ENCRYPTION_TYPES: Final = {int(kind): kind for kind in (EncryptionType.NONE, EncryptionType.RSA, EncryptionType.AES)}
 _SIGNATURE_TYPES: Final = {int(kind): kind for kind in SignatureType}
 
 
@@ -157,9 +155,7 @@ def _read_by_table(elements: Any, *, draft: bool, versions: frozenset[int]) -> S
     version = _read_version(elements, versions)
     layout, is_draft = _choose_layout(version, len(elements), draft=draft)
     readers = _READERS_OF_DOCUMENTS if draft and version == 32 else _READERS[version]
-    fields = read_elements(
-        elements, layout, readers, _OPTIONAL if version in MODERN_VERSIONS else frozenset()
-    )
+    fields = read_elements(elements, layout, readers, _OPTIONAL if version in MODERN_VERSIONS else frozenset())
     fields.update(version=version, draft=is_draft)
     if version in LEGACY_VERSIONS:
         fields = _modernised(fields, places_of(layout))
@@ -268,9 +264,7 @@ _LEGACY_READERS: Final = {
     **dict.fromkeys(("timestamp", "ttl", "offset", "previous_offset"), read_count),
     "message_type": _read_legacy_type,
     "content": _read_legacy_content,
-    "signature_type": lambda element: (
-        SignatureType.NONE if element is None else _READERS_32["signature_type"](element)
-    ),
+    "signature_type": lambda element: SignatureType.NONE if element is None else _READERS_32["signature_type"](element),
     "publisher_id": lambda element: "" if element is None else element,
 }
 _READERS: Final = {

@@ -136,9 +136,7 @@ class StreamMessage(_StreamMessageFields):
         """What `serialize` writes, before it is text: control messages hold stream messages in this form."""
         if version is None and not draft:
             return stream_message_elements(self)
-        return stream_message_elements(
-            convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft)
-        )
+        return stream_message_elements(convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft))
 
     @property
     def is_bye(self) -> bool:

@@ -59,10 +59,8 @@ def parse_control_message(text: str | bytes, *, documents: bool = False) -> Cont
 
 def read_control_message(parsed: Any, *, documents: bool) -> ControlMessage:
     """The message in JSON that was read already. Raises: `FieldError`."""
-    if type(parsed) is dict:
-        message = read_legacy_request(parsed)
-    else:
-        message = _read_array(parsed, documents=documents)
+    is_object = type(parsed) is dict
+    message = read_legacy_request(parsed) if is_object else _read_array(parsed, documents=documents)
     if message.type in NEEDS_REQUEST_ID and not message.request_id and not documents:
         raise FieldError("request_id", f"is empty or missing; {type(message).__name__} needs one")
     return message
@@ -118,7 +116,5 @@ def _read_optional_partition(element: Any) -> Any:
 
 
 _READERS: Final = {
-    (version, documents): _readers(version, documents=documents)
-    for version in (1, 2)
-    for documents in (False, True)
+    (version, documents): _readers(version, documents=documents) for version in (1, 2) for documents in (False, True)
 }

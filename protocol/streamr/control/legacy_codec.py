@@ -65,9 +65,7 @@ def _read_payload(sub_id: Any, payload: Any, kind: ControlType, *, draft: bool) 
     return _read_object(payload, KINDS[kind], LEGACY_PAYLOADS[kind])
 
 
-def _read_object(
-    members: Mapping[str, Any], kind: type[ControlMessage], keys: Mapping[str, str]
-) -> ControlMessage:
+def _read_object(members: Mapping[str, Any], kind: type[ControlMessage], keys: Mapping[str, str]) -> ControlMessage:
     optional = frozenset(keys.values()) - _REQUIRED
     fields = read_members(members, keys, _READERS, optional)
     return build(kind, {**fields, "version": 0}, places_of(keys))
@@ -91,7 +89,5 @@ _READERS: Final = {
     "content": read_content,
     "timestamp": _read_time,
     "signature_type": kind_reader("signature_type", SignatureType),
-    **dict.fromkeys(
-        ("stream_partition", "resend_last", "resend_from", "resend_to", "resend_from_time"), read_count
-    ),
+    **dict.fromkeys(("stream_partition", "resend_last", "resend_from", "resend_to", "resend_from_time"), read_count),
 }

@@ -8,7 +8,7 @@ message that the server has yet to make, and a resend request speaks of offsets.
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Final
 
-from protocol.streamr.checks import FieldError
+from protocol.streamr.checks import FieldError, check_filled_text
 from protocol.streamr.control.checks import FIELD_CHECKS
 from protocol.streamr.control.layouts import LATEST_CONTROL_VERSION, ControlType
 from protocol.streamr.control.writing import serialize_control_message
@@ -241,6 +241,7 @@ class LegacyResendRequest(_AboutStream):
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
+        check_filled_text("request_id", self.request_id)
         choices = (self.resend_last, self.resend_from, self.resend_from_time)
         if not self.resend_all and all(choice is None for choice in choices):
             raise FieldError("resend_all", "or another option must say what to resend")
