@@ -11,14 +11,22 @@ import orjson
 from protocol.streamr.checks import FieldError, check_filled_text, check_optional_text
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.signer import Signer
-from protocol.streamr.stream_message import EncryptedGroupKey
+from protocol.streamr.stream_message import (
+    LATEST_STREAM_VERSION,
+    ContentType,
+    EncryptedGroupKey,
+    EncryptionType,
+    MessageType,
+    SignatureType,
+)
 
 __all__ = ["ChainWriter"]
 
-_MESSAGE: Final = 27
-_JSON: Final = 0
-_NOT_ENCRYPTED, _AES = 0, 2
-_ETH: Final = 2
+_MESSAGE: Final = int(MessageType.MESSAGE)
+_JSON: Final = int(ContentType.JSON)
+_NOT_ENCRYPTED: Final = int(EncryptionType.NONE)
+_AES: Final = int(EncryptionType.AES)
+_ETH: Final = int(SignatureType.ETH)
 
 
 class ChainWriter:
@@ -77,7 +85,7 @@ class ChainWriter:
         encryption_type = _NOT_ENCRYPTED if group_key_id is None else _AES
         return _encode(
             [
-                32,
+                LATEST_STREAM_VERSION,
                 message_id,
                 None if prev is None else [prev.timestamp, prev.sequence_number],
                 _MESSAGE,

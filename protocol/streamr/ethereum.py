@@ -34,9 +34,7 @@ def address_of(public_key: bytes) -> str:
 
 
 def checksum_address(address: str) -> str:
-    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says
-    so.
-    """
+    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says so."""
     if not is_address(address):
         raise ValueError("an address is 0x and 40 hex digits")
     digits = address[2:].lower()

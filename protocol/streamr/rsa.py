@@ -1,5 +1,4 @@
-"""Group keys on their way to a subscriber: RSA with OAEP padding (SHA-1, MGF1 with SHA-1, no label), in
-lower-case hex.
+"""Group keys on their way to a subscriber: RSA with OAEP padding (SHA-1, MGF1 with SHA-1, no label), in lower-case hex.
 
 A subscriber sends its public key as PEM: SubjectPublicKeyInfo between `-----BEGIN PUBLIC KEY-----` and
 `-----END PUBLIC KEY-----` with a line end after each, the base64 between in lines of 64 or, from browsers,
@@ -55,9 +54,7 @@ class RsaKeyPair:
 
     @classmethod
     def from_pem(cls, private_key_pem: str) -> Self:
-        """Raises ValueError, without the text, where it is not the PEM of an RSA private key of an
-        acceptable size.
-        """
+        """Raises ValueError, without the text, where it is not the PEM of an RSA private key of an acceptable size."""
         return cls(_load_private_key(private_key_pem))
 
     @classmethod

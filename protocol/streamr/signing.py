@@ -93,8 +93,7 @@ def recover_signer(message: StreamMessage, *, backend: Backend | None = None) ->
 
 
 class Verifier:
-    """Checks many messages of few publishers faster: it recovers a publisher's key once and knows it from
-    then on.
+    """Checks many messages of few publishers faster: it recovers a publisher's key once and knows it from then on.
 
     A known key tells whether it made r and s, not which v belongs to them. So that the verdict does not
     depend on what was seen before, a `Verifier` never asks whether v is 27 or 28, where `verify` does: a

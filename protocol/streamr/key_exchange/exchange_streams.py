@@ -27,9 +27,7 @@ def key_exchange_recipient(stream_id: str) -> str | None:
 
 
 class Outbox:
-    """Makes signed messages of contents. All of them form one strictly increasing chain, whomever they go
-    to.
-    """
+    """Makes signed messages of contents. All of them form one strictly increasing chain, whomever they go to."""
 
     def __init__(self, signer: Signer, msg_chain_id: str) -> None:
         self.address = signer.address

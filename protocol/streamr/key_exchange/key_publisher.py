@@ -101,8 +101,7 @@ class KeyPublisher:
         stream.next_key = next_key
 
     def take_keys(self, stream_id: str, ref: MessageRef) -> MessageKeys:
-        """The keys for the message at `ref`, which must be sent. After a rotation, those behind it get the
-        next key.
+        """The keys for the message at `ref`, which must be sent. After a rotation, those behind it get the next key.
 
         Raises ValueError where the stream has no key yet.
         """
@@ -114,8 +113,7 @@ class KeyPublisher:
         return MessageKeys(key, next_key)
 
     def rekey(self, stream_id: str, key: GroupKey, now_ms: int) -> list[StreamMessage]:
-        """Use this key from now on, and announce it to those who asked for keys before and may still have
-        them.
+        """Use this key from now on, and announce it to those who asked for keys before and may still have them.
 
         Publish what is returned. A rotation that was waiting is off: readers of the old key must not follow
         by it.

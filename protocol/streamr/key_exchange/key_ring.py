@@ -50,8 +50,7 @@ class KeyRing:
         return True
 
     def add_newest(self, key: GroupKey, start: MessageRef) -> MessageRef:
-        """Add a key that follows all others, even if the clock has stepped back. Gives the start it has
-        now.
+        """Add a key that follows all others, even if the clock has stepped back. Gives the start it has now.
 
         Raises: `KeyConflictError`, also where the ring has this very key: what was used before is not new.
         """

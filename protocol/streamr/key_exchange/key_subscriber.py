@@ -104,6 +104,8 @@ class KeySubscriber:
         version: int = 32,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
+        if version not in (31, 32):
+            raise ValueError(f"version: {version} is not 31 or 32")
         self._outbox = Outbox(signer, msg_chain_id)
         self._rsa_key_pair = rsa_key_pair
         self._version = version
@@ -130,9 +132,7 @@ class KeySubscriber:
         return ring.holding_at(message.message_id.ref)
 
     def learn_next_key(self, message: StreamMessage, next_key: GroupKey) -> list[KeyEvent]:
-        """Keep the key that a message handed over; `decrypt_message` gives it. It is for the messages
-        behind that one.
-        """
+        """Keep the key that a message handed over, as `decrypt_message` gives it. It is for the messages behind it."""
         return self._keep(_source_of(message), [HeldKey(ref_after(message.message_id.ref), next_key)])
 
     def request_keys(
@@ -145,8 +145,7 @@ class KeySubscriber:
         group_key_ids: Iterable[str] = (),
         time_range: KeyRange | None = None,
     ) -> StreamMessage | None:
-        """The message to publish to ask for these keys; in version 31, for the newest or those of a range
-        of time.
+        """The message to publish to ask for these keys; in version 31, for the newest or those of a range of time.
 
         None where there is nothing to ask: we have them, they are asked for already, or too many requests
         are open.
@@ -171,9 +170,7 @@ class KeySubscriber:
         return self._outbox.post(request, publisher_id, now_ms, version=self._version)
 
     def receive(self, message: StreamMessage) -> list[KeyEvent]:
-        """Take a message from our key exchange stream. Anything may come, any number of times; nothing
-        raises.
-        """
+        """Take a message from our key exchange stream. Anything may come, any number of times; nothing raises."""
         content = open_envelope(message, self._outbox.address)
         publisher_id, start = message.message_id.publisher_id.lower(), message.message_id.ref
         match content:
@@ -271,11 +268,7 @@ class KeySubscriber:
         return self._keep(source, opened) + events
 
     def _keep(self, source: PublisherStream, held_keys: list[HeldKey]) -> list[KeyEvent]:
-        ring = self._rings.pop(source, None) or KeyRing()
-        if len(self._rings) >= MAX_KEY_RINGS:
-            del self._rings[next(iter(self._rings))]
-        if held_keys or len(ring):
-            self._rings[source] = ring
+        ring = self._rings.pop(source, KeyRing())
         new: list[GroupKey] = []
         conflicts: list[KeyEvent] = []
         for start, key in held_keys:
@@ -284,7 +277,14 @@ class KeySubscriber:
                     new.append(key)
             except KeyConflictError as problem:
                 conflicts.append(KeysConflicting(source, str(problem)))
+        if len(ring):
+            self._remember(source, ring)
         return [KeysReceived(source, tuple(new)), *conflicts]
+
+    def _remember(self, source: PublisherStream, ring: KeyRing) -> None:
+        if len(self._rings) >= MAX_KEY_RINGS:
+            del self._rings[next(iter(self._rings))]
+        self._rings[source] = ring
 
 
 _NOT_ASKED: Final = Ignored("it answers no request of ours that is open")

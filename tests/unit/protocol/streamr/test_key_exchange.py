@@ -466,6 +466,10 @@ class TestAsking:
             ask(subscriber, f"key-{n}", request_id=f"request-{n}")
         assert subscriber.request_keys(PUBLISHER.address, STREAM, "more", NOW_MS, group_key_ids=["more"]) is None
 
+    def test_version_without_key_exchange_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="version"):
+            a_subscriber(30)
+
     def test_request_id_in_use_is_refused(self) -> None:
         subscriber = a_subscriber()
         ask(subscriber, "key-1")
