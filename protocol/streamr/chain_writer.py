@@ -12,7 +12,6 @@ from protocol.streamr.checks import FieldError, check_filled_text, check_optiona
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import (
-    LATEST_STREAM_VERSION,
     ContentType,
     EncryptedGroupKey,
     EncryptionType,
@@ -22,6 +21,7 @@ from protocol.streamr.stream_message import (
 
 __all__ = ["ChainWriter"]
 
+_VERSION: Final = 32
 _MESSAGE: Final = int(MessageType.MESSAGE)
 _JSON: Final = int(ContentType.JSON)
 _NOT_ENCRYPTED: Final = int(EncryptionType.NONE)
@@ -85,7 +85,7 @@ class ChainWriter:
         encryption_type = _NOT_ENCRYPTED if group_key_id is None else _AES
         return _encode(
             [
-                LATEST_STREAM_VERSION,
+                _VERSION,
                 message_id,
                 None if prev is None else [prev.timestamp, prev.sequence_number],
                 _MESSAGE,
