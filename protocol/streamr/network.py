@@ -48,7 +48,7 @@ from protocol.streamr.elements import (
     read_members,
 )
 from protocol.streamr.json_text import decode_json, encode_json
-from protocol.streamr.stream_codec import read_content
+from protocol.streamr.stream_tables import read_content
 
 __all__ = [
     "FindStorageNodesMessage",

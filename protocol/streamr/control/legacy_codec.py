@@ -20,8 +20,9 @@ from protocol.streamr.control.messages import (
     UnsubscribeRequest,
 )
 from protocol.streamr.elements import build, kind_reader, places_of, read_count, read_members
-from protocol.streamr.stream_codec import read_content, read_stream_message
+from protocol.streamr.stream_codec import read_stream_message
 from protocol.streamr.stream_parts import STREAM_VERSIONS, SignatureType
+from protocol.streamr.stream_tables import read_content
 
 _REQUESTS: Final[dict[str, type[ControlMessage]]] = {
     "publish": LegacyPublishRequest,

@@ -8,8 +8,9 @@ import pytest
 
 from protocol.errors import Corrupt, Truncated, WireError
 from protocol.streamr import EncryptionType, MessageRef, MessageType, StreamMessage, parse_stream_message
-from protocol.streamr.stream_codec import _read_by_table, _read_complete
+from protocol.streamr.stream_codec import _read_complete
 from protocol.streamr.stream_parts import STREAM_VERSIONS
+from protocol.streamr.stream_tables import read_by_table
 from tests.unit.protocol.streamr.expected_fields import assert_is_stream_message
 from tests.unit.protocol.streamr.vectors import load_vectors
 
@@ -64,7 +65,7 @@ def test_the_short_way_and_the_tables_never_disagree() -> None:
         except (KeyError, TypeError, ValueError):
             continue
         taken += 1
-        assert _read_by_table(elements, draft=False, versions=STREAM_VERSIONS) == message
+        assert read_by_table(elements, draft=False, versions=STREAM_VERSIONS) == message
     assert taken > 50
 
 
