@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from protocol.streamr.checks import FieldError, check_filled_text, check_optional_text
+from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import (
@@ -64,8 +64,10 @@ class ChainWriter:
 
         Raises ValueError, naming the field, where there can be no such message.
         """
-        check_filled_text("content", content)
-        check_optional_text("group_key_id", group_key_id)
+        if type(content) is not str or not content:
+            refuse("content", content, FILLED_TEXT)
+        if group_key_id is not None and type(group_key_id) is not str:
+            refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
         if prev is not None and prev >= ref:
             raise FieldError("prev_msg_ref", f"{prev[:]} is not older than the message, {ref[:]}")
         timestamp, sequence_number = ref
