@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from protocol.errors import Unsupported
 from protocol.streamr.checks import FieldError, refuse, wire_error
-from protocol.streamr.elements import build, places_of, read_array, read_count, read_elements, read_members
+from protocol.streamr.elements import build, read_array, read_count, read_elements, read_members
 from protocol.streamr.group_key_messages import (
     DraftGroupKeyReset,
     DraftGroupKeyRotate,
@@ -57,13 +57,13 @@ def _read_array(elements: list[Any], kind: _Kind, layout: tuple[str, ...]) -> Gr
     if kind is DraftGroupKeyReset and len(elements) == 2:
         elements = [None, *elements]  # as in the draft's example
     fields = read_elements(elements, layout, _READERS, frozenset())
-    return build(kind, fields, places_of(layout))
+    return build(kind, fields, layout)
 
 
 def _read_object(members: dict[str, Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
     keys = {_camel_case(name): name for name in layout}
     optional = {field.name for field in fields_of(cast("Any", kind)) if field.default is not MISSING}
-    return build(kind, read_members(members, keys, _READERS, optional), places_of(keys))
+    return build(kind, read_members(members, keys, _READERS, optional), keys)
 
 
 def _read_texts(element: Any) -> tuple[Any, ...]:

@@ -15,7 +15,6 @@ from protocol.streamr.elements import (
     build,
     is_falsy,
     kind_reader,
-    places_of,
     read_array,
     read_count,
     read_elements,
@@ -45,8 +44,8 @@ def read_by_table(elements: Any, *, draft: bool, versions: frozenset[int]) -> St
     fields = read_elements(elements, layout, readers, _OPTIONAL if version in MODERN_VERSIONS else frozenset())
     fields.update(version=version, draft=is_draft)
     if version in LEGACY_VERSIONS:
-        fields = _modernised(fields, places_of(layout))
-    return build(StreamMessage, fields, places_of(layout))
+        fields = _modernised(fields, layout)
+    return build(StreamMessage, fields, layout)
 
 
 def _read_version(elements: list[Any], versions: frozenset[int]) -> int:
@@ -69,17 +68,17 @@ def _choose_layout(version: int, length: int, *, draft: bool) -> tuple[tuple[str
     return LAYOUTS[version], False
 
 
-def _modernised(fields: dict[str, Any], places: dict[str, str]) -> dict[str, Any]:
+def _modernised(fields: dict[str, Any], layout: tuple[str, ...]) -> dict[str, Any]:
     """The fields of version 28 or 29 as the one value for all versions has them."""
     offsets: dict[str, Any] = {name: fields.pop(name) for name in ("ttl", "offset", "previous_offset")}
-    legacy = build(LegacyOffsets, offsets, places)
+    legacy = build(LegacyOffsets, offsets, layout)
     identity: dict[str, Any] = {name: fields.pop(name) for name in MESSAGE_ID_LAYOUT if name in fields}
-    return {**fields, "message_id": build(MessageID, identity, places), "legacy": legacy}
+    return {**fields, "message_id": build(MessageID, identity, layout), "legacy": legacy}
 
 
 def _read_message_id(element: Any) -> MessageID:
     fields = read_elements(read_array("message_id", element), MESSAGE_ID_LAYOUT, _COUNTS, frozenset())
-    return build(MessageID, fields, places_of(MESSAGE_ID_LAYOUT))
+    return build(MessageID, fields, MESSAGE_ID_LAYOUT)
 
 
 def _read_message_id_30(element: Any) -> MessageID:
@@ -87,7 +86,7 @@ def _read_message_id_30(element: Any) -> MessageID:
     tail = frozenset(MESSAGE_ID_LAYOUT[3:])
     fields = read_elements(read_array("message_id", element), MESSAGE_ID_LAYOUT, _COUNTS, tail)
     present = {name: field for name, field in fields.items() if field is not None or name not in tail}
-    return build(MessageID, present, places_of(MESSAGE_ID_LAYOUT))
+    return build(MessageID, present, MESSAGE_ID_LAYOUT)
 
 
 def _read_previous(element: Any) -> MessageRef | None:

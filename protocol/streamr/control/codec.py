@@ -20,7 +20,6 @@ from protocol.streamr.control.messages import KINDS, ControlMessage
 from protocol.streamr.elements import (
     Reader,
     build,
-    places_of,
     read_code,
     read_count,
     read_elements,
@@ -87,7 +86,7 @@ def _read_layout(elements: list[Any], version: int, kind: ControlType, *, docume
     optional = _OPTIONAL_OR_PARTITION if may_lack_partition else _OPTIONAL
     fields = read_elements(elements, layout, _READERS[version, documents], optional)
     del fields["type"]
-    return build(KINDS[kind], {**fields, "version": version}, places_of(layout))
+    return build(KINDS[kind], {**fields, "version": version}, layout)
 
 
 def _choose_layout(version: int, kind: ControlType, length: int) -> tuple[str, ...]:

@@ -79,6 +79,7 @@ def test_the_short_way_and_the_tables_never_disagree() -> None:
         (f'[31,{ID},null,27,true,"{{}}",0,null]', "[4] encryption_type: must be one of"),
         ('[28,"s",0,1,0,5,4,27]', "[8] content: is missing"),
         ('[28,"s",0,1,0,5,4,27,"{"]', "[8] content: is not JSON"),
+        ('[28,"s",0,1,0,5,4,27,5]', "[8] content: must be a string, an array or an object"),
         ('[28,"s",0,1,0,"5",4,27,"{}"]', "[5] offset: must be"),
         ('[29,"s",0,1,0,5,4,27,"{}",0,7,null]', "[10] publisher_id: must be"),
         ('{"version":32}', "stream_message: must be an array, not an object"),

@@ -55,6 +55,7 @@ def test_a_message_needs_no_more_than_its_id_and_content() -> None:
         ({"version": 29}, "legacy"),
         ({"version": 32, "legacy": LegacyOffsets(offset=1)}, "legacy"),
         ({"version": 29, "legacy": LegacyOffsets(offset=1)}, "message_id"),
+        ({"version": 28, "legacy": LegacyOffsets(offset=1), "message_id": MessageID("s", 0, 1, 0, "p")}, "message_id"),
         (
             {"version": 28, "message_id": LEGACY_ID, "legacy": LegacyOffsets(offset=1), "content": "{"},
             "content",

@@ -138,6 +138,8 @@ def test_what_a_version_cannot_say_is_not_written(message: ControlMessage, versi
             ".ts timestamp: must be a time",
         ),
         ('{"type":"resend","stream":"s","sub":"x","resend_last":-1}', ".resend_last resend_last: must be"),
+        ('[0,1,5,[28,"s",0,1,0,5,4,27,"{}"]]', "[2] request_id: must be a string, not 5"),
+        ('[0,1,"x",[28,"s",0,1,0,5,4,27]]', "[3][8] content: is missing"),
         ("true", "control_message: must be an array or an object, not true"),
     ],
 )
@@ -181,6 +183,7 @@ def test_a_resend_from_request_of_nine_elements_has_the_chain_before_the_token()
     assert (eight.msg_chain_id, eight.session_token) == (None, "token")
     assert (nine.msg_chain_id, nine.session_token) == ("chain", "token")
     assert nine.serialize() == eight.serialize()
+    assert parse_control_message('[2,12,"r","s",0,[1,0],"p","token","extra","extra"]') == eight
 
 
 def test_proxy_connections_are_read_in_the_form_before_and_after_release_13() -> None:
@@ -234,6 +237,12 @@ def test_tokens_and_keys_are_not_shown() -> None:
         ResendLastRequest(request_id="r", stream_id="s", number_last=1, session_token="secret"),
     ]
     assert "secret" not in repr(messages)
+
+
+def test_an_error_does_not_quote_what_may_be_a_token_in_the_wrong_place() -> None:
+    with pytest.raises(Corrupt) as caught:
+        parse_control_message('[2,9,"request","stream","my-session-token"]')
+    assert str(caught.value) == "[4] stream_partition: must be a whole number, 0 or more, not a string of 16"
 
 
 def test_the_draft_of_stream_version_32_is_read_within_on_demand() -> None:
