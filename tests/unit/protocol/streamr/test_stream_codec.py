@@ -74,7 +74,7 @@ def test_the_short_way_and_the_tables_never_disagree() -> None:
     [
         ('[32,["s",0,"soon",2,"p","c"],null,27,0,0,null,"{}",null,0,null]', "[1][2] timestamp: must be"),
         (f'[32,{ID},[999],27,0,0,null,"{{}}",null,0,null]', "[2][1] sequence_number: is missing"),
-        (f'[32,{ID},[1000,2],27,0,0,null,"{{}}",null,0,null]', "[2] prev_msg_ref: must be older"),
+        (f'[32,{ID},[1000,2],27,0,0,null,"{{}}",null,0,null]', "[2] prev_msg_ref: (1000, 2) is not older"),
         (f'[32,{ID},null,27,0,0,null,"{{}}","[",0,null]', "[8] new_group_key: is not JSON"),
         (f'[31,{ID},null,27,true,"{{}}",0,null]', "[4] encryption_type: must be one of"),
         ('[28,"s",0,1,0,5,4,27]', "[8] content: is missing"),

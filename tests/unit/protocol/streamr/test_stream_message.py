@@ -34,6 +34,9 @@ def test_a_message_needs_no_more_than_its_id_and_content() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"message_id": ("s", 0, 1, 0, "p", "c")}, "message_id"),
+        ({"prev_msg_ref": (1, 0)}, "prev_msg_ref"),
+        ({"new_group_key": '["k","ff"]'}, "new_group_key"),
         ({"content": ""}, "content"),
         ({"content": b"{}"}, "content"),
         ({"prev_msg_ref": MessageRef(1000, 2)}, "prev_msg_ref"),
