@@ -1,0 +1,31 @@
+"""Fuzz the contents of key exchange messages; the first byte chooses the message type and the draft."""
+
+import sys
+
+from protocol.errors import WireError
+from protocol.streamr import MessageType, parse_group_key_message
+
+TYPES = list(MessageType)
+
+
+def fuzz_one(data: bytes) -> None:
+    choice, content = data[0] if data else 0, data[1:]
+    message_type, draft = TYPES[choice % len(TYPES)], choice >= 128
+    try:
+        message = parse_group_key_message(message_type, content, draft=draft)
+        text = message.serialize()
+    except WireError:
+        return
+    assert parse_group_key_message(message_type, text, draft=draft) == message
+
+
+def main() -> None:
+    import atheris
+
+    atheris.instrument_all()
+    atheris.Setup(sys.argv, fuzz_one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
