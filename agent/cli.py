@@ -31,7 +31,7 @@ class CommandModule(Protocol):
 
 
 COMMANDS = {
-    "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
+    "message": Command("agent.commands.message", "make, show, verify and convert messages"),
 }
 
 

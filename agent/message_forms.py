@@ -42,6 +42,19 @@ def read_messages(source: BinaryIO, form: Form | None) -> Iterator[IoMessage]:
             yield IoMessage.from_bytes(_from_base64(_read_text(first, source)))
 
 
+def read_lines(source: BinaryIO) -> Iterator[bytes]:
+    """The lines of `source` that are not blank. Only a line feed ends a line: JSON may hold all other line ends.
+
+    Raises:
+        Corrupt: a line is too long to be one message.
+    """
+    while line := source.readline(MAX_TEXT_BYTES):
+        if len(line) == MAX_TEXT_BYTES:
+            raise Corrupt(f"more than {MAX_TEXT_BYTES} bytes in one line are no single message")
+        if stripped := line.strip():
+            yield stripped
+
+
 def write_message(message: IoMessage, form: Form, *, pretty: bool = False, profile: Profile = "minimal") -> bytes:
     """One message in that form; the text forms end with a line feed.
 

@@ -1,34 +1,38 @@
-"""`headgate message encode | decode | convert`: messages for people at a terminal."""
+"""`headgate message encode | decode | convert | verify`: messages for people at a terminal.
+
+An input that begins with `[` holds StreamMessages, one per line; any other holds ioMessages.
+"""
 
 import argparse
-import binascii
+import io
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import orjson
 
 from agent.exit_codes import ExitCode
-from agent.message_forms import FORMS, read_messages, write_message
-from protocol.iomessage import RANDOM_BYTES, IoMessage, Quirk, message_ids
-from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, JSON_KEYS, REQUIRED, TEXT_LIMITS
+from agent.iomessage_report import iomessage_as_json_line, iomessage_as_table
+from agent.message_forms import FORMS, read_lines, read_messages, write_message
+from agent.stream_message_report import StreamMessageReport, examine_stream_message
+from protocol.iomessage import RANDOM_BYTES, ChainBreak, ChainVerifier, IoMessage, message_ids
+from protocol.iomessage.fields import INTEGER_LIMITS, JSON_KEYS, REQUIRED, TEXT_LIMITS
 
-DESCRIPTION = "Encode, decode and convert ioMessages: binary, JSON and XML, and binary as hex or base64."
+DESCRIPTION = "Make, show, verify and convert ioMessages (binary, JSON, XML) and show and verify StreamMessages."
 
-SHOWN_BYTES: Final = 64
 _DEFAULTS: Final = {"id": "a fresh one", "timestamp": "now"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _add_encode(actions.add_parser("encode", help="make a message from its fields"))
+    _add_encode(actions.add_parser("encode", help="make an ioMessage from its fields"))
     _add_decode(actions.add_parser("decode", help="show the fields of messages"))
-    _add_convert(actions.add_parser("convert", help="turn messages from one form into another"))
+    _add_convert(actions.add_parser("convert", help="turn ioMessages from one form into another"))
+    _add_verify(actions.add_parser("verify", help="check signatures of StreamMessages, chains of ioMessages"))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,6 +62,12 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
     _add_input(parser)
     parser.add_argument("--json", action="store_true", help="one line of JSON per message")
     parser.set_defaults(action=_decode)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    _add_input(parser)
+    parser.add_argument("--json", action="store_true", help="one line of JSON per StreamMessage or broken link")
+    parser.set_defaults(action=_verify)
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
@@ -97,11 +107,59 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _decode(arguments: argparse.Namespace) -> int:
-    show = _as_json_line if arguments.json else _as_table
+    show = iomessage_as_json_line if arguments.json else iomessage_as_table
     with _opened_input(arguments.file) as source:
-        for message in read_messages(source, arguments.source):
-            print(show(message), flush=True)
+        if _holds_stream_messages(source):
+            for report in _examine(source):
+                _show_report(report, as_json=arguments.json)
+        else:
+            for message in read_messages(source, arguments.source):
+                print(show(message), flush=True)
     return ExitCode.OK
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    with _opened_input(arguments.file) as source:
+        if _holds_stream_messages(source):
+            return _verify_signatures(source, as_json=arguments.json)
+        return _verify_chain(read_messages(source, arguments.source), as_json=arguments.json)
+
+
+def _verify_signatures(source: BinaryIO, *, as_json: bool) -> int:
+    exit_code = ExitCode.OK
+    for report in _examine(source):
+        _show_report(report, as_json=as_json)
+        exit_code = max(exit_code, report.exit_code)
+    return exit_code
+
+
+def _verify_chain(messages: Iterable[IoMessage], *, as_json: bool) -> int:
+    verifier, count, breaks = ChainVerifier(), 0, 0
+    for message in messages:
+        count += 1
+        if (found := verifier.check(message)) is not None:
+            breaks += 1
+            print(_break_as_json(found) if as_json else found, flush=True)
+    if not as_json:
+        print(f"{count} messages, {breaks} breaks" if breaks else f"{count} messages, one whole chain")
+    return ExitCode.NO if breaks else ExitCode.OK
+
+
+def _examine(source: BinaryIO) -> Iterator[StreamMessageReport]:
+    return map(examine_stream_message, read_lines(source))
+
+
+def _show_report(report: StreamMessageReport, *, as_json: bool) -> None:
+    print(orjson.dumps(report.as_json()).decode() if as_json else "\n".join([*report.lines(), ""]), flush=True)
+
+
+def _break_as_json(found: ChainBreak) -> str:
+    shown = {"index": found.index, "id": found.message_id, "kind": found.kind.value, "detail": found.detail}
+    return orjson.dumps(shown).decode()
+
+
+def _holds_stream_messages(source: io.BufferedReader) -> bool:
+    return source.peek().lstrip().startswith(b"[")
 
 
 def _write_all(messages: Iterable[IoMessage], arguments: argparse.Namespace) -> int:
@@ -116,9 +174,9 @@ def _write_all(messages: Iterable[IoMessage], arguments: argparse.Namespace) -> 
 
 
 @contextmanager
-def _opened_input(name: str) -> Iterator[BinaryIO]:
+def _opened_input(name: str) -> Iterator[io.BufferedReader]:
     if name == "-":
-        yield sys.stdin.buffer
+        yield io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer))
     else:
         with Path(name).open("rb") as source:
             yield source
@@ -137,51 +195,3 @@ def _opened_output(path: Path | None) -> Iterator[BinaryIO]:
 def _warn_of_unsafe_fields(message: IoMessage) -> None:
     if unsafe := message.beyond_safe_limits:
         print(f"headgate: some decoders misread values this large: {', '.join(unsafe)}", file=sys.stderr)
-
-
-def _as_json_line(message: IoMessage) -> str:
-    shown = {name: getattr(message, name) for name in JSON_KEYS}
-    shown |= {name: _base64(shown[name]) for name in BLOB_NAMES}
-    return orjson.dumps(shown | {"missing": message.missing, "quirks": _quirk_names(message)}).decode()
-
-
-def _as_table(message: IoMessage) -> str:
-    shown = {name: getattr(message, name) for name in JSON_KEYS}
-    rows = {name: _as_text(name, value) for name, value in shown.items() if value not in (None, "")}
-    rows |= {name: ", ".join(found) for name, found in _remarks(message).items() if found}
-    return "\n".join(f"{name:<18}{text}" for name, text in rows.items()) + "\n"
-
-
-def _remarks(message: IoMessage) -> dict[str, list[str]]:
-    return {"missing": list(message.missing), "quirks": _quirk_names(message)}
-
-
-def _as_text(name: str, value: str | int | bytes) -> str:
-    if isinstance(value, bytes):
-        return _blob_as_text(value)
-    if name == "timestamp" and isinstance(value, int):
-        return f"{value}  {_as_utc(value)}".rstrip()
-    return str(value) if isinstance(value, int) or value.isprintable() else repr(value)
-
-
-def _as_utc(timestamp_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError):
-        return ""
-
-
-def _blob_as_text(blob: bytes) -> str:
-    head = blob[:SHOWN_BYTES]
-    more = f" … ({len(blob)} bytes)" if len(blob) > SHOWN_BYTES else ""
-    if head.isascii() and head.decode().isprintable():
-        return f'"{head.decode()}"{more}'
-    return f"{head.hex(' ')}{more}"
-
-
-def _base64(blob: bytes | None) -> str | None:
-    return None if blob is None else binascii.b2a_base64(blob, newline=False).decode()
-
-
-def _quirk_names(message: IoMessage) -> list[str]:
-    return [quirk.name.lower() for quirk in Quirk if quirk in message.quirks and quirk.name]

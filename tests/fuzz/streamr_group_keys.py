@@ -1,7 +1,5 @@
 """Fuzz the contents of key exchange messages; the first byte chooses the message type and the draft."""
 
-import sys
-
 from protocol.errors import WireError
 from protocol.streamr import MessageType, parse_group_key_message
 
@@ -17,15 +15,3 @@ def fuzz_one(data: bytes) -> None:
     except WireError:
         return
     assert parse_group_key_message(message_type, text, draft=draft) == message
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

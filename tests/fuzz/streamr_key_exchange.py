@@ -4,7 +4,6 @@ The first byte picks the message type and the version; the rest is the content, 
 """
 
 import functools
-import sys
 
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.ids import MessageID, MessageRef
@@ -73,15 +72,3 @@ def fuzz_subscriber(message: StreamMessage, version: int) -> None:
     subscriber.receive(message)
     assert subscriber.pending_requests <= 1
     subscriber.tick(100_000)
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

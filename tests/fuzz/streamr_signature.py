@@ -1,7 +1,5 @@
 """Any text through every signature check: a value with a verdict, or a WireError."""
 
-import sys
-
 from protocol.errors import WireError
 from protocol.streamr.signing import Verifier, recover_signer, verify
 from protocol.streamr.stream_codec import parse_stream_message
@@ -22,15 +20,3 @@ def fuzz_one(data: bytes) -> None:
         assert VERIFIER.verify(message)
     else:
         VERIFIER.verify(message)
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

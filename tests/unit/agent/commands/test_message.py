@@ -7,7 +7,7 @@ import pytest
 
 from agent.cli import main
 from agent.exit_codes import ExitCode
-from protocol.iomessage import IoMessage
+from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, seal
 from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
 
 FULL = message(**EVERY_FIELD)
@@ -156,3 +156,61 @@ def test_the_agent_profile_is_written_on_request(terminal: Terminal) -> None:
 def test_pretty_json_is_indented(terminal: Terminal) -> None:
     _, out, _ = terminal.run("convert", "--pretty", stdin=FULL.to_bytes())
     assert out.startswith(b'{\n  "id": ')
+
+
+SIGNED = (
+    '[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler",0,1700000000123,0,'
+    '"0x1a642f0e3c3af545e7acbd38b07251b3990914f1","chain-1"],[1700000000000,0],27,0,0,null,'
+    '"{\\"temperature\\":21.5}",null,2,"0x2e46e650583519fc059d9881baab50b1a54698ed73e8efe7a47c70d6d77d060b'
+    '3ff2d7f17f7ca99b46ae183507af05448072d63fcc9e4d26d45b86368f3c455e1b"]'
+).encode()
+FORGED = SIGNED.replace(b"21.5", b"99.9")
+
+
+def test_a_signed_stream_message_is_verified_and_shown(terminal: Terminal) -> None:
+    exit_code, out, err = terminal.run("verify", stdin=SIGNED)
+    assert (exit_code, err) == (ExitCode.OK, "")
+    assert b"signer            0x1a642f0e3c3af545e7acbd38b07251b3990914f1" in out
+    assert b"verdict           verified" in out
+
+
+def test_one_forged_stream_message_among_many_lines_is_a_no(terminal: Terminal) -> None:
+    exit_code, out, _ = terminal.run("verify", "--json", stdin=b"\n".join([SIGNED, b"", FORGED, SIGNED]))
+    assert exit_code == ExitCode.NO
+    assert [json.loads(line)["verdict"] for line in out.splitlines()] == ["verified", "foreign", "verified"]
+
+
+def test_a_stream_message_that_breaks_off_is_bad_data(terminal: Terminal) -> None:
+    exit_code, _, err = terminal.run("verify", stdin=SIGNED[:-1])
+    assert exit_code == ExitCode.BAD_DATA
+    assert "not JSON" in err
+
+
+def test_decode_shows_a_stream_message_whether_or_not_it_is_verified(terminal: Terminal) -> None:
+    exit_code, out, _ = terminal.run("decode", stdin=FORGED)
+    assert exit_code == ExitCode.OK
+    assert b"verdict           foreign" in out
+
+
+def chained(count: int) -> list[IoMessage]:
+    head, messages = EMPTY_CHAIN, []
+    for number in range(count):
+        messages.append(seal(message(sequence_number=number), head))
+        head = ChainHead.of(messages[-1])
+    return messages
+
+
+def test_a_whole_chain_of_iomessages_is_verified(terminal: Terminal) -> None:
+    exit_code, out, _ = terminal.run("verify", stdin=b"".join(each.to_bytes() for each in chained(3)))
+    assert (exit_code, out) == (ExitCode.OK, b"3 messages, one whole chain\n")
+
+
+def test_a_broken_chain_is_a_no_that_says_where(terminal: Terminal) -> None:
+    messages = chained(4)
+    del messages[2]
+    data = b"".join(each.to_bytes() for each in messages)
+    exit_code, out, _ = terminal.run("verify", stdin=data)
+    assert exit_code == ExitCode.NO
+    assert b"is missing: 1 messages, positions 2 to 2, did not come before it" in out
+    exit_code, out, _ = terminal.run("verify", "--json", stdin=data)
+    assert (exit_code, json.loads(out)["kind"]) == (ExitCode.NO, "missing")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from agent.commands.stream_messages import examine_stream_message
 from agent.exit_codes import ExitCode
+from agent.stream_message_report import examine_stream_message
 from protocol.errors import WireError
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.signer import Signer
