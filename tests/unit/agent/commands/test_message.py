@@ -159,11 +159,11 @@ def test_pretty_json_is_indented(terminal: Terminal) -> None:
 
 
 SIGNED = (
-    '[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler",0,1700000000123,0,'
-    '"0x1a642f0e3c3af545e7acbd38b07251b3990914f1","chain-1"],[1700000000000,0],27,0,0,null,'
-    '"{\\"temperature\\":21.5}",null,2,"0x2e46e650583519fc059d9881baab50b1a54698ed73e8efe7a47c70d6d77d060b'
-    '3ff2d7f17f7ca99b46ae183507af05448072d63fcc9e4d26d45b86368f3c455e1b"]'
-).encode()
+    b'[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler",0,1700000000123,0,'
+    b'"0x1a642f0e3c3af545e7acbd38b07251b3990914f1","chain-1"],[1700000000000,0],27,0,0,null,'
+    b'"{\\"temperature\\":21.5}",null,2,"0x2e46e650583519fc059d9881baab50b1a54698ed73e8efe7a47c70d6d77d060b'
+    b'3ff2d7f17f7ca99b46ae183507af05448072d63fcc9e4d26d45b86368f3c455e1b"]'
+)
 FORGED = SIGNED.replace(b"21.5", b"99.9")
 
 
