@@ -2,9 +2,10 @@
 
     HGARCH ‖ header ‖ block … ‖ manifest ‖ signature
 
-The header says whose it is, blocks hold the messages' exact texts, the manifest accounts for every one of them and holds
-the digests of all before it, and the device's Ed25519 key signs the manifest: no byte of a file can change unnoticed. A
-file may be sealed for one collector. The collector answers with a signed receipt. `docs/wire-formats.md` gives every byte.
+The header says whose it is, blocks hold the messages' exact texts, the manifest accounts for every one of them and
+holds the digests of all before it, and the device's Ed25519 key signs the manifest: no byte of a file can change
+unnoticed. A file may be sealed for one collector. The collector answers with a signed receipt. `docs/wire-formats.md`
+gives every byte.
 """
 
 from protocol.archive.binding import Binding, binding_statement, sign_binding

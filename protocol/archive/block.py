@@ -84,8 +84,15 @@ def _check_columns(records: list[Record], keys: list[bytes]) -> None:
         and 0 <= min(lanes) <= max(lanes) <= MAX_LANE
     )
     if not fine:
-        for record in records:
-            check_record(record)
+        for index, record in enumerate(records):
+            _check_record(index, record)
+
+
+def _check_record(index: int, record: Record) -> None:
+    try:
+        check_record(record)
+    except ValueError as error:
+        raise ValueError(f"record {index}: {error}") from error
 
 
 def check_record(record: Record) -> None:
