@@ -12,13 +12,15 @@ ARCHIVE_KEY = SigningKey(bytes(range(33, 65)))
 BINDING = sign_binding(IDENTITY, bytes(ARCHIVE_KEY.verify_key))
 HEADER = Header(binding=BINDING, journal_id=b"journal-of-tests", created_at_ms=1_700_000_000_000)
 LOSS = Loss(
+    number=7,
+    lane=2,
     chain="chain-1",
+    first_position=90,
+    last_position=99,
     count=3,
     first=Reference(1_700_000_000_100, 0),
     last=Reference(1_700_000_000_100, 2),
     reason="disk full",
-    lane=2,
-    position=99,
 )
 
 

@@ -49,7 +49,7 @@ class ChainEntry(NamedTuple):
 class LaneEntry(NamedTuple):
     lane: int
     records: int
-    first_position: int  # losses count too: they have a position in the journal
+    first_position: int
     last_position: int
 
 
@@ -140,7 +140,7 @@ def _check_chain(entry: ChainEntry) -> None:
 
 def _check_lane(entry: LaneEntry) -> None:
     check_within("lane", entry.lane, 0, MAX_LANE)
-    check_within("lane records", entry.records, 0, MAX_RECORDS)
+    check_within("lane records", entry.records, 1, MAX_RECORDS)
     check_within("lane's first position", entry.first_position, 0, entry.last_position)
     check_within("lane's last position", entry.last_position, entry.first_position, MAX_POSITION)
 
@@ -162,17 +162,21 @@ def _reference_from_cbor(value: CborValue) -> Reference:
 
 
 def _loss_to_cbor(loss: Loss) -> CborValue:
-    return [loss.chain, loss.count, list(loss.first), list(loss.last), loss.reason, loss.lane, loss.position]
+    first, last = (None if each is None else list[CborValue](each) for each in (loss.first, loss.last))
+    positions = (loss.first_position, loss.last_position)
+    return [loss.number, loss.lane, loss.chain, *positions, loss.count, first, last, loss.reason]
 
 
 def _loss_from_cbor(value: CborValue) -> Loss:
-    chain, count, first, last, reason, lane, position = items(value, 7)
+    number, lane, chain, first_position, last_position, count, first, last, reason = items(value, 9)
     return Loss(
-        chain=field(chain, str),
-        count=field(count, int),
-        first=_reference_from_cbor(first),
-        last=_reference_from_cbor(last),
-        reason=field(reason, str),
+        number=field(number, int),
         lane=field(lane, int),
-        position=field(position, int),
+        chain=field(chain, str),
+        first_position=field(first_position, int),
+        last_position=field(last_position, int),
+        count=field(count, int),
+        first=None if first is None else _reference_from_cbor(first),
+        last=None if last is None else _reference_from_cbor(last),
+        reason=field(reason, str),
     )

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from operator import gt
 
 from protocol.archive.block_frame import Block, decode_block_frame
 from protocol.archive.errors import CorruptArchive
@@ -16,7 +17,7 @@ from protocol.archive.layout import (
     check_signature,
     decode_frame_head,
 )
-from protocol.archive.limits import MAX_BLOCKS, MAX_RAW_BYTES, MAX_RECORDS
+from protocol.archive.limits import MAX_BLOCKS, MAX_CHAINS, MAX_RAW_BYTES, MAX_RECORDS
 from protocol.archive.manifest import Manifest
 from protocol.archive.tally import Tally
 from protocol.errors import Truncated
@@ -127,8 +128,10 @@ def add_to_tally(tally: Tally, block: Block) -> None:
         raise CorruptArchive(
             error.problem, block=block.index, record=error.record, offset=block.entry.offset
         ) from error
-    if len(tally.blocks) > MAX_BLOCKS or tally.records > MAX_RECORDS or tally.raw_bytes > MAX_RAW_BYTES:
-        raise CorruptArchive("more blocks, records or bytes than an archive may hold", block=block.index)
+    counted = (len(tally.blocks), tally.chains, tally.records, tally.raw_bytes)
+    if any(map(gt, counted, (MAX_BLOCKS, MAX_CHAINS, MAX_RECORDS, MAX_RAW_BYTES))):
+        problem = "more than an archive may hold: {} blocks, {} chains, {} records, {} bytes".format(*counted)
+        raise CorruptArchive(problem, block=block.index, offset=block.entry.offset)
 
 
 def check_manifest(manifest: Manifest, tally: Tally, header_sha256: bytes, *, offset: int) -> None:
@@ -136,7 +139,5 @@ def check_manifest(manifest: Manifest, tally: Tally, header_sha256: bytes, *, of
     for index, (said, found) in enumerate(zip(manifest.blocks, tally.blocks, strict=False)):
         if said != found:
             raise CorruptArchive("not the block that the manifest describes", block=index, offset=found.offset)
-    for loss in manifest.losses:
-        tally.add_loss(loss)
-    if tally.manifest(header_sha256) != manifest:
+    if tally.manifest(header_sha256, manifest.losses) != manifest:
         raise CorruptArchive("the manifest does not describe this archive", offset=offset)

@@ -39,27 +39,42 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Messages of one chain that were dropped before they could be archived, as the journal noted it."""
+    """Messages that were dropped before they could be archived, as the journal noted it.
 
-    chain: str
-    count: int
-    first: Reference
-    last: Reference
-    reason: str
+    Where damage hides the chain, `chain` is empty and both references are None.
+    """
+
+    number: int  # never used again in its journal, so that a loss told twice is counted once
     lane: int
-    position: int  # of the note itself
+    chain: str
+    first_position: int
+    last_position: int
+    count: int  # of the positions from first to last, how many are lost
+    first: Reference | None
+    last: Reference | None
+    reason: str
 
     def __post_init__(self) -> None:
-        check_chain(self.chain)
-        check_within("count", self.count, 1, MAX_POSITION)
-        check_reference("first", self.first)
-        check_reference("last", self.last)
+        check_within("number", self.number, 0, MAX_POSITION)
         check_within("lane", self.lane, 0, MAX_LANE)
-        check_within("position", self.position, 0, MAX_POSITION)
-        if self.last < self.first:
-            raise ValueError(f"last {tuple(self.last)} is before first {tuple(self.first)}")
+        check_within("first_position", self.first_position, 0, MAX_POSITION)
+        check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
+        check_within("count", self.count, 1, self.last_position - self.first_position + 1)
         if len(self.reason.encode()) > MAX_REASON_BYTES:
             raise ValueError(f"reason of {len(self.reason.encode())} bytes, at most {MAX_REASON_BYTES}")
+        if self.chain:
+            self._check_references()
+        elif self.first is not None or self.last is not None:
+            raise ValueError("a loss with references needs a chain")
+
+    def _check_references(self) -> None:
+        check_chain(self.chain)
+        if self.first is None or self.last is None:
+            raise ValueError("a loss with a chain needs references")
+        check_reference("first", self.first)
+        check_reference("last", self.last)
+        if self.last < self.first:
+            raise ValueError(f"last {tuple(self.last)} is before first {tuple(self.first)}")
 
 
 def check_within(name: str, value: int, low: int, high: int) -> None:

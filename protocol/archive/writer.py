@@ -47,6 +47,7 @@ class ArchiveWriter:
         self._compressor = compressor(zstd_level)
         self._sha256 = hashlib.sha256()
         self._tally = Tally()
+        self._losses: list[Loss] = []
         self._pending: list[Record] = []
         self._pending_bytes = 0
         self._chains: set[str] = set()
@@ -59,7 +60,7 @@ class ArchiveWriter:
         return (
             self.records >= MAX_RECORDS
             or len(self._chains) >= MAX_CHAINS
-            or len(self._tally.losses) >= MAX_LOSSES
+            or len(self._losses) >= MAX_LOSSES
             or len(self._tally.blocks) >= MAX_BLOCKS - 1
             or self._tally.raw_bytes + self._pending_bytes >= MAX_RAW_BYTES - 2 * MAX_TEXT_BYTES
         )
@@ -91,13 +92,13 @@ class ArchiveWriter:
     def add_loss(self, loss: Loss) -> None:
         if self.is_full:
             raise ValueError("the archive is full")
-        self._tally.add_loss(loss)
+        self._losses.append(loss)
 
     def finish(self) -> bytes:
         """The rest of the archive: the last block, the manifest and the signature."""
         last_block = self._close_block() if self._pending else b""
         manifest_offset = self.size_bytes
-        manifest = self._tally.manifest(self._header_sha256).to_bytes()
+        manifest = self._tally.manifest(self._header_sha256, self._losses).to_bytes()
         signature = SIGNATURE.pack(manifest_offset, self._sign(bytes_to_sign(manifest)))
         end = encode_frame(FrameKind.MANIFEST, manifest) + encode_frame(FrameKind.SIGNATURE, signature)
         return last_block + self._emit(end)

@@ -37,14 +37,18 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
 @st.composite
 def losses(draw: st.DrawFn) -> Loss:
     first, last = sorted([draw(REFERENCES), draw(REFERENCES)])
+    first_position, last_position = sorted([draw(st.integers(0, 2**63 - 1)), draw(st.integers(0, 2**63 - 1))])
+    chain = draw(CHAINS | st.just(""))
     return Loss(
-        chain=draw(CHAINS),
-        count=draw(st.integers(1, 2**40)),
-        first=first,
-        last=last,
-        reason=draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=60)),
+        number=draw(st.integers(0, 2**63 - 1)),
         lane=draw(st.integers(0, 255)),
-        position=draw(st.integers(0, 2**63 - 1)),
+        chain=chain,
+        first_position=first_position,
+        last_position=last_position,
+        count=draw(st.integers(1, last_position - first_position + 1)),
+        first=first if chain else None,
+        last=last if chain else None,
+        reason=draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=60)),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from protocol import strict_cbor
-from protocol.archive import BlockEntry, ChainEntry, LaneEntry, Loss, Manifest, Reference
+from protocol.archive import BlockEntry, ChainEntry, LaneEntry, Manifest, Reference
 from protocol.errors import Corrupt, WireError
 from tests.archives import LOSS
 
@@ -50,15 +50,25 @@ def test_a_manifest_that_contradicts_itself_cannot_exist(change: dict[str, Any],
         ({"count": 0}, "count"),
         ({"reason": "é" * 200}, "reason of 400 bytes"),
         ({"last": Reference(1, 0)}, "before first"),
+        ({"count": 11}, "count"),
+        ({"number": -1}, "number"),
         ({"lane": 256}, "lane"),
-        ({"position": -1}, "position"),
-        ({"chain": ""}, "chain key"),
+        ({"first_position": -1}, "first_position"),
+        ({"last_position": 89}, "last_position"),
+        ({"chain": ""}, "needs a chain"),
+        ({"first": None}, "needs references"),
+        ({"chain": "x" * 1025}, "chain key"),
     ],
 )
 def test_a_loss_that_makes_no_sense_cannot_exist(change: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         dataclasses.replace(LOSS, **change)
-    assert isinstance(LOSS, Loss)
+
+
+def test_a_loss_whose_chain_is_unknown_survives_the_round_trip() -> None:
+    unknown = dataclasses.replace(LOSS, chain="", first=None, last=None)
+    manifest = dataclasses.replace(MANIFEST, losses=(unknown,))
+    assert Manifest.from_bytes(manifest.to_bytes()) == manifest
 
 
 @pytest.mark.parametrize(
