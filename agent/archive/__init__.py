@@ -2,6 +2,7 @@
 
 from agent.archive.archiver import Archiver, ArchiverSettings
 from agent.archive.directory import Directory, NewFile, RealDirectory
+from agent.archive.reading import Verdict, opened_archive, sealed_recipient, verify_file
 from agent.archive.source import JournalLoss, JournalRecord, to_archive_loss, to_archive_record
 from agent.archive.state import ArchiveState, KeptArchive
 from agent.archive.store import ArchiveStore
@@ -17,6 +18,10 @@ __all__ = [
     "KeptArchive",
     "NewFile",
     "RealDirectory",
+    "Verdict",
+    "opened_archive",
+    "sealed_recipient",
     "to_archive_loss",
     "to_archive_record",
+    "verify_file",
 ]
