@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifest
-from protocol.archive.records import Loss, Record, Reference
+from protocol.archive.records import Loss, Record
+from protocol.reference import Reference
 
 
 class Tally:
