@@ -6,9 +6,7 @@ __all__ = ["MAX_SEQUENCE", "MAX_TIMESTAMP_MS", "Reference", "next_reference"]
 
 MAX_TIMESTAMP_MS = 2**53 - 1  # what JSON carries exactly
 MAX_SEQUENCE = 2**32 - 1
-LATEST_CLOCK_MS = (
-    7_258_118_400_000  # the year 2200; a clock that shows more is taken for this, and room is left to count
-)
+LATEST_CLOCK_MS = 7_258_118_400_000  # the year 2200; a clock that shows more is taken for this
 
 
 class Reference(NamedTuple):

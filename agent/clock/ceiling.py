@@ -48,11 +48,10 @@ class CeilingFile:
 
     def write(self, ceiling_ms: int) -> None:
         """Returns when it is on the medium. Raises: OSError."""
-        self._serial += 1
-        data = encode_slot(self._serial, ceiling_ms)
-        os.pwrite(self._descriptor, data, SLOT_OFFSETS[self._serial % 2])
+        serial = self._serial + 1
+        os.pwrite(self._descriptor, encode_slot(serial, ceiling_ms), SLOT_OFFSETS[serial % 2])
         os.fdatasync(self._descriptor)
-        self.ceiling_ms = ceiling_ms
+        self._serial, self.ceiling_ms = serial, ceiling_ms  # after a failure, the same slot is tried again
 
     def close(self) -> None:
         os.close(self._descriptor)

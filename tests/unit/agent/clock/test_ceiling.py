@@ -45,6 +45,23 @@ def test_a_write_torn_at_any_byte_leaves_the_number_before_it(path: Path) -> Non
     assert reopened(path) == 3_000
 
 
+def test_a_failed_write_never_costs_the_slot_that_is_good(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    file = CeilingFile(path)
+    file.write(1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", fail)
+        for number in (2_000, 3_000):
+            with pytest.raises(OSError, match="Input/output"):
+                file.write(number)
+    content = bytearray(path.read_bytes())
+    content[SLOT_OFFSETS[0] : SLOT_OFFSETS[0] + SLOT_BYTES] = bytes(SLOT_BYTES)  # the writes never reached the medium
+    path.write_bytes(content)
+    assert reopened(path) == 1_000
+
+
 def test_damage_of_both_slots_is_as_if_nothing_were_known_and_heals(path: Path) -> None:
     path.write_bytes(b"\xff" * 100)
     assert reopened(path) == -1

@@ -96,12 +96,20 @@ def test_after_a_clean_stop_even_a_forgotten_chain_is_not_pushed_ahead(device: D
 
 
 def test_the_ceiling_of_an_earlier_crash_is_not_lowered_by_a_clean_stop(device: Device) -> None:
-    device.commit("a", NOW_MS)
+    device.commit("busy", NOW_MS)
+    last = device.commit("rare", NOW_MS + 100)
+    del device.journal.last["rare"]
     device.crash_and_start()
-    device.commit("a", NOW_MS + 1)
+    assert device.commit("busy", 0) < last
+    device.stop_and_start()
+    assert device.commit("rare", 0) > last
+
+
+def test_a_clock_that_stopped_and_a_clean_stop_do_not_repeat_a_sequence_number(device: Device) -> None:
+    last = max(device.commit("a", NOW_MS) for _ in range(3))
     device.journal.last.clear()
     device.stop_and_start()
-    assert device.commit("a", 0) > Reference(NOW_MS + 1, 0)
+    assert device.commit("a", NOW_MS) > last
 
 
 def test_the_very_first_millisecond_of_1970_is_not_given_out_twice(device: Device) -> None:
