@@ -36,7 +36,7 @@ check: $(INSTALLED) ## format, lint, type and import rules
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## fuzz one decoder: make fuzz TARGET=iomessage SECONDS=60
-	$(BIN)/python -m tests.fuzz.$(TARGET) -max_total_time=$(or $(SECONDS),60)
+	$(BIN)/python -m tests.fuzz $(TARGET) -max_total_time=$(or $(SECONDS),60)
 
 .PHONY: bench
 bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
@@ -44,7 +44,7 @@ bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
 
 .PHONY: demo
 demo: $(INSTALLED) ## show what there is so far, in one go
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh testbed/demo.sh
 
 .PHONY: clean
 clean: ## remove the virtual environment and caches

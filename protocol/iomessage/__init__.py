@@ -14,6 +14,7 @@ from protocol.iomessage.fields import Quirk
 from protocol.iomessage.ids import RANDOM_BYTES, message_ids
 from protocol.iomessage.message import IoMessage
 from protocol.iomessage.reader import DEFAULT_MAX_MESSAGE_BYTES, IoMessageReader
+from protocol.iomessage.template import SealedTemplate
 
 __all__ = [
     "DEFAULT_MAX_MESSAGE_BYTES",
@@ -26,6 +27,7 @@ __all__ = [
     "IoMessage",
     "IoMessageReader",
     "Quirk",
+    "SealedTemplate",
     "message_hash",
     "message_ids",
     "seal",

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from protocol.errors import Corrupt, Truncated, Unsupported
-from protocol.iomessage.fields import TEXT_LIMITS, VERSION, Fields, Quirk, double_in
+from protocol.iomessage.fields import TEXT_LIMITS, VERSION, Fields, Quirk, check_fields, double_in
 
 HEADER: Final = struct.Struct(">HBHBBBBBBHHBHHHBBBII")
 HEADER_BYTES: Final = HEADER.size
@@ -48,13 +48,14 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
 
     Raises:
         Unsupported: an integer is too large for the fixed widths of the agent profile.
+        Corrupt: a text that was read as Latin-1 is too long in UTF-8.
     """
     (
         id_, tag, group_id, sequence_number, sequence_total, priority, timestamp, publisher, auth_id, auth_group, _,
         chain_position, hash_, previous_hash, nonce, difficulty_target, info_type, info_format,
         context_data, content_data, _,
     ) = fields  # fmt: skip
-    number = _minimal_bytes if profile == "minimal" else _agent_bytes
+    number = minimal_bytes if profile == "minimal" else _agent_bytes
     values = (
         id_.encode() if id_ else b"",
         tag.encode() if tag else b"",
@@ -76,7 +77,11 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
         context_data or b"",
         content_data or b"",
     )
-    return HEADER.pack(VERSION, *map(len, values)) + b"".join(values)
+    try:
+        return HEADER.pack(VERSION, *map(len, values)) + b"".join(values)
+    except struct.error:
+        check_fields(fields)
+        raise
 
 
 def decode(data: bytes) -> tuple[Any, ...]:
@@ -187,7 +192,8 @@ def _as_utf8(text: bytes) -> bytes:
     return text
 
 
-def _minimal_bytes(number: int, _agent_width: int) -> bytes:
+def minimal_bytes(number: int, _agent_width: int = 0) -> bytes:
+    """An integer in as few bytes as hold it, but never in 7."""
     return number.to_bytes(_MINIMAL_WIDTHS[number.bit_length()])
 
 

@@ -4,7 +4,7 @@
 the hash of the message before, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
 of leading zero bits the hash must have, and `nonce` is what was found to reach it; 0 asks for no work.
 
-A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent integer from 0.
+A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent one from 0.
 """
 
 import hashlib
@@ -15,8 +15,9 @@ from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple, Self
 
+from protocol.errors import WireError
 from protocol.iomessage import as_bytes
-from protocol.iomessage.fields import INTEGER_LIMITS, Fields
+from protocol.iomessage.fields import Fields
 from protocol.iomessage.message import IoMessage
 
 HASH_BITS: Final = 256
@@ -45,7 +46,11 @@ EMPTY_CHAIN: Final = ChainHead(position=-1, hash=None)
 
 
 def message_hash(message: IoMessage) -> str:
-    """What the `hash` field of this message must hold."""
+    """What the `hash` field of this message must hold.
+
+    Raises:
+        Corrupt: the message was read from another writer and cannot be written again.
+    """
     return _digest(Fields._make(message)._replace(hash=None))
 
 
@@ -53,22 +58,32 @@ def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> 
     """The message as the next link after `head`. The work doubles with every bit of difficulty.
 
     Raises:
-        ValueError: more leading zero bits are asked for than a hash has.
+        ValueError: the message lacks a required field, or more zero bits are asked for than a hash has.
     """
     if not 0 <= difficulty_target <= HASH_BITS:
         raise ValueError(f"difficulty_target must be between 0 and {HASH_BITS} bits, and is {difficulty_target}")
-    integers = {name: getattr(message, name) or 0 for name in INTEGER_LIMITS}
-    links = {"chain_position": head.position + 1, "previous_hash": head.hash, "difficulty_target": difficulty_target}
-    unsealed = message.replace(**integers | links, hash=None, nonce=None)
-    return _find_nonce(unsealed) if difficulty_target else unsealed.replace(hash=message_hash(unsealed))
+    if message.missing:
+        raise ValueError(f"a message without {', '.join(message.missing)} is not sealed")
+    unsealed = Fields._make(message)._replace(
+        sequence_number=message.sequence_number or 0,
+        sequence_total=message.sequence_total or 0,
+        priority=message.priority or 0,
+        chain_position=head.position + 1,
+        hash=None,
+        previous_hash=head.hash,
+        nonce=None,
+        difficulty_target=difficulty_target,
+    )
+    return tuple.__new__(IoMessage, _with_hash(unsealed))
 
 
-def _find_nonce(message: IoMessage) -> IoMessage:
-    fields = Fields._make(message)
-    digests = ((nonce, _digest(fields._replace(nonce=nonce))) for nonce in map(str, count()))
-    target = message.difficulty_target or 0
-    nonce, digest = next(found for found in digests if leading_zero_bits(found[1]) >= target)
-    return message.replace(nonce=nonce, hash=digest)
+def _with_hash(fields: Fields) -> Fields:
+    if not fields.difficulty_target:
+        return fields._replace(hash=_digest(fields))
+    tries = (fields._replace(nonce=str(number)) for number in count())
+    worked = ((each, _digest(each)) for each in tries)
+    found, digest = next(pair for pair in worked if leading_zero_bits(pair[1]) >= fields.difficulty_target)
+    return found._replace(hash=digest)
 
 
 def _digest(fields: Fields) -> str:
@@ -123,7 +138,7 @@ class ChainVerifier:
     def check(self, message: IoMessage) -> ChainBreak | None:
         """What is wrong with the next message, if anything. The walk goes on after it, whatever is wrong."""
         self._index += 1
-        if message.hash is None or message.chain_position is None:
+        if not message.hash or message.chain_position is None:
             return self._break(message, BreakKind.UNSEALED, "it carries no hash or no chain position")
         position, link = message.chain_position, _Link(message.hash, message.previous_hash or None)
         broken_seal = self._check_seal(message)
@@ -134,7 +149,10 @@ class ChainVerifier:
         return broken_seal
 
     def _check_seal(self, message: IoMessage) -> ChainBreak | None:
-        digest = message_hash(message)
+        try:
+            digest = message_hash(message)
+        except WireError as error:
+            return self._break(message, BreakKind.ALTERED, f"it cannot be hashed: {error}")
         if digest != message.hash:
             return self._break(
                 message, BreakKind.ALTERED, f"its content hashes to {digest}, its hash field says otherwise"

@@ -97,6 +97,7 @@ class IoMessage(Fields):
 
         Raises:
             Unsupported: an integer is too large for the agent profile.
+            Corrupt: a text that was read as Latin-1 is too long in UTF-8.
         """
         return as_bytes.encode(self, profile)
 
