@@ -72,6 +72,14 @@ def decode_frame_head(data: bytes, offset: int, *, expected: tuple[FrameKind, ..
     return FrameKind(kind), length
 
 
+def decode_signature(payload: bytes, offset: int) -> tuple[int, bytes]:
+    """Where the manifest frame starts, and the signature. `offset` is where the signature frame starts."""
+    if len(payload) != SIGNATURE.size:
+        raise CorruptArchive(f"signature frame of {len(payload)} bytes, not {SIGNATURE.size}", offset=offset)
+    manifest_offset, signature = SIGNATURE.unpack(payload)
+    return manifest_offset, signature
+
+
 def bytes_to_sign(manifest_payload: bytes) -> bytes:
     """The manifest holds the digests of all that stands before it, so its own digest stands for the whole file."""
     return _SIGNED_AS + hashlib.sha256(manifest_payload).digest()

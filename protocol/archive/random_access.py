@@ -10,12 +10,12 @@ from protocol.archive.header import Header
 from protocol.archive.layout import (
     FRAME_HEAD,
     PREAMBLE,
-    SIGNATURE,
     TAIL_BYTES,
     FrameKind,
     check_preamble,
     check_signature,
     decode_frame_head,
+    decode_signature,
 )
 from protocol.archive.manifest import Manifest
 from protocol.archive.reader import add_to_tally, check_manifest
@@ -84,7 +84,7 @@ def open_archive(read_at: ReadAt, size_bytes: int) -> OpenArchive:
     header_payload = _read_frame(read_at, len(PREAMBLE), FrameKind.HEADER)
     blocks_start = len(PREAMBLE) + FRAME_HEAD.size + len(header_payload)
     tail_start = max(blocks_start, size_bytes - TAIL_BYTES)
-    manifest_offset, signature = SIGNATURE.unpack(_read_signature(read_at, tail_start))
+    manifest_offset, signature = decode_signature(_read_tail(read_at, tail_start), tail_start)
     if not blocks_start <= manifest_offset <= tail_start:
         raise CorruptArchive(f"the manifest cannot be at byte {manifest_offset}", offset=tail_start)
     manifest_payload = _read_frame(read_at, manifest_offset, FrameKind.MANIFEST)
@@ -107,15 +107,12 @@ def _read_frame(read_at: ReadAt, offset: int, kind: FrameKind) -> bytes:
     return payload
 
 
-def _read_signature(read_at: ReadAt, offset: int) -> bytes:
+def _read_tail(read_at: ReadAt, offset: int) -> bytes:
     """A file without this frame at its end is most likely cut short, and says so."""
     try:
-        payload = _read_frame(read_at, offset, FrameKind.SIGNATURE)
+        return _read_frame(read_at, offset, FrameKind.SIGNATURE)
     except CorruptArchive as error:
         raise Truncated("the archive does not end with a signature; it may be cut short", offset=offset) from error
-    if len(payload) != SIGNATURE.size:
-        raise CorruptArchive(f"signature frame of {len(payload)} bytes, not {SIGNATURE.size}", offset=offset)
-    return payload
 
 
 def _check_extent(manifest: Manifest, blocks_start: int, manifest_offset: int) -> None:

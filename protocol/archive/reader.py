@@ -11,11 +11,11 @@ from protocol.archive.header import Header
 from protocol.archive.layout import (
     FRAME_HEAD,
     PREAMBLE,
-    SIGNATURE,
     FrameKind,
     check_preamble,
     check_signature,
     decode_frame_head,
+    decode_signature,
 )
 from protocol.archive.limits import MAX_BLOCKS, MAX_CHAINS, MAX_RAW_BYTES, MAX_RECORDS
 from protocol.archive.manifest import Manifest
@@ -85,13 +85,12 @@ class ArchiveReader:
             start = self._offset
             kind, frame = yield from self._take_frame(FrameKind.BLOCK, FrameKind.MANIFEST)
         manifest_payload = frame[FRAME_HEAD.size :]
+        tail_start = self._offset
         _, frame = yield from self._take_frame(FrameKind.SIGNATURE)
-        manifest_offset, signature = SIGNATURE.unpack(frame[FRAME_HEAD.size :])
-        check_signature(header.binding.archive_key, manifest_payload, signature, offset=self._offset - len(frame))
+        manifest_offset, signature = decode_signature(frame[FRAME_HEAD.size :], tail_start)
+        check_signature(header.binding.archive_key, manifest_payload, signature, offset=tail_start)
         if manifest_offset != start:
-            raise CorruptArchive(
-                f"the manifest is at {start}, not at {manifest_offset}", offset=self._offset - len(frame)
-            )
+            raise CorruptArchive(f"the manifest is at {start}, not at {manifest_offset}", offset=tail_start)
         manifest = Manifest.from_bytes(manifest_payload)
         check_manifest(manifest, self._tally, header_sha256, offset=start)
         self._archive = Archive(header=header, manifest=manifest, sha256=self._sha256.digest(), size_bytes=self._offset)

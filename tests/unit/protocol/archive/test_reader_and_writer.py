@@ -194,6 +194,12 @@ def test_frames_out_of_order_are_refused() -> None:
         read_archive(PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes()) * 2)
 
 
+def test_a_signature_frame_of_another_size_is_corrupt() -> None:
+    start = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes()) + encode_frame(FrameKind.MANIFEST, b"")
+    with pytest.raises(CorruptArchive, match="signature frame of 10 bytes, not 72"):
+        read_archive(start + encode_frame(FrameKind.SIGNATURE, bytes(10)))
+
+
 def test_many_small_bombs_are_stopped_by_their_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protocol.archive.reader.MAX_RAW_BYTES", 10_000_000)
     bombs = [[record(number, text=bytes(4 * 1024 * 1024))] for number in range(3)]
