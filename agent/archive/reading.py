@@ -101,7 +101,7 @@ def _verify_blocks(
         if isinstance(found, CorruptArchive):
             problems.append(str(found))
         else:
-            good += len(found.records)
+            good += found.entry.records
             on_progress(found.entry.offset + found.entry.frame_bytes)
     return Verdict(
         path=path,

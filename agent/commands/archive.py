@@ -154,7 +154,7 @@ def _write_records(path: Path, collector: PrivateKey | None, form: str) -> ExitC
                 exit_code = ExitCode.BAD_DATA
                 continue
             sys.stdout.buffer.writelines(_lines(found, archive, path, form))
-            progress.reach(found.first_record + len(found.records))
+            progress.reach(found.first_record + found.entry.records)
     return exit_code
 
 

@@ -20,7 +20,9 @@ with a handful of calls instead of several per record. Chain keys stand in every
 """
 
 import struct
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.limits import (
@@ -32,7 +34,7 @@ from protocol.archive.limits import (
 from protocol.archive.records import (
     MAX_LANE,
     MAX_POSITION,
-    Record,
+    Columns,
     check_chain,
     check_within,
 )
@@ -47,65 +49,31 @@ def _fixed_part(records: int, chains: int) -> struct.Struct:
     return struct.Struct(f">{chains}H{n}H{n}B{n}Q{n}Q{n}I{n}Q{n}I")
 
 
-def encode_block(records: list[Record]) -> bytes:
+def encode_block(columns: Columns) -> bytes:
     """Raises: ValueError, naming record and field, for a record that does not fit the format."""
-    n = len(records)
+    n = len(columns.texts)
     check_within("records in a block", n, 1, MAX_RECORDS_PER_BLOCK)
-    texts, chains, timestamps, sequences, lanes, positions, arrivals = zip(*records, strict=True)
-    index_of = {chain: index for index, chain in enumerate(dict.fromkeys(chains))}
-    keys = [chain.encode() for chain in index_of]
-    _check_columns(records, keys)
+    index_of = {chain: index for index, chain in enumerate(dict.fromkeys(columns.chains))}
+    keys = [_encode_chain(chain) for chain in index_of]
+    lengths = tuple(map(len, columns.texts))
+    if (misfit := _first_misfit(columns, lengths)) is not None:
+        raise ValueError(f"record {misfit.record}: {misfit.problem}")
     fixed = _fixed_part(n, len(keys)).pack(
         *map(len, keys),
-        *map(index_of.__getitem__, chains),
-        *lanes,
-        *positions,
-        *timestamps,
-        *sequences,
-        *arrivals,
-        *map(len, texts),
+        *map(index_of.__getitem__, columns.chains),
+        *columns.lanes,
+        *columns.positions,
+        *columns.timestamps_ms,
+        *columns.sequences,
+        *columns.arrivals_ms,
+        *lengths,
     )
-    raw = b"".join((_COUNTS.pack(n, len(keys)), fixed, *keys, *texts))
+    raw = b"".join((_COUNTS.pack(n, len(keys)), fixed, *keys, *columns.texts))
     check_within("bytes in a block", len(raw), 1, MAX_RAW_BLOCK_BYTES)
     return raw
 
 
-def _check_columns(records: list[Record], keys: list[bytes]) -> None:
-    """Whole columns by their extremes; only when one is wrong are the records looked at one by one."""
-    texts, _, timestamps, sequences, lanes, positions, arrivals = zip(*records, strict=True)
-    fine = (
-        1 <= min(map(len, keys)) <= max(map(len, keys)) <= MAX_CHAIN_BYTES
-        and max(map(len, texts)) <= MAX_TEXT_BYTES
-        and 0 <= min(timestamps) <= max(timestamps) <= MAX_TIMESTAMP_MS
-        and 0 <= min(arrivals) <= max(arrivals) <= MAX_TIMESTAMP_MS
-        and 0 <= min(sequences) <= max(sequences) <= MAX_SEQUENCE
-        and 0 <= min(positions) <= max(positions) <= MAX_POSITION
-        and 0 <= min(lanes) <= max(lanes) <= MAX_LANE
-    )
-    if not fine:
-        for index, record in enumerate(records):
-            _check_record(index, record)
-
-
-def _check_record(index: int, record: Record) -> None:
-    try:
-        check_record(record)
-    except ValueError as error:
-        raise ValueError(f"record {index}: {error}") from error
-
-
-def check_record(record: Record) -> None:
-    """Raises: ValueError, naming the field, the limit and the value."""
-    check_chain(record.chain)
-    check_within("text bytes", len(record.text), 0, MAX_TEXT_BYTES)
-    check_within("timestamp_ms", record.timestamp_ms, 0, MAX_TIMESTAMP_MS)
-    check_within("arrived_at_ms", record.arrived_at_ms, 0, MAX_TIMESTAMP_MS)
-    check_within("sequence", record.sequence, 0, MAX_SEQUENCE)
-    check_within("position", record.position, 0, MAX_POSITION)
-    check_within("lane", record.lane, 0, MAX_LANE)
-
-
-def decode_block(raw: bytes) -> list[Record]:
+def decode_block(raw: bytes) -> Columns:
     """Raises: CorruptArchive, naming the record to blame where one is."""
     if len(raw) < _COUNTS.size:
         raise CorruptArchive(f"a block of {len(raw)} bytes has no room for its counts")
@@ -117,17 +85,44 @@ def decode_block(raw: bytes) -> list[Record]:
     if keys_start > len(raw):
         raise CorruptArchive(f"{n} records do not fit into a block of {len(raw)} bytes")
     numbers = fixed.unpack_from(raw, _COUNTS.size)
-    chains = _decode_chains(raw, keys_start, numbers[:chain_count])
+    keys = _decode_chains(raw, keys_start, numbers[:chain_count])
     of_record, lanes, positions, timestamps, sequences, arrivals, lengths = (
         numbers[chain_count + n * column : chain_count + n * (column + 1)] for column in range(7)
     )
-    ends = list(accumulate(lengths, initial=keys_start + sum(numbers[:chain_count])))
-    _check_lengths(raw, lengths, ends)
-    _check_ranges(of_record, chain_count, positions, timestamps, arrivals)
-    texts = [raw[start:end] for start, end in pairwise(ends)]
-    keys = map(chains.__getitem__, of_record)
-    columns = zip(texts, keys, timestamps, sequences, lanes, positions, arrivals, strict=True)
-    return list(map(Record._make, columns))
+    _check_chain_indexes(of_record, chain_count)
+    texts = _cut_texts(raw, keys_start + sum(numbers[:chain_count]), lengths)
+    chains = [keys[index] for index in of_record]
+    columns = Columns(texts, chains, timestamps, sequences, lanes, positions, arrivals)
+    if (misfit := _first_misfit(columns, lengths)) is not None:
+        raise CorruptArchive(misfit.problem, record=misfit.record)
+    return columns
+
+
+class _Misfit(NamedTuple):
+    record: int
+    problem: str
+
+
+def _first_misfit(columns: Columns, lengths: Sequence[int]) -> _Misfit | None:
+    """A record with a number out of its range. Whole columns are judged by their extremes."""
+    limits = (
+        ("text bytes", lengths, MAX_TEXT_BYTES),
+        ("timestamp_ms", columns.timestamps_ms, MAX_TIMESTAMP_MS),
+        ("sequence", columns.sequences, MAX_SEQUENCE),
+        ("lane", columns.lanes, MAX_LANE),
+        ("position", columns.positions, MAX_POSITION),
+        ("arrived_at_ms", columns.arrivals_ms, MAX_TIMESTAMP_MS),
+    )
+    for name, column, high in limits:
+        if min(column) < 0 or max(column) > high:
+            record = next(index for index, value in enumerate(column) if not 0 <= value <= high)
+            return _Misfit(record, f"{name} {column[record]} is not within 0..{high}")
+    return None
+
+
+def _encode_chain(chain: str) -> bytes:
+    check_chain(chain)
+    return chain.encode()
 
 
 def _decode_chains(raw: bytes, start: int, lengths: tuple[int, ...]) -> list[str]:
@@ -143,31 +138,19 @@ def _decode_chains(raw: bytes, start: int, lengths: tuple[int, ...]) -> list[str
     return chains
 
 
-def _check_lengths(raw: bytes, lengths: tuple[int, ...], ends: list[int]) -> None:
-    if ends[-1] == len(raw) and max(lengths) <= MAX_TEXT_BYTES:
-        return
-    for record, length in enumerate(lengths):
-        if length > MAX_TEXT_BYTES or ends[record + 1] > len(raw):
-            raise CorruptArchive(f"text of {length} bytes runs past the block's end or the limit", record=record)
-    raise CorruptArchive(f"{len(raw) - ends[-1]} bytes after the block's last text")
-
-
-def _check_ranges(
-    of_record: tuple[int, ...],
-    chain_count: int,
-    positions: tuple[int, ...],
-    timestamps: tuple[int, ...],
-    arrivals: tuple[int, ...],
-) -> None:
-    bounds = (
-        ("chain", of_record, chain_count - 1),
-        ("position", positions, MAX_POSITION),
-        ("timestamp_ms", timestamps, MAX_TIMESTAMP_MS),
-        ("arrived_at_ms", arrivals, MAX_TIMESTAMP_MS),
-    )
-    for name, column, high in bounds:
-        if max(column) > high:
-            record = next(index for index, value in enumerate(column) if value > high)
-            raise CorruptArchive(f"{name} {column[record]} is above {high}", record=record)
+def _check_chain_indexes(of_record: Sequence[int], chain_count: int) -> None:
+    if max(of_record) >= chain_count:
+        record = next(index for index, value in enumerate(of_record) if value >= chain_count)
+        raise CorruptArchive(f"chain {of_record[record]} of {chain_count}", record=record)
     if list(dict.fromkeys(of_record)) != list(range(chain_count)):
         raise CorruptArchive("chain keys are not in order of first use")
+
+
+def _cut_texts(raw: bytes, start: int, lengths: Sequence[int]) -> list[bytes]:
+    ends = list(accumulate(lengths, initial=start))
+    if ends[-1] > len(raw):
+        record = next(index for index, end in enumerate(ends[1:]) if end > len(raw))
+        raise CorruptArchive(f"text of {lengths[record]} bytes runs past the block's end", record=record)
+    if ends[-1] < len(raw):
+        raise CorruptArchive(f"{len(raw) - ends[-1]} bytes after the block's last text")
+    return [raw[begin:end] for begin, end in pairwise(ends)]

@@ -122,7 +122,7 @@ class ArchiveReader:
 def add_to_tally(tally: Tally, block: Block) -> None:
     """Raises: CorruptArchive, naming block and record, for positions out of order or totals out of bounds."""
     try:
-        tally.add_block(block.entry, block.records)
+        tally.add_block(block.entry, block.columns)
     except CorruptArchive as error:
         raise CorruptArchive(
             error.problem, block=block.index, record=error.record, offset=block.entry.offset

@@ -1,5 +1,6 @@
 """What an archive keeps: signed texts with where and when they came in, and what was lost before it could be kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ MAX_LANE = 255
 class Record(NamedTuple):
     """One signed message, untouched, and its arrival.
 
-    A plain tuple, since blocks are packed and unpacked by whole columns; `encode_block` checks the ranges.
+    A plain tuple: blocks are packed, checked and unpacked by whole columns, which is many times faster than by records.
     """
 
     text: bytes
@@ -27,6 +28,25 @@ class Record(NamedTuple):
     @property
     def reference(self) -> Reference:
         return Reference(self.timestamp_ms, self.sequence)
+
+
+class Columns(NamedTuple):
+    """The records of a block, field by field, in the order of `Record`'s fields. All columns have the same length."""
+
+    texts: Sequence[bytes]
+    chains: Sequence[str]
+    timestamps_ms: Sequence[int]
+    sequences: Sequence[int]
+    lanes: Sequence[int]
+    positions: Sequence[int]
+    arrivals_ms: Sequence[int]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Columns":
+        return cls(*zip(*records, strict=True))
+
+    def records(self) -> list[Record]:
+        return list(map(Record._make, zip(*self, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from protocol.archive.limits import (
     MAX_TEXT_BYTES,
 )
 from protocol.archive.manifest import BlockEntry, LaneEntry
-from protocol.archive.records import Loss, Record, check_within
+from protocol.archive.records import Columns, Loss, Record, check_within
 from protocol.archive.tally import Tally
 
 
@@ -109,7 +109,8 @@ class ArchiveWriter:
         return last_block + self._emit(end)
 
     def _close_block(self) -> bytes:
-        raw = encode_block(self._pending)
+        columns = Columns.of(self._pending)
+        raw = encode_block(columns)
         frame = encode_frame(FrameKind.BLOCK, self._compressor.compress(raw))
         entry = BlockEntry(
             offset=self.size_bytes,
@@ -118,7 +119,7 @@ class ArchiveWriter:
             records=len(self._pending),
             sha256=hashlib.sha256(frame).digest(),
         )
-        self._tally.add_block(entry, self._pending)
+        self._tally.add_block(entry, columns)
         self._pending, self._pending_bytes = [], 0
         return self._emit(frame)
 

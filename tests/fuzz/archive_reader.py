@@ -8,7 +8,7 @@ import contextlib
 
 from nacl.public import PrivateKey
 
-from protocol.archive import Manifest, Opener, Sealer, derive_sealing_keys, open_archive
+from protocol.archive import Columns, Manifest, Opener, Sealer, derive_sealing_keys, open_archive
 from protocol.archive.block import decode_block, encode_block
 from protocol.archive.compression import compressor, decompress
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
@@ -22,8 +22,8 @@ _ARCHIVE = write_archive(_RECORDS, [LOSS], block_target_bytes=100)
 _SEALER = Sealer(derive_sealing_keys(b"s" * 32, b"a" * 32, _COLLECTOR.public_key), _COLLECTOR.public_key)
 SEEDS = [
     _ARCHIVE,
-    encode_block(_RECORDS),
-    compressor(1).compress(encode_block(_RECORDS)),
+    encode_block(Columns.of(_RECORDS)),
+    compressor(1).compress(encode_block(Columns.of(_RECORDS))),
     read_archive(_ARCHIVE)[0].manifest.to_bytes(),
     _SEALER.begin() + _SEALER.update(b"some content") + _SEALER.finish(),
 ]
@@ -41,8 +41,7 @@ def _as_file(data: bytes) -> None:
 
 
 def _as_block(data: bytes) -> None:
-    records = decode_block(data)
-    assert encode_block(records) == data
+    assert encode_block(decode_block(data)) == data
 
 
 def _as_compressed(data: bytes) -> None:

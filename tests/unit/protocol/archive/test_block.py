@@ -3,22 +3,22 @@ from typing import Any
 
 import pytest
 
-from protocol.archive import CorruptArchive, Record
+from protocol.archive import Columns, CorruptArchive, Record
 from protocol.archive.block import decode_block, encode_block
 from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_RECORDS_PER_BLOCK, MAX_TEXT_BYTES
 from tests.archives import record
 
 RECORDS = [record(number) for number in range(7)]
-RAW = encode_block(RECORDS)
+RAW = encode_block(Columns.of(RECORDS))
 
 
 def test_records_come_back_as_they_went_in() -> None:
-    assert decode_block(RAW) == RECORDS
+    assert decode_block(RAW).records() == RECORDS
 
 
 def test_empty_texts_and_the_largest_numbers_fit() -> None:
     extreme = [Record(b"", "é" * (MAX_CHAIN_BYTES // 2), 2**53 - 1, 2**32 - 1, 255, 2**63 - 1, 2**53 - 1)]
-    assert decode_block(encode_block(extreme)) == extreme
+    assert decode_block(encode_block(Columns.of(extreme))).records() == extreme
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_empty_texts_and_the_largest_numbers_fit() -> None:
 )
 def test_a_record_that_does_not_fit_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=field):
-        encode_block([RECORDS[0], RECORDS[1]._replace(**{field: value})])
+        encode_block(Columns.of([RECORDS[0], RECORDS[1]._replace(**{field: value})]))
 
 
 def test_no_more_records_than_the_limit() -> None:
     with pytest.raises(ValueError, match="records in a block"):
-        encode_block([record(number, text=b"") for number in range(MAX_RECORDS_PER_BLOCK + 1)])
+        encode_block(Columns.of([record(number, text=b"") for number in range(MAX_RECORDS_PER_BLOCK + 1)]))
 
 
 def test_every_beginning_of_a_block_is_corrupt() -> None:
@@ -68,7 +68,7 @@ def test_a_text_that_runs_past_the_end_names_its_record() -> None:
 def test_a_chain_index_out_of_range_names_its_record() -> None:
     damaged = bytearray(RAW)
     struct.pack_into(">H", damaged, 8 + 2 * 3 + 2 * 4, 3)
-    with pytest.raises(CorruptArchive, match=r"record 4: chain 3 is above 2"):
+    with pytest.raises(CorruptArchive, match=r"record 4: chain 3 of 3"):
         decode_block(bytes(damaged))
 
 

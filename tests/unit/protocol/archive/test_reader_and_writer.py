@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from protocol.archive import ArchiveReader, ArchiveWriter, CorruptArchive, Manifest, Record, open_archive
+from protocol.archive import ArchiveReader, ArchiveWriter, Columns, CorruptArchive, Manifest, Record, open_archive
 from protocol.archive.block import encode_block
 from protocol.archive.compression import compressor
 from protocol.archive.layout import (
@@ -32,10 +32,10 @@ def forge(blocks: list[list[Record]], *, manifest: Manifest | None = None) -> by
     start = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes())
     tally, body = Tally(), start
     for records in blocks:
-        raw = encode_block(records)
+        raw = encode_block(Columns.of(records))
         frame = encode_frame(FrameKind.BLOCK, compressor(3).compress(raw))
         entry = BlockEntry(len(body), len(frame), len(raw), len(records), hashlib.sha256(frame).digest())
-        tally.add_block(entry, records)
+        tally.add_block(entry, Columns.of(records))
         body += frame
     payload = (manifest or tally.manifest(hashlib.sha256(start).digest(), ())).to_bytes()
     signature = SIGNATURE.pack(len(body), sign(bytes_to_sign(payload)))
