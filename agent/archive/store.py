@@ -18,7 +18,6 @@ identity.
 
 from agent.archive.directory import Directory
 from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, NOTHING, ArchiveState, KeptArchive
-from agent.errors import ConfigError
 from protocol.archive import Receipt, open_archive
 from protocol.errors import WireError
 
@@ -60,8 +59,8 @@ class ArchiveStore:
         self._directory.rename(ready, archive.file_name)
         self._directory.sync()
 
-    def release(self, receipt: Receipt, *, device: bytes, collector_key: bytes) -> KeptArchive:
-        """Delete the archive that the receipt is for. Raises: ConfigError if it covers none that is kept here."""
+    def release(self, receipt: Receipt, *, device: bytes, collector_key: bytes) -> KeptArchive | None:
+        """Delete the archive that the receipt covers. None if it covers none that is still kept."""
         for archive in self._state.kept:
             if receipt.covers(
                 archive=archive.sha256, size_bytes=archive.size_bytes, device=device, collector_key=collector_key
@@ -70,7 +69,7 @@ class ArchiveStore:
                 self._directory.remove(archive.file_name)
                 self._directory.sync()
                 return archive
-        raise ConfigError(f"the receipt for {receipt.archive.hex()} covers no archive that is kept here")
+        return None
 
     def recover(self) -> None:
         """Take the state from the disk and finish, or clear away, what was begun. After a failed write, do it again."""

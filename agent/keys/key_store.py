@@ -16,7 +16,12 @@ from agent.keys.key_file import (
     encode_key_file,
 )
 from agent.keys.passphrase import find_credential
-from agent.keys.private_files import make_private_folder, read_credential, read_private_file
+from agent.keys.private_files import (
+    check_private_folder,
+    make_private_folder,
+    read_credential,
+    read_private_file,
+)
 from agent.keys.secret import Secret
 from protocol.errors import WireError
 
@@ -36,11 +41,17 @@ def read_key_file(path: Path) -> KeyFile:
 
     A file that cannot be used is never a reason to make new keys: that would be another device.
     """
-    read = read_credential if path.name == KEYS_CREDENTIAL else read_private_file
     try:
-        return decode_key_file(read(path, max_bytes=MAX_KEY_FILE_BYTES))
+        return decode_key_file(_read(path))
     except WireError as error:
         raise ConfigError(f"{path}: {error}; restore it from your copy") from None
+
+
+def _read(path: Path) -> bytes:
+    if path.name == KEYS_CREDENTIAL:
+        return read_credential(path, max_bytes=MAX_KEY_FILE_BYTES)
+    check_private_folder(path.parent)
+    return read_private_file(path, max_bytes=MAX_KEY_FILE_BYTES)
 
 
 def load_keys(path: Path, passphrase: Callable[[], Secret]) -> DeviceKeys:

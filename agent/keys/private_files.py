@@ -15,7 +15,6 @@ def read_private_file(path: Path, *, max_bytes: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # not waiting for the far end of a pipe
     with os.fdopen(descriptor, "rb") as file:
         _check_privacy(path, os.fstat(descriptor))
-        _check_folder(path.parent)
         return file.read(max_bytes + 1)
 
 
@@ -35,7 +34,14 @@ def read_credential(path: Path, *, max_bytes: int) -> bytes:
 def make_private_folder(folder: Path) -> None:
     """Make it if it is missing. Raises: ConfigError if it is there and others may enter it."""
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    _check_folder(folder)
+    check_private_folder(folder)
+
+
+def check_private_folder(folder: Path) -> None:
+    """Raises: ConfigError if others may enter it, OSError if it is not there."""
+    mode = folder.stat().st_mode
+    if mode & _ANYONE_ELSE:
+        raise ConfigError(f"{folder}: others can enter it (mode {stat.S_IMODE(mode):04o}); chmod 700 it")
 
 
 def _check_privacy(path: Path, status: os.stat_result) -> None:
@@ -46,11 +52,5 @@ def _check_privacy(path: Path, status: os.stat_result) -> None:
             f"{path}: others can read or change it (mode {stat.S_IMODE(status.st_mode):04o});"
             " chmod 600 it, and if it was exposed, make new keys"
         )
-    if status.st_uid not in (os.geteuid(), 0):
+    if os.geteuid() != 0 and status.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"{path}: belongs to user {status.st_uid}, not to {os.geteuid()} or root")
-
-
-def _check_folder(folder: Path) -> None:
-    mode = folder.stat().st_mode
-    if mode & _ANYONE_ELSE:
-        raise ConfigError(f"{folder}: others can enter it (mode {stat.S_IMODE(mode):04o}); chmod 700 it")

@@ -102,6 +102,32 @@ def test_changing_the_passphrase_keeps_the_identity(key_path: Path) -> None:
     assert read_key_file(key_path).binding == KEYS.binding
 
 
+def test_what_root_writes_is_given_to_the_owner_of_the_folder(key_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.fchown", lambda _, user, group: given.append((user, group)))
+    create_key_file(key_path, KEYS, None)
+    replace_key_file(key_path, KEYS, None)
+    owner = key_path.parent.stat()
+    assert given == [(owner.st_uid, owner.st_gid)] * 2
+
+
+def test_a_file_of_another_user_is_refused_unless_root_asks(key_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_key_file(key_path, KEYS, None)
+    stranger = key_path.stat().st_uid + 1
+    real_fstat = os.fstat
+
+    def fstat_of_stranger(descriptor: int) -> os.stat_result:
+        return os.stat_result((*real_fstat(descriptor)[:4], stranger, *real_fstat(descriptor)[5:]))
+
+    monkeypatch.setattr("os.fstat", fstat_of_stranger)
+    monkeypatch.setattr("os.geteuid", lambda: stranger + 1)
+    with pytest.raises(ConfigError, match=f"belongs to user {stranger}"):
+        read_key_file(key_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert read_key_file(key_path).binding == KEYS.binding
+
+
 def test_a_leftover_of_a_crash_does_not_stand_in_the_way(key_path: Path) -> None:
     key_path.parent.mkdir(mode=0o700)
     key_path.with_name(".device.keys.new").write_bytes(b"half")
