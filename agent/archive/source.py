@@ -16,9 +16,11 @@ class JournalRecord(Protocol):
     @property
     def chain(self) -> str: ...
     @property
-    def time_ms(self) -> int: ...
+    def timestamp_ms(self) -> int: ...
     @property
     def sequence(self) -> int: ...
+    @property
+    def committed_at_ms(self) -> int: ...
 
 
 class JournalLoss(Protocol):
@@ -38,16 +40,15 @@ class JournalLoss(Protocol):
     def last(self) -> Sequence[int] | None: ...
 
 
-def to_archive_record(record: JournalRecord, *, arrived_at_ms: int | None = None) -> Record:
-    """Where nothing else is known of its arrival, a message arrived at its own timestamp."""
+def to_archive_record(record: JournalRecord) -> Record:
     return Record(
         text=record.payload,
         chain=record.chain,
-        timestamp_ms=record.time_ms,
+        timestamp_ms=record.timestamp_ms,
         sequence=record.sequence,
         lane=record.lane,
         position=record.position,
-        arrived_at_ms=record.time_ms if arrived_at_ms is None else arrived_at_ms,
+        arrived_at_ms=record.committed_at_ms,
     )
 
 

@@ -23,7 +23,7 @@ class Record(NamedTuple):
     sequence: int
     lane: int
     position: int  # in the journal; strictly increases within a lane
-    arrived_at_ms: int  # by the device's clock, when the reading came in
+    arrived_at_ms: int  # by the device's clock, when it was safe in the journal
 
     @property
     def reference(self) -> Reference:
@@ -61,7 +61,7 @@ class Loss:
     chain: str
     first_position: int
     last_position: int
-    count: int  # of the positions from first to last, how many are lost
+    count: int  # how many are lost; others between the two positions may be kept
     first: Reference | None
     last: Reference | None
     reason: str
@@ -71,7 +71,7 @@ class Loss:
         check_within("lane", self.lane, 0, MAX_LANE)
         check_within("first_position", self.first_position, 0, MAX_POSITION)
         check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
-        check_within("count", self.count, 1, self.last_position - self.first_position + 1)
+        check_within("count", self.count, 1, MAX_POSITION)
         if len(self.reason.encode()) > MAX_REASON_BYTES:
             raise ValueError(f"reason of {len(self.reason.encode())} bytes, at most {MAX_REASON_BYTES}")
         if self.chain:

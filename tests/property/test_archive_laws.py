@@ -45,7 +45,7 @@ def losses(draw: st.DrawFn) -> Loss:
         chain=chain,
         first_position=first_position,
         last_position=last_position,
-        count=draw(st.integers(1, last_position - first_position + 1)),
+        count=draw(st.integers(1, 2**63 - 1)),
         first=first if chain else None,
         last=last if chain else None,
         reason=draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=60)),
