@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from protocol.archive.block_frame import Block, decode_block_frame
 from protocol.archive.errors import CorruptArchive
@@ -31,6 +32,7 @@ class OpenArchive:
 
     header: Header
     manifest: Manifest
+    first_records: tuple[int, ...]  # of each block, its first record's number within the archive
     read_at: ReadAt
 
     def block(self, index: int) -> Block:
@@ -43,9 +45,9 @@ class OpenArchive:
                 block=index,
                 offset=entry.offset,
             )
-        first_record = sum(each.records for each in self.manifest.blocks[:index])
-        block = decode_block_frame(frame, index=index, offset=entry.offset, first_record=first_record)
-        if block.entry != entry:
+        _, length = decode_frame_head(frame[: FRAME_HEAD.size], entry.offset, expected=(FrameKind.BLOCK,))
+        block = decode_block_frame(frame, index=index, offset=entry.offset, first_record=self.first_records[index])
+        if block.entry != entry or length != len(frame) - FRAME_HEAD.size:
             raise CorruptArchive("not the block that the manifest describes", block=index, offset=entry.offset)
         return block
 
@@ -96,7 +98,8 @@ def open_archive(read_at: ReadAt, size_bytes: int) -> OpenArchive:
     if hashlib.sha256(read_at(0, blocks_start)).digest() != manifest.header_sha256:
         raise CorruptArchive("the header is not the one that was signed", offset=0)
     _check_extent(manifest, blocks_start, manifest_offset)
-    return OpenArchive(header=header, manifest=manifest, read_at=read_at)
+    first_records = tuple(accumulate((block.records for block in manifest.blocks), initial=0))
+    return OpenArchive(header=header, manifest=manifest, first_records=first_records, read_at=read_at)
 
 
 def _read_frame(read_at: ReadAt, offset: int, kind: FrameKind) -> bytes:

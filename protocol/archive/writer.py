@@ -83,7 +83,8 @@ class ArchiveWriter:
     def add(self, record: Record) -> bytes:
         """The bytes of a block when one is full, else none.
 
-        Raises: ValueError when the archive is full or a record of the block does not fit the format.
+        Raises: ValueError when the archive is full or a record of the block does not fit the format, CorruptArchive if
+        its positions do not increase.
         """
         if self.is_full:
             raise ValueError("the archive is full")

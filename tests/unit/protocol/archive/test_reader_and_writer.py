@@ -1,6 +1,7 @@
 import hashlib
 import struct
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -27,13 +28,16 @@ ARCHIVE = write_archive(RECORDS, [LOSS])
 TINY = write_archive(RECORDS[:4], [LOSS], block_target_bytes=150)  # two blocks
 
 
-def forge(blocks: list[list[Record]], *, manifest: Manifest | None = None) -> bytes:
+def forge(
+    blocks: list[list[Record]], *, manifest: Manifest | None = None, kind: FrameKind = FrameKind.BLOCK, cut: int = 0
+) -> bytes:
     """An archive that a careless or hostile device signs: any blocks, any manifest, all digests true."""
     start = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes())
     tally, body = Tally(), start
     for records in blocks:
         raw = encode_block(Columns.of(records))
-        frame = encode_frame(FrameKind.BLOCK, compressor(3).compress(raw))
+        frame = encode_frame(kind, compressor(3).compress(raw) + bytes(cut))
+        frame = frame[: len(frame) - cut]
         entry = BlockEntry(len(body), len(frame), len(raw), len(records), hashlib.sha256(frame).digest())
         tally.add_block(entry, Columns.of(records))
         body += frame
@@ -157,6 +161,15 @@ def test_a_signed_manifest_that_counts_wrongly_is_refused() -> None:
         read_archive(data)
     with pytest.raises(CorruptArchive, match="does not describe this archive"):
         list(open_archive(read_at_of(data), len(data)).blocks())
+
+
+@pytest.mark.parametrize("forgery", [{"kind": FrameKind.HEADER}, {"cut": 1}])
+def test_a_block_frame_with_a_false_head_is_refused_by_both_readers(forgery: Any) -> None:
+    data = forge([RECORDS[:5]], **forgery)
+    with pytest.raises(CorruptArchive):
+        read_archive(data)
+    with pytest.raises(CorruptArchive):
+        open_archive(read_at_of(data), len(data)).block(0)
 
 
 def test_a_signed_manifest_of_another_block_names_the_block() -> None:
