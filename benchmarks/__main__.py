@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from benchmarks.harness import Figure
 
 BENCHMARKS = {
+    "archive": "benchmarks.bench_archive",
     "iomessage": "benchmarks.bench_iomessage",
     "streamr": "benchmarks.bench_streamr",
 }

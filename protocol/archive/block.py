@@ -1,0 +1,156 @@
+"""The content of a block before compression: a table of records, stored by columns.
+
+| bytes | what |
+|---|---|
+| 4 | n, the number of records |
+| 4 | c, the number of chain keys |
+| 2 × c | length of each chain key |
+| 2 × n | each record's chain, as an index into the keys |
+| 1 × n | lane |
+| 8 × n | position |
+| 8 × n | timestamp_ms |
+| 4 × n | sequence |
+| 8 × n | arrived_at_ms |
+| 4 × n | length of each text |
+| … | the chain keys in UTF-8, in order of first use, one after the other |
+| … | the texts, one after the other |
+
+All numbers are unsigned and big-endian. Columns compress better than rows, and let a reader split a block into texts
+with a handful of calls instead of several per record. Chain keys stand in every block, so each block can be read alone.
+"""
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from protocol.archive.errors import CorruptArchive
+from protocol.archive.limits import (
+    MAX_CHAIN_BYTES,
+    MAX_RAW_BLOCK_BYTES,
+    MAX_RECORDS_PER_BLOCK,
+    MAX_TEXT_BYTES,
+)
+from protocol.archive.records import (
+    MAX_LANE,
+    MAX_POSITION,
+    Columns,
+    check_chain,
+    check_within,
+)
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
+
+_COUNTS = struct.Struct(">II")
+RECORD_OVERHEAD_BYTES = 2 + 1 + 8 + 8 + 4 + 8 + 4
+
+
+def _fixed_part(records: int, chains: int) -> struct.Struct:
+    n = records
+    return struct.Struct(f">{chains}H{n}H{n}B{n}Q{n}Q{n}I{n}Q{n}I")
+
+
+def encode_block(columns: Columns) -> bytes:
+    """Raises: ValueError, naming record and field, for a record that does not fit the format."""
+    n = len(columns.texts)
+    check_within("records in a block", n, 1, MAX_RECORDS_PER_BLOCK)
+    index_of = {chain: index for index, chain in enumerate(dict.fromkeys(columns.chains))}
+    keys = [_encode_chain(chain) for chain in index_of]
+    lengths = tuple(map(len, columns.texts))
+    if (misfit := _first_misfit(columns, lengths)) is not None:
+        raise ValueError(f"record {misfit.record}: {misfit.problem}")
+    fixed = _fixed_part(n, len(keys)).pack(
+        *map(len, keys),
+        *map(index_of.__getitem__, columns.chains),
+        *columns.lanes,
+        *columns.positions,
+        *columns.timestamps_ms,
+        *columns.sequences,
+        *columns.arrivals_ms,
+        *lengths,
+    )
+    raw = b"".join((_COUNTS.pack(n, len(keys)), fixed, *keys, *columns.texts))
+    check_within("bytes in a block", len(raw), 1, MAX_RAW_BLOCK_BYTES)
+    return raw
+
+
+def decode_block(raw: bytes) -> Columns:
+    """Raises: CorruptArchive, naming the record to blame where one is."""
+    if len(raw) < _COUNTS.size:
+        raise CorruptArchive(f"a block of {len(raw)} bytes has no room for its counts")
+    n, chain_count = _COUNTS.unpack_from(raw)
+    if not 1 <= n <= MAX_RECORDS_PER_BLOCK or not 1 <= chain_count <= n:
+        raise CorruptArchive(f"a block of {n} records in {chain_count} chains")
+    fixed = _fixed_part(n, chain_count)
+    keys_start = _COUNTS.size + fixed.size
+    if keys_start > len(raw):
+        raise CorruptArchive(f"{n} records do not fit into a block of {len(raw)} bytes")
+    numbers = fixed.unpack_from(raw, _COUNTS.size)
+    keys = _decode_chains(raw, keys_start, numbers[:chain_count])
+    of_record, lanes, positions, timestamps, sequences, arrivals, lengths = (
+        numbers[chain_count + n * column : chain_count + n * (column + 1)] for column in range(7)
+    )
+    _check_chain_indexes(of_record, chain_count)
+    texts = _cut_texts(raw, keys_start + sum(numbers[:chain_count]), lengths)
+    chains = [keys[index] for index in of_record]
+    columns = Columns(texts, chains, timestamps, sequences, lanes, positions, arrivals)
+    if (misfit := _first_misfit(columns, lengths)) is not None:
+        raise CorruptArchive(misfit.problem, record=misfit.record)
+    return columns
+
+
+class _Misfit(NamedTuple):
+    record: int
+    problem: str
+
+
+def _first_misfit(columns: Columns, lengths: Sequence[int]) -> _Misfit | None:
+    """A record with a number out of its range. Whole columns are judged by their extremes."""
+    limits = (
+        ("text bytes", lengths, MAX_TEXT_BYTES),
+        ("timestamp_ms", columns.timestamps_ms, MAX_TIMESTAMP_MS),
+        ("sequence", columns.sequences, MAX_SEQUENCE),
+        ("lane", columns.lanes, MAX_LANE),
+        ("position", columns.positions, MAX_POSITION),
+        ("arrived_at_ms", columns.arrivals_ms, MAX_TIMESTAMP_MS),
+    )
+    for name, column, high in limits:
+        if min(column) < 0 or max(column) > high:
+            record = next(index for index, value in enumerate(column) if not 0 <= value <= high)
+            return _Misfit(record, f"{name} {column[record]} is not within 0..{high}")
+    return None
+
+
+def _encode_chain(chain: str) -> bytes:
+    check_chain(chain)
+    return chain.encode()
+
+
+def _decode_chains(raw: bytes, start: int, lengths: tuple[int, ...]) -> list[str]:
+    ends = list(accumulate(lengths, initial=start))
+    if ends[-1] > len(raw) or not all(1 <= length <= MAX_CHAIN_BYTES for length in lengths):
+        raise CorruptArchive("a chain key is empty, too long or runs past the block's end")
+    try:
+        chains = [raw[begin:end].decode() for begin, end in pairwise(ends)]
+    except UnicodeDecodeError as error:
+        raise CorruptArchive("a chain key is not UTF-8") from error
+    if len(set(chains)) != len(chains):
+        raise CorruptArchive("a chain key stands twice in one block")
+    return chains
+
+
+def _check_chain_indexes(of_record: Sequence[int], chain_count: int) -> None:
+    if max(of_record) >= chain_count:
+        record = next(index for index, value in enumerate(of_record) if value >= chain_count)
+        raise CorruptArchive(f"chain {of_record[record]} of {chain_count}", record=record)
+    if list(dict.fromkeys(of_record)) != list(range(chain_count)):
+        raise CorruptArchive("chain keys are not in order of first use")
+
+
+def _cut_texts(raw: bytes, start: int, lengths: Sequence[int]) -> list[bytes]:
+    ends = list(accumulate(lengths, initial=start))
+    if ends[-1] > len(raw):
+        record = next(index for index, end in enumerate(ends[1:]) if end > len(raw))
+        raise CorruptArchive(f"text of {lengths[record]} bytes runs past the block's end", record=record)
+    if ends[-1] < len(raw):
+        raise CorruptArchive(f"{len(raw) - ends[-1]} bytes after the block's last text")
+    return [raw[begin:end] for begin, end in pairwise(ends)]

@@ -1,0 +1,64 @@
+"""Any bytes, as an archive, as a part of one and as a sealed file, give values or a `WireError`.
+
+Random bytes never get past a signature, so an input is also taken as the content of a block and as the manifest of an
+archive that is signed with a good key: what a hostile device could send.
+"""
+
+import contextlib
+
+from nacl.public import PrivateKey
+
+from protocol.archive import Columns, Manifest, Opener, Sealer, derive_sealing_keys, open_archive
+from protocol.archive.block import decode_block, encode_block
+from protocol.archive.compression import compressor, decompress
+from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
+from protocol.errors import WireError
+from tests.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
+
+_START = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes())
+_COLLECTOR = PrivateKey(b"k" * 32)
+_RECORDS = [record(number) for number in range(4)]
+_ARCHIVE = write_archive(_RECORDS, [LOSS], block_target_bytes=100)
+_SEALER = Sealer(derive_sealing_keys(b"s" * 32, b"a" * 32, _COLLECTOR.public_key), _COLLECTOR.public_key)
+SEEDS = [
+    _ARCHIVE,
+    encode_block(Columns.of(_RECORDS)),
+    compressor(1).compress(encode_block(Columns.of(_RECORDS))),
+    read_archive(_ARCHIVE)[0].manifest.to_bytes(),
+    _SEALER.begin() + _SEALER.update(b"some content") + _SEALER.finish(),
+]
+
+
+def fuzz_one(data: bytes) -> None:
+    for read in (_as_file, _as_block, _as_compressed, _as_manifest, _as_signed, _as_sealed):
+        with contextlib.suppress(WireError):
+            read(data)
+
+
+def _as_file(data: bytes) -> None:
+    read_archive(data)
+    list(open_archive(read_at_of(data), len(data)).blocks())
+
+
+def _as_block(data: bytes) -> None:
+    assert encode_block(decode_block(data)) == data
+
+
+def _as_compressed(data: bytes) -> None:
+    decompress(data)
+
+
+def _as_manifest(data: bytes) -> None:
+    assert Manifest.from_bytes(data).to_bytes() == data
+
+
+def _as_signed(data: bytes) -> None:
+    frame = encode_frame(FrameKind.BLOCK, compressor(1).compress(data))
+    signature = SIGNATURE.pack(len(_START) + len(frame), sign(bytes_to_sign(data)))
+    _as_file(_START + frame + encode_frame(FrameKind.MANIFEST, data) + encode_frame(FrameKind.SIGNATURE, signature))
+
+
+def _as_sealed(data: bytes) -> None:
+    opener = Opener(_COLLECTOR)
+    list(opener.feed(data))
+    opener.finish()
