@@ -1,9 +1,12 @@
 """Fuzz the control layer: any text gives a message or a WireError, and what is written is read again."""
 
-import sys
-
 from protocol.errors import WireError
 from protocol.streamr import parse_control_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [
+    vector["serialized"].encode() for version in (0, 1, 2) for vector in load_vectors(f"messages_control_v{version}")
+]
 
 
 def fuzz_one(data: bytes) -> None:
@@ -13,15 +16,3 @@ def fuzz_one(data: bytes) -> None:
         except WireError:
             continue
         assert parse_control_message(text, documents=documents).serialize() == text
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,16 @@
 """Fuzz the contents of key exchange messages; the first byte chooses the message type and the draft."""
 
-import sys
-
 from protocol.errors import WireError
-from protocol.streamr import MessageType, parse_group_key_message
+from protocol.streamr import MessageType, parse_group_key_message, parse_stream_message
+from tests.unit.protocol.streamr.vectors import load_vectors
 
 TYPES = list(MessageType)
+_MESSAGES = [parse_stream_message(vector["serialized"]) for vector in load_vectors("messages_stream")]
+SEEDS = [
+    bytes([TYPES.index(message.message_type)]) + message.content.encode()
+    for message in _MESSAGES
+    if message.message_type is not MessageType.MESSAGE
+]
 
 
 def fuzz_one(data: bytes) -> None:
@@ -17,15 +22,3 @@ def fuzz_one(data: bytes) -> None:
     except WireError:
         return
     assert parse_group_key_message(message_type, text, draft=draft) == message
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,10 @@
 """Fuzz the network layer: any text gives a frame or a WireError, and a frame survives being written."""
 
-import sys
-
 from protocol.errors import WireError
 from protocol.streamr import parse_network_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_network")]
 
 
 def fuzz_one(data: bytes) -> None:
@@ -15,15 +16,3 @@ def fuzz_one(data: bytes) -> None:
     assert parse_network_message(text).serialize() == text
     if message.source is not None:
         assert parse_network_message(message.serialize(documents=True)) == message
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,10 @@
 """Fuzz the stream layer: any text gives a message or a WireError, and a message survives being written."""
 
-import sys
-
 from protocol.errors import Unsupported, WireError
 from protocol.streamr import parse_stream_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_stream")]
 
 
 def fuzz_one(data: bytes) -> None:
@@ -20,15 +21,3 @@ def fuzz_one(data: bytes) -> None:
             again = parse_stream_message(text, draft=draft)
             assert again == message or version is not None
             assert again.serialize() == text
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

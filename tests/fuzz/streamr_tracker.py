@@ -1,9 +1,10 @@
 """Fuzz the tracker layer: any text gives a message or a WireError, and what is written is read again."""
 
-import sys
-
 from protocol.errors import WireError
 from protocol.streamr import parse_tracker_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_tracker")]
 
 
 def fuzz_one(data: bytes) -> None:
@@ -13,15 +14,3 @@ def fuzz_one(data: bytes) -> None:
         except WireError:
             continue
         assert parse_tracker_message(text, documents=documents).serialize() == text
-
-
-def main() -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup(sys.argv, fuzz_one)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()
