@@ -2,6 +2,11 @@
 
 from protocol.errors import WireError
 from protocol.streamr import parse_control_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [
+    vector["serialized"].encode() for version in (0, 1, 2) for vector in load_vectors(f"messages_control_v{version}")
+]
 
 
 def fuzz_one(data: bytes) -> None:

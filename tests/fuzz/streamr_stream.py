@@ -2,6 +2,9 @@
 
 from protocol.errors import Unsupported, WireError
 from protocol.streamr import parse_stream_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_stream")]
 
 
 def fuzz_one(data: bytes) -> None:

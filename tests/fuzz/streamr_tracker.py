@@ -2,6 +2,9 @@
 
 from protocol.errors import WireError
 from protocol.streamr import parse_tracker_message
+from tests.unit.protocol.streamr.vectors import load_vectors
+
+SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_tracker")]
 
 
 def fuzz_one(data: bytes) -> None:
