@@ -13,6 +13,7 @@ from agent.archive.store import PLAIN_SUFFIX, SEALED_SUFFIX, ArchiveStore
 from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from protocol.archive import ArchiveWriter, Header, LaneEntry, Loss, Record, Sealer, derive_sealing_keys
+from protocol.reference import MAX_TIMESTAMP_MS
 
 PLAIN_NAME = ".writing"
 SEALED_NAME = ".sealing"
@@ -70,7 +71,10 @@ class Archiver:
         self._must_recover = False
 
     def _write(self, first: Record | None, rest: Iterator[Record], losses: list[Loss], now_ms: int) -> KeptArchive:
-        header = Header(binding=self._keys.binding, journal_id=self._store.state.journal_id, created_at_ms=now_ms)
+        created_at_ms = min(max(now_ms, 0), MAX_TIMESTAMP_MS)  # the clock may be anywhere
+        header = Header(
+            binding=self._keys.binding, journal_id=self._store.state.journal_id, created_at_ms=created_at_ms
+        )
         writer = ArchiveWriter(header, sign=self._keys.sign_archive)
         with closing(self._directory.create(PLAIN_NAME)) as file:
             file.write(writer.begin())

@@ -8,7 +8,7 @@ from protocol.archive.eth_address import (
     ADDRESS_BYTES,
     SIGNATURE_BYTES,
     address_of,
-    recover_signer,
+    recover_public_key,
     sign_statement,
 )
 
@@ -31,8 +31,22 @@ class Binding:
         ):
             if len(getattr(self, name)) != length:
                 raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
-        if recover_signer(binding_statement(self.address, self.archive_key), self.signature) != self.address:
+        signer = self._recover_signer()
+        if signer is None or address_of(signer) != self.address:
             raise ValueError(f"the binding is not signed by 0x{self.address.hex()}")
+
+    @property
+    def identity_key(self) -> bytes:
+        """The device's secp256k1 public key, uncompressed (65 bytes), found in its signature.
+
+        With it, each message of the device is verified by a known key, which is cheaper than to recover one each time.
+        """
+        signer = self._recover_signer()
+        assert signer is not None, "it was there when the binding was made"
+        return signer.format(compressed=False)
+
+    def _recover_signer(self) -> coincurve.PublicKey | None:
+        return recover_public_key(binding_statement(self.address, self.archive_key), self.signature)
 
 
 def binding_statement(address: bytes, archive_key: bytes) -> str:

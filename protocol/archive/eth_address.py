@@ -27,16 +27,15 @@ def sign_statement(private_key: coincurve.PrivateKey, statement: str) -> bytes:
     return signature[:64] + bytes([signature[64] + _FIRST_V])
 
 
-def recover_signer(statement: str, signature: bytes) -> bytes | None:
-    """The address that signed, or None if the signature fits no key."""
+def recover_public_key(statement: str, signature: bytes) -> coincurve.PublicKey | None:
+    """The key that signed, or None if the signature fits no key."""
     if len(signature) != SIGNATURE_BYTES or signature[64] - _FIRST_V not in (0, 1):
         return None
     recoverable = signature[:64] + bytes([signature[64] - _FIRST_V])
     try:
-        key = coincurve.PublicKey.from_signature_and_message(recoverable, _statement_hash(statement), hasher=None)
+        return coincurve.PublicKey.from_signature_and_message(recoverable, _statement_hash(statement), hasher=None)
     except Exception:  # noqa: BLE001 - the library raises a bare Exception for a signature that fits no key
         return None
-    return address_of(key)
 
 
 def _statement_hash(statement: str) -> bytes:

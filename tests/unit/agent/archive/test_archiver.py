@@ -208,6 +208,11 @@ def test_when_too_many_archives_wait_it_says_so_and_takes_no_more(
         device.archive()
 
 
+@pytest.mark.parametrize("now_ms", [-1, 2**60])
+def test_a_clock_gone_mad_does_not_stop_archiving(device: Device, now_ms: int) -> None:
+    assert device.archiver.archive(iter(RECORDS), (), now_ms=now_ms) is not None
+
+
 def test_an_endless_source_is_read_in_bounded_bites(device: Device) -> None:
     archive = device.archive(map(record, itertools.count()))
     assert archive is not None

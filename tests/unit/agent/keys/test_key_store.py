@@ -1,4 +1,6 @@
+import hashlib
 import os
+import traceback
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,21 @@ def test_a_damaged_file_is_an_error_that_names_it_and_stays_as_it_is(key_path: P
     with pytest.raises(ConfigError, match=r"device\.keys: the key file is damaged.*restore"):
         load_keys(key_path, no_passphrase)
     assert key_path.read_bytes() == damaged
+
+
+def forge_archive_key(key_path: Path) -> None:
+    forged = key_path.read_bytes()[:-32].replace(KEYS.binding.archive_key, bytes(32))
+    key_path.write_bytes(forged + hashlib.sha256(forged).digest())
+
+
+def test_no_traceback_of_a_file_that_cannot_be_used_has_its_secrets(key_path: Path) -> None:
+    create_key_file(key_path, KEYS, None)
+    forge_archive_key(key_path)
+    with pytest.raises(ConfigError, match="not signed by") as caught:
+        load_keys(key_path, no_passphrase)
+    shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    assert "\\x11" * 8 not in shown
+    assert "11" * 8 not in shown
 
 
 def test_a_missing_file_is_an_error_not_a_new_identity(key_path: Path) -> None:

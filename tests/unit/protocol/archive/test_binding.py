@@ -2,7 +2,7 @@ import coincurve
 import pytest
 
 from protocol.archive import Binding, binding_statement, sign_binding
-from protocol.archive.eth_address import address_of, checksum_address, recover_signer
+from protocol.archive.eth_address import address_of, checksum_address, recover_public_key
 from tests.archives import BINDING, IDENTITY
 
 
@@ -33,7 +33,11 @@ def test_a_field_of_the_wrong_length_is_named(field: str) -> None:
     "signature", [bytes(65), bytes(64) + b"\x1b", b"\xff" * 64 + b"\x1b", b"", bytes(64) + b"\xff"]
 )
 def test_a_signature_that_fits_no_key_recovers_no_one(signature: bytes) -> None:
-    assert recover_signer("anything", signature) is None
+    assert recover_public_key("anything", signature) is None
+
+
+def test_a_binding_tells_the_key_that_the_devices_messages_are_signed_with() -> None:
+    assert BINDING.identity_key == IDENTITY.public_key.format(compressed=False)
 
 
 def test_the_statement_says_what_it_means() -> None:
