@@ -35,12 +35,13 @@ def _json_lines(figures: Iterable[Figure]) -> list[str]:
 
 
 def _table(figures: Iterable[Figure]) -> list[str]:
-    rows = [
-        f"| {figure.name} | {figure.value:.3g} {figure.unit} | {figure.limit} | {'yes' if figure.holds else 'NO'} | {figure.note} |"
-        for figure in figures
-    ]
     machine = f"Python {platform.python_version()} on {platform.machine()}, {platform.system()} {platform.release()}"
-    return [machine, "", "| figure | measured | limit | holds | note |", "|---|---|---|---|---|", *rows]
+    return [machine, "", "| figure | measured | limit | holds | note |", "|---|---|---|---|---|", *map(_row, figures)]
+
+
+def _row(figure: Figure) -> str:
+    holds = "yes" if figure.holds else "NO"
+    return f"| {figure.name} | {figure.value:.3g} {figure.unit} | {figure.limit} | {holds} | {figure.note} |"
 
 
 if __name__ == "__main__":

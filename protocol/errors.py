@@ -14,8 +14,8 @@ class HeadgateError(Exception):
     exit_code: ClassVar[int] = 1  # what a command that ends with this error answers; docs/operations.md lists them
 
 
-class WireError(HeadgateError):
-    """Bytes or text break a wire format. The one reaction: quarantine them, count, go on."""
+class WireError(HeadgateError, ValueError):
+    """Bytes, text or values break a wire format. The one reaction: quarantine them, count, go on."""
 
     exit_code = 65
 

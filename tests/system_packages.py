@@ -1,8 +1,8 @@
 """Tests that run a program from a system package say so: `@pytest.mark.needs("xmllint", "libxml2-utils")`.
 
-What the chosen tests need and the machine lacks is installed by apt-get before the first test runs, where that is possible
-(root, or sudo without a password). Where it is not, those tests do not run; the summary names each with the package
-it wants, and with CI=true it is a failure.
+What the chosen tests need and the machine lacks is installed by apt-get before the first test runs, where that is
+possible (root, or sudo without a password). Where it is not, those tests do not run; the summary names each with the
+package it wants, and with CI=true it is a failure.
 """
 
 import os
@@ -58,7 +58,12 @@ def _apt_install(packages: list[str]) -> None:
     if shutil.which("apt-get") is None or (as_root and shutil.which("sudo") is None):
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "--quiet"], ["install", "--quiet", "--yes", "--no-install-recommends", *packages]):
-        done = subprocess.run([*as_root, "apt-get", *command], env=environment, capture_output=True, text=True, check=False)
+    for command in (
+        ["update", "--quiet"],
+        ["install", "--quiet", "--yes", "--no-install-recommends", *packages],
+    ):
+        done = subprocess.run(
+            [*as_root, "apt-get", *command], env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             print(f"apt-get {command[0]} failed: {done.stderr.strip()[-500:]}")
