@@ -31,6 +31,7 @@ class CommandModule(Protocol):
 
 
 COMMANDS = {
+    "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
 }
 

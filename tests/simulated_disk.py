@@ -1,8 +1,8 @@
 """A disk in memory that loses power: what was not synced is kept, dropped, torn or reordered, sector by sector.
 
-Of every sector written since the last sync of its file, any version written since may be the one that stays, or none: that
-covers dropped, torn and reordered writes at once. A file's size and a directory entry that were not synced may
-each be as before. `SimulatedDisk.after_power_loss` gives one of the disks that may be found afterwards; `after_kill` the one
+Of every sector written since the last sync of its file, any version written since may be the one that stays, or none:
+that covers dropped, torn and reordered writes at once. A file's size and a directory entry that were not synced may be
+as before. `SimulatedDisk.after_power_loss` gives one of the disks that may be found afterwards; `after_kill` the one
 that a killed process leaves, with all that was not synced still at stake.
 """
 
@@ -61,7 +61,7 @@ class SimulatedDisk:
         self.files: dict[str, SimulatedFile] = {}
         self.durable_names: dict[str, SimulatedFile] = {}
         self.capacity_bytes = capacity_bytes
-        self.before_each: Callable[[str], None] = lambda operation: None
+        self.before_each: Callable[[], None] = lambda: None
 
     def names(self) -> list[str]:
         return list(self.files)
@@ -73,7 +73,7 @@ class SimulatedDisk:
         return bytes(self._file(name).content[offset : offset + size])
 
     def create(self, name: str, size: int) -> None:
-        self.before_each("create")
+        self.before_each()
         known = self.files.get(name)
         missing = size - (0 if known is None else len(known.content))
         if self.capacity_bytes is not None and self.used_bytes + missing > self.capacity_bytes:
@@ -82,19 +82,19 @@ class SimulatedDisk:
         file.content.extend(bytes(max(0, missing)))
 
     def write(self, name: str, offset: int, data: bytes) -> None:
-        self.before_each("write")
+        self.before_each()
         self._file(name).write(offset, data)
 
     def sync(self, name: str) -> None:
-        self.before_each("sync")
+        self.before_each()
         self._file(name).sync()
 
     def sync_names(self) -> None:
-        self.before_each("sync_names")
+        self.before_each()
         self.durable_names = dict(self.files)
 
     def remove(self, name: str) -> None:
-        self.before_each("remove")
+        self.before_each()
         self.files.pop(name, None)
 
     def close(self) -> None:

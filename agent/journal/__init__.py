@@ -27,7 +27,8 @@ Delivery is at least once: positions on the medium lag behind, so a crash repeat
     pool       the files, and the cap           recovery   what the medium holds, on opening
     state      what is live, kept twice         figures    costs and forecasts
     store      the above, made durable          inspection looking at a journal from outside
-    cursor     reading with acknowledgement     journal    append and commit: the front door
+    cursor     reading with acknowledgement     repair     leave no damage behind
+    settings   what an operator may choose      journal    append and commit: the front door
 """
 
 from agent.journal.cursor import Cursor

@@ -4,7 +4,6 @@ Take records, send them, acknowledge them in order. What was taken and not ackno
 restart. The position on the medium lags behind, so a crash repeats, never skips.
 """
 
-from agent.journal.figures import CursorStats
 from agent.journal.lane import Lane
 from agent.journal.records import Record
 from agent.journal.store import Store
@@ -52,15 +51,6 @@ class Cursor:
     def rewind(self) -> None:
         """Take again from what is not acknowledged."""
         self._ahead.clear()
-
-    def stats(self, now_ms: int) -> CursorStats:
-        depth, ages_ms = 0, []
-        for number, lane in self._store.lanes.items():
-            position = max(self.position(number), lane.first_position)
-            if position < lane.next_position:
-                depth += lane.next_position - position
-                ages_ms.append(now_ms - self._store.reader(lane).read(position).written_at_ms)
-        return CursorStats(depth=depth, oldest_age_s=max(0, *ages_ms) / 1000 if ages_ms else None)
 
     def _read_ahead(self, number: int) -> "_ReadAhead":
         if number not in self._ahead:

@@ -1,7 +1,10 @@
 """The journal in figures: what it costs the card, how far behind it is, how long it will hold."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from agent.journal.lane import Lane, LaneReader
 
 RATE_WINDOW_S = 300.0
 
@@ -62,6 +65,7 @@ class JournalStats:
     room_bytes: int
     commits_per_s: float
     written_bytes_per_s: float
+    card_endurance_bytes: int | None
 
     @property
     def written_per_payload_byte(self) -> float | None:
@@ -72,8 +76,25 @@ class JournalStats:
         """Until records must be shed if nothing is released from now on; None while nothing is written."""
         return self.room_bytes / self.written_bytes_per_s if self.written_bytes_per_s > 0 else None
 
-    def card_life_s(self, endurance_bytes: int) -> float | None:
-        """Until the journal has written `endurance_bytes`; None while nothing is written."""
-        if self.written_bytes_per_s <= 0:
+    @property
+    def card_life_s(self) -> float | None:
+        """Until the card is worn out at the present rate; None while nothing is written or its endurance is unknown."""
+        if self.card_endurance_bytes is None or self.written_bytes_per_s <= 0:
             return None
-        return max(0, endurance_bytes - self.written_bytes) / self.written_bytes_per_s
+        return max(0, self.card_endurance_bytes - self.written_bytes) / self.written_bytes_per_s
+
+
+def lane_stats(lane: Lane) -> LaneStats:
+    return LaneStats(first_position=lane.first_position, next_position=lane.next_position, segments=len(lane.segments))
+
+
+def cursor_stats(readers: Mapping[int, LaneReader], places: Mapping[int, int], now_ms: int) -> CursorStats:
+    """For a cursor that has acknowledged everything before `places`, by lane."""
+    depth, ages_ms = 0, [0]
+    for number, reader in readers.items():
+        lane = reader.lane
+        position = max(places.get(number, 0), lane.first_position)
+        if position < lane.next_position:
+            depth += lane.next_position - position
+            ages_ms.append(now_ms - reader.read(position).written_at_ms)
+    return CursorStats(depth=depth, oldest_age_s=max(ages_ms) / 1000 if depth else None)

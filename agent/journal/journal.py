@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent.errors import StorageError
 from agent.journal.cursor import Cursor
 from agent.journal.disk import Disk
-from agent.journal.figures import JournalStats, LaneStats
+from agent.journal.figures import JournalStats, cursor_stats, lane_stats
 from agent.journal.gaps import Cause, Gap
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES, Place, encode_block, split_into_blocks
@@ -121,9 +121,10 @@ class Journal:
 
     def stats(self, now_ms: int) -> JournalStats:
         store, totals = self._store, self._store.totals
+        readers = {number: store.reader(lane) for number, lane in store.lanes.items()}
         return JournalStats(
             lanes={number: lane_stats(lane) for number, lane in sorted(store.lanes.items())},
-            cursors={name: cursor.stats(now_ms) for name, cursor in self._cursors.items()},
+            cursors={name: cursor_stats(readers, places, now_ms) for name, places in store.places.items()},
             pending_gaps=len(store.gaps.pending()),
             records=totals.records,
             commits=totals.commits,
@@ -138,6 +139,7 @@ class Journal:
             room_bytes=store.pool.room_bytes,
             commits_per_s=store.commit_rate.per_s(now_ms),
             written_bytes_per_s=store.byte_rate.per_s(now_ms),
+            card_endurance_bytes=self._settings.card_endurance_bytes,
         )
 
     # Inside
@@ -185,7 +187,7 @@ class Journal:
         store, segment = self._store, lane.segments[-1]
         place = Place(store.journal_id, segment.id, lane.number, lane.write_page, False, max(0, now_ms))
         block = encode_block(place, lane.next_position, entries, store.compress)
-        return block if lane.write_page + len(block) // PAGE_BYTES <= store.pool.pages(segment.file) else None
+        return block if lane.write_page + len(block) // PAGE_BYTES <= store.pool.pages[segment.file] else None
 
     def _write(self, lane: Lane, block: bytes) -> None:
         assert lane.write_page is not None
@@ -234,10 +236,6 @@ class Journal:
         if self._store.is_unsaved and not 0 <= waited_ms < self._settings.positions_interval_ms:
             self._store.save(now_ms)
             self._saved_at_ms = now_ms
-
-
-def lane_stats(lane: Lane) -> LaneStats:
-    return LaneStats(first_position=lane.first_position, next_position=lane.next_position, segments=len(lane.segments))
 
 
 def _check_range(name: str, least: int, most: int, limit: int) -> None:

@@ -1,7 +1,7 @@
 """A lane: its segments in order, where the next block goes, and how to read it forwards past any damage."""
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agent.journal.disk import Disk
@@ -49,26 +49,33 @@ class Chunk(NamedTuple):
 class LaneReader:
     """Reads one lane block by block. It remembers where the next block starts, so reading on is cheap."""
 
-    def __init__(self, disk: Disk, journal_id: int, lane: Lane, pages: Callable[[int], int]) -> None:
+    def __init__(self, disk: Disk, journal_id: int, lane: Lane, pages: Mapping[int, int]) -> None:
         self._disk = disk
         self._journal_id = journal_id
-        self._lane = lane
-        self._pages = pages  # of a segment file
+        self.lane = lane
+        self._pages = pages  # how many each segment file has
         self._expected = (0, 0, 0)  # segment id, position and page of the next block
 
     def read(self, position: int) -> Chunk:
         """The next chunk at or after `position`, which must be below the lane's next position."""
-        index = self._lane.index_at(position)
-        segment = self._lane.segments[index]
+        index = self.lane.index_at(position)
+        segment = self.lane.segments[index]
         if position < segment.first_position:
             return Chunk([], [], segment.first_position, None)
-        end_position = self._lane.end_of(index)
+        end_position = self.lane.end_of(index)
         found = self._find(segment, position, self._end_page(index))
         if found is None or found.head.first_position > position:
             hole_end = end_position if found is None else min(found.head.first_position, end_position)
-            return Chunk([], [unknown_loss(self._lane.number, position, hole_end)], hole_end, segment)
+            return Chunk([], [unknown_loss(self.lane.number, position, hole_end)], hole_end, segment)
         self._expected = (segment.id, found.head.end_position, found.head.end_page)
         return _chunk(segment, found, position, end_position)
+
+    def chunks(self, position: int, end_position: int) -> Iterator[Chunk]:
+        """Everything from `position` up to `end_position`, chunk by chunk."""
+        while position < end_position and self.lane.segments:
+            chunk = self.read(position)
+            yield chunk
+            position = chunk.end_position
 
     def _find(self, segment: Segment, position: int, end_page: int) -> Found | None:
         """The first block whose end lies beyond `position`."""
@@ -83,10 +90,10 @@ class LaneReader:
         return None
 
     def _end_page(self, index: int) -> int:
-        is_last = index == len(self._lane.segments) - 1
-        if is_last and self._lane.write_page is not None:
-            return self._lane.write_page
-        return self._pages(self._lane.segments[index].file)
+        is_last = index == len(self.lane.segments) - 1
+        if is_last and self.lane.write_page is not None:
+            return self.lane.write_page
+        return self._pages.get(self.lane.segments[index].file, 0)
 
 
 def _chunk(segment: Segment, found: Found, position: int, end_position: int) -> Chunk:

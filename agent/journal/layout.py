@@ -26,7 +26,7 @@ hides a block.
         56     4  size of the body before compression
         60     4  size of the body as stored
         64     4  CRC-32 of the body's index (rows and record checksums), before compression
-        68     4  CRC-32 of the body as stored
+        68     4  CRC-32 of the body as stored if it is compressed, else 0
         72     4  size of the chain table
         76     4  CRC-32 of bytes 4 to 76 and the chain table
 
@@ -37,9 +37,9 @@ The chain table is, per chain, one byte of length and the name in UTF-8. The bod
     checksums  4 bytes per record: CRC-32 of its row and payload
     payloads   one after the other
 
-The record and body checksums start from the CRC-32 of journal id, segment id and page, so that bytes left over from an
-earlier use of the file never pass for a record. A record is found from the front of the payloads, or, if a row before
-it is damaged, from their end.
+The record, index and body checksums start from the CRC-32 of journal id, segment id and page, so that bytes left over
+from an earlier use of the file never pass for a record. A record is found from the front of the payloads, or, if a row
+before it is damaged, from their end.
 """
 
 import itertools
@@ -175,11 +175,12 @@ def encode_block(
     rows = list(map(_ROW.pack, sizes_and_chains, deltas or range(len(entries)), timestamps_ms, sequences))
     seed = _seed(place.journal_id, place.segment_id, place.page)
     checksums = map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))
-    index = b"".join(rows) + struct.pack(f"<{len(rows)}I", *checksums)
-    body = b"".join((index, *payloads))
-    codec, stored = _smaller(body, compress)
+    index = b"".join((*rows, struct.pack(f"<{len(rows)}I", *checksums)))
+    codec, stored = _smaller([index, *payloads], compress)
+    raw_bytes = len(index) + sum(map(len, payloads))
+    stored_bytes = raw_bytes if codec is Codec.RAW else len(stored[0])
     table = b"".join(map(_table_entry, numbers))
-    pages = -(-(2 * (HEAD_BYTES + len(table)) + len(stored)) // PAGE_BYTES)
+    pages = -(-(2 * (HEAD_BYTES + len(table)) + stored_bytes) // PAGE_BYTES)
     fields = (
         VERSION,
         codec,
@@ -193,25 +194,27 @@ def encode_block(
         place.written_at_ms,
         len(entries),
         span or len(entries),
-        len(body),
-        len(stored),
-        crc32(index),
-        crc32(stored, seed),
+        raw_bytes,
+        stored_bytes,
+        crc32(index, seed),
+        0 if codec is Codec.RAW else crc32(stored[0], seed),
         len(table),
     )
-    return _assemble(fields, table, stored, pages)
+    return _assemble(fields, table, stored, pages * PAGE_BYTES - stored_bytes - 2 * (HEAD_BYTES + len(table)))
 
 
-def _assemble(fields: tuple[int, ...], table: bytes, stored: bytes, pages: int) -> bytes:
+def _assemble(fields: tuple[int, ...], table: bytes, stored: Sequence[bytes], padding_bytes: int) -> bytes:
     head = HEAD.pack(HEAD_MAGIC, *fields, 0)[:_BEFORE_HEAD_CRC]
     checksum = struct.pack("<I", crc32(table, crc32(head[4:])))
-    padding = bytes(pages * PAGE_BYTES - 2 * (HEAD_BYTES + len(table)) - len(stored))
-    return b"".join((head, checksum, table, stored, padding, table, FOOT_MAGIC, head[4:], checksum))
+    return b"".join((head, checksum, table, *stored, bytes(padding_bytes), table, FOOT_MAGIC, head[4:], checksum))
 
 
-def _smaller(body: bytes, compress: Compress | None) -> tuple[Codec, bytes]:
-    if compress is not None and len(compressed := compress(body)) < len(body):
-        return Codec.ZSTD, compressed
+def _smaller(body: Sequence[bytes], compress: Compress | None) -> tuple[Codec, Sequence[bytes]]:
+    if compress is not None:
+        joined_body = b"".join(body)
+        compressed = compress(joined_body)
+        if len(compressed) < len(joined_body):
+            return Codec.ZSTD, [compressed]
     return Codec.RAW, body
 
 
@@ -290,16 +293,15 @@ def decode_block(head: Head, block: bytes) -> Contents:
     start = HEAD_BYTES + head.table_bytes
     stored = block[start : start + head.stored_bytes]
     seed = _seed(head.journal_id, head.segment_id, head.page)
-    if crc32(stored, seed) != head.body_crc:
-        return _salvage(head, stored, seed) if head.codec == Codec.RAW else _all_lost(head)
-    body = _decompress(head, stored)
-    records = None if body is None else _records(head, body)
+    if head.codec == Codec.RAW:
+        records = _records(head, stored, seed)
+        return _salvage(head, stored, seed) if records is None else Contents(records, [])
+    body = _decompress(head, stored) if crc32(stored, seed) == head.body_crc else None
+    records = None if body is None else _records(head, body, seed)
     return _all_lost(head) if records is None else Contents(records, [])
 
 
 def _decompress(head: Head, stored: bytes) -> bytes | None:
-    if head.codec == Codec.RAW:
-        return stored
     try:
         if zstandard.frame_content_size(stored) != head.raw_bytes:
             return None
@@ -308,21 +310,25 @@ def _decompress(head: Head, stored: bytes) -> bytes | None:
         return None
 
 
-def _records(head: Head, body: bytes) -> list[Record] | None:
-    """All records of a body whose checksum is right; None if the body contradicts itself."""
-    sizes_and_chains, deltas, timestamps_ms, sequences = zip(
-        *_ROW.iter_unpack(body[: head.records * _ROW.size]), strict=True
-    )
+def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
+    """All records of a body, by whole columns; None if any of them is damaged or the body contradicts itself."""
+    rows_end, index_end = head.records * _ROW.size, head.records * ROW_AND_CHECKSUM_BYTES
+    if len(body) != head.raw_bytes or crc32(body[:index_end], seed) != head.index_crc:
+        return None
+    sizes_and_chains, deltas, timestamps_ms, sequences = zip(*_ROW.iter_unpack(body[:rows_end]), strict=True)
     numbers = [value >> _SIZE_BITS for value in sizes_and_chains]
-    sizes = [value & _SIZE_MASK for value in sizes_and_chains]
-    ends = list(itertools.accumulate(sizes, initial=head.records * ROW_AND_CHECKSUM_BYTES))
+    ends = list(itertools.accumulate([value & _SIZE_MASK for value in sizes_and_chains], initial=index_end))
     if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _rises(deltas, head.span):
         return None
-    payloads = [body[begin:end] for begin, end in itertools.pairwise(ends)]
-    first = head.first_position
+    payloads = [body[start:end] for start, end in itertools.pairwise(ends)]
+    rows = [body[at : at + _ROW.size] for at in range(0, rows_end, _ROW.size)]
+    checksums = struct.unpack_from(f"<{head.records}I", body, rows_end)
+    if tuple(map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))) != checksums:
+        return None
     chains = map(head.chains.__getitem__, numbers)
+    positions = [head.first_position + delta for delta in deltas]
     columns = (payloads, chains, timestamps_ms, sequences, itertools.repeat(head.written_at_ms))
-    return list(map(Record, [first + delta for delta in deltas], itertools.repeat(head.lane), *columns))
+    return list(map(Record, positions, itertools.repeat(head.lane), *columns))
 
 
 def _rises(deltas: Sequence[int], span: int) -> bool:
@@ -342,7 +348,7 @@ def _salvage(head: Head, body: bytes, seed: int) -> Contents:
     if len(body) != head.raw_bytes:
         return _all_lost(head)
     index_end = head.records * ROW_AND_CHECKSUM_BYTES
-    index_is_whole = crc32(body[:index_end]) == head.index_crc
+    index_is_whole = crc32(body[:index_end], seed) == head.index_crc
     found: list[Record] = []
     tally = LossTally()
     for number, (row, payload) in enumerate(_whole_payloads(head, body, seed)):

@@ -26,51 +26,49 @@ def file_number(name: str) -> int | None:
 
 
 class SegmentPool:
+    """Every segment file is live, spare, resting, or the reserve for thinning."""
+
     def __init__(
         self, disk: Disk, *, segment_bytes: int, max_segments: int, spare_segments: int, keep_reserve: bool
     ) -> None:
         self._disk = disk
-        self._segment_bytes = segment_bytes
+        self._segment_pages = segment_bytes // PAGE_BYTES
         self._max_bytes = max_segments * segment_bytes
         self._spare_segments = spare_segments
-        self._sizes = _segment_sizes(disk)
-        self._spare = sorted(self._sizes)
+        self.pages = segment_pages(disk)  # how many each file has
+        self._spare = sorted(self.pages)
         self._resting: list[int] = []
         self._keep_reserve = keep_reserve
         self._reserve: int | None = None
 
     @property
-    def numbers(self) -> list[int]:
-        return list(self._sizes)
-
-    @property
     def bytes_on_disk(self) -> int:
-        return sum(self._sizes.values())
+        return sum(self.pages.values()) * PAGE_BYTES
 
     @property
     def room_bytes(self) -> int:
         """What could still be written without losing anything."""
-        idle = sum(self._sizes[number] for number in (*self._spare, *self._resting))
-        return max(0, self._max_bytes - self.bytes_on_disk + idle)
+        idle_pages = sum(self.pages[number] for number in (*self._spare, *self._resting))
+        return max(0, self._max_bytes - self.bytes_on_disk + idle_pages * PAGE_BYTES)
 
     @property
     def is_over_cap(self) -> bool:
         return self.bytes_on_disk > self._max_bytes
 
-    def pages(self, number: int) -> int:
-        return self._sizes.get(number, 0) // PAGE_BYTES
-
     def claim(self, number: int) -> None:
         """Note on opening that a live segment is in this file. A file that is not there counts as empty."""
-        self._sizes.setdefault(number, 0)
+        self.pages.setdefault(number, 0)
         if number in self._spare:
             self._spare.remove(number)
 
     def take(self) -> int | None:
         """A file to write to once the state names it, or None if there is no room for one. Raises: OSError."""
-        if self._spare:
-            return self._spare.pop()
-        return self._resting.pop(0) if self._resting else self._make()
+        for idle in (self._spare, self._resting):
+            for number in idle:
+                if self.pages[number] == self._segment_pages:
+                    idle.remove(number)
+                    return number
+        return self._make()
 
     def take_reserve(self) -> int | None:
         """The file kept back for thinning, which may be written at once; None if there was no room for one."""
@@ -87,7 +85,7 @@ class SegmentPool:
         """The state is saved without the files that were given back: they are spare now. Raises: OSError."""
         self._spare.extend(self._resting)
         self._resting.clear()
-        for number in [spare for spare in self._spare if self._sizes[spare] != self._segment_bytes]:
+        for number in [spare for spare in self._spare if self.pages[spare] != self._segment_pages]:
             self._remove_spare(number)  # made under another setting, or not to the end before a crash
         if self._keep_reserve and self._reserve is None:
             self._reserve = self._spare.pop() if self._spare else self._make()
@@ -95,27 +93,29 @@ class SegmentPool:
             self._remove_spare(self._spare[0])
 
     def _make(self) -> int | None:
-        if self.bytes_on_disk + self._segment_bytes > self._max_bytes:
+        segment_bytes = self._segment_pages * PAGE_BYTES
+        if self.bytes_on_disk + segment_bytes > self._max_bytes:
             return None
-        number = next(candidate for candidate in range(len(self._sizes) + 1) if candidate not in self._sizes)
+        number = next(candidate for candidate in range(len(self.pages) + 1) if candidate not in self.pages)
         name = file_name(number)
         try:
-            self._disk.create(name, self._segment_bytes)
+            self._disk.create(name, segment_bytes)
         except OSError as error:
             if error.errno in _NO_ROOM:
                 return None
             raise
         self._disk.sync(name)
         self._disk.sync_names()
-        self._sizes[number] = self._segment_bytes
+        self.pages[number] = self._segment_pages
         return number
 
     def _remove_spare(self, number: int) -> None:
         self._spare.remove(number)
         self._disk.remove(file_name(number))
-        del self._sizes[number]
+        del self.pages[number]
 
 
-def _segment_sizes(disk: Disk) -> dict[int, int]:
+def segment_pages(disk: Disk) -> dict[int, int]:
+    """How many pages each segment file on the disk has, by its number."""
     numbers = {name: file_number(name) for name in disk.names()}
-    return {number: disk.size(name) for name, number in numbers.items() if number is not None}
+    return {number: disk.size(name) // PAGE_BYTES for name, number in numbers.items() if number is not None}

@@ -6,12 +6,12 @@ file is looked at, and every segment found counts as live: what was sent is then
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from agent.journal.disk import Disk
 from agent.journal.lane import Lane
 from agent.journal.layout import Head, decode_block
-from agent.journal.pool import SegmentPool
 from agent.journal.records import Loss, unknown_loss
 from agent.journal.segment import ANYONE, Owner, find_block
 from agent.journal.state import LaneState, Segment, State, Totals
@@ -26,9 +26,9 @@ class Tail(NamedTuple):
     last_losses: list[Loss]  # in the last block: these may never have been committed
 
 
-def rebuild_state(disk: Disk, pool: SegmentPool, new_journal_id: int) -> State:
-    """A state from the segment files alone; for a new journal, an empty one with `new_journal_id`."""
-    heads = {number: head for number in pool.numbers if (head := _first_head(disk, pool, number)) is not None}
+def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> State:
+    """A state from the segment files alone (`pages` of each); for a new journal, an empty one."""
+    heads = {number: head for number in pages if (head := _first_head(disk, number, pages[number])) is not None}
     if not heads:
         return State(journal_id=new_journal_id)
     [(journal_id, _)] = Counter(head.journal_id for head in heads.values()).most_common(1)
@@ -38,8 +38,8 @@ def rebuild_state(disk: Disk, pool: SegmentPool, new_journal_id: int) -> State:
     return State(journal_id, next_segment_id, lanes, totals=Totals(lost_states=1))
 
 
-def _first_head(disk: Disk, pool: SegmentPool, number: int) -> Head | None:
-    found = find_block(disk, number, ANYONE, 0, pool.pages(number))
+def _first_head(disk: Disk, number: int, pages: int) -> Head | None:
+    found = find_block(disk, number, ANYONE, 0, pages)
     return None if found is None else found.head
 
 
@@ -52,23 +52,28 @@ def _live_segments(heads: dict[int, Head], lane: int) -> list[Segment]:
     return [chosen[position] for position in sorted(chosen)]
 
 
-def recover_lane(disk: Disk, state: State, number: int, pool: SegmentPool) -> tuple[Lane, list[Loss], bool]:
-    """The lane as the medium has it, what is lost in its last segment, and whether its tail was torn."""
+class Recovered(NamedTuple):
+    lane: Lane
+    damage: list[Loss]  # committed records lost in the last segment, not told before
+    torn: list[Loss]  # records of the last block that are not whole; most likely they were never committed
+
+
+def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]) -> Recovered:
+    """The lane as the medium has it."""
     known = state.lanes[number]
     committed = max([known.next_position, *(places.get(number, 0) for places in state.cursors.values())])
     lane = Lane(number, known.segments, committed)
     if not lane.segments:
-        return lane, [], False
+        return Recovered(lane, [], [])
     last = lane.segments[-1]
-    tail = _find_tail(disk, state.journal_id, last, pool.pages(last.file))
+    tail = _find_tail(disk, state.journal_id, last, pages.get(last.file, 0))
     lane.next_position = max(committed, tail.end_position)
     lane.write_page = None if tail.last_losses else tail.write_page  # nothing is ever written behind a torn block
+    torn = [loss for loss in tail.last_losses if loss.last_position >= committed]
     losses = tail.losses + [loss for loss in tail.last_losses if loss.last_position < committed]
     if tail.end_position < committed:
         losses.append(unknown_loss(number, tail.end_position, committed))
-    fresh = [loss for loss in losses if loss.last_position >= last.reported]
-    last.reported = max(last.reported, lane.next_position)
-    return lane, fresh, bool(tail.last_losses)
+    return Recovered(lane, [loss for loss in losses if loss.last_position >= last.reported], torn)
 
 
 def _find_tail(disk: Disk, journal_id: int, segment: Segment, pages: int) -> Tail:

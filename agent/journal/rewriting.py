@@ -66,7 +66,7 @@ class Rewriter:
             span=end_position - self._covered,
         )
         pages = len(block) // PAGE_BYTES
-        if self._page + pages > self._store.pool.pages(self._file):
+        if self._page + pages > self._store.pool.pages[self._file]:
             self._is_full = True
             return records
         self._store.disk.write(file_name(self._file), self._page * PAGE_BYTES, block)

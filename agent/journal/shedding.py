@@ -84,10 +84,5 @@ def _every_second(records: list[Record], seen: Counter[str]) -> tuple[list[Recor
 
 def _unreleased(store: Store, lane: Lane, first: int, last: int) -> Iterator[Chunk]:
     """What the segments `first` to `last` hold that some cursor has not passed."""
-    reader = store.reader(lane)
     position = max(lane.segments[first].first_position, store.released_position(lane))
-    end_position = lane.end_of(last)
-    while position < end_position:
-        chunk = reader.read(position)
-        yield chunk
-        position = chunk.end_position
+    return store.reader(lane).chunks(position, lane.end_of(last))

@@ -78,6 +78,8 @@ class State:
     gaps: tuple[Gap, ...] = ()
     next_gap: int = 1
     totals: Totals = field(default_factory=Totals)
+    max_bytes: int = 0  # these two are for who looks from outside and does not know the settings
+    card_endurance_bytes: int | None = None
 
 
 def encode_state(state: State, serial: int) -> bytes:
@@ -90,6 +92,8 @@ def encode_state(state: State, serial: int) -> bytes:
         "gaps": [gap.to_json() for gap in state.gaps],
         "next_gap": state.next_gap,
         "totals": asdict(state.totals),
+        "max_bytes": state.max_bytes,
+        "card_endurance_bytes": state.card_endurance_bytes,
     }
     text = orjson.dumps(values)
     covered = struct.pack("<IQ", len(text), serial)
@@ -134,6 +138,8 @@ def _state_from_json(values: dict[str, Any]) -> State:
         gaps=tuple(Gap.from_json(gap) for gap in values["gaps"]),
         next_gap=_count(values["next_gap"]),
         totals=Totals(**values["totals"]),
+        max_bytes=_count(values["max_bytes"]),
+        card_endurance_bytes=values["card_endurance_bytes"],
     )
     files = [segment.file for lane in state.lanes.values() for segment in lane.segments]
     if len(set(files)) < len(files):
@@ -158,6 +164,15 @@ def _count(value: Any) -> int:
     return value
 
 
+def load_copy(disk: Disk, name: str) -> tuple[int, State] | None:
+    """One copy, with its serial number; None if it cannot be read."""
+    try:
+        beginning = disk.read(name, 0, PAGE_BYTES)
+        return decode_state(beginning) or decode_state(disk.read(name, 0, MAX_STATE_BYTES))
+    except OSError:
+        return None
+
+
 class StateFiles:
     """The two copies on the disk."""
 
@@ -169,7 +184,7 @@ class StateFiles:
 
     def load(self) -> State | None:
         """The newest valid copy, or None if there is none."""
-        found = [copy for copy in map(self._load_copy, STATE_NAMES) if copy is not None]
+        found = [copy for name in STATE_NAMES if (copy := load_copy(self._disk, name)) is not None]
         if not found:
             return None
         self._serial, state = max(found, key=lambda copy: copy[0])
@@ -178,13 +193,6 @@ class StateFiles:
     def save(self, state: State, copies: int) -> int:
         """Put the state on the medium; give the bytes written. Raises: OSError."""
         return sum(self._save_copy(state) for _ in range(copies))
-
-    def _load_copy(self, name: str) -> tuple[int, State] | None:
-        try:
-            beginning = self._disk.read(name, 0, PAGE_BYTES)
-            return decode_state(beginning) or decode_state(self._disk.read(name, 0, MAX_STATE_BYTES))
-        except OSError:
-            return None
 
     def _save_copy(self, state: State) -> int:
         serial = self._serial + 1

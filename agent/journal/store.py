@@ -36,7 +36,7 @@ class Store:
         self._files = StateFiles(disk, settings.state_bytes)
         self._make_durable(STATE_NAMES)
         loaded = self._files.load()
-        self._state = loaded or rebuild_state(disk, self.pool, new_journal_id)
+        self._state = loaded or rebuild_state(disk, self.pool.pages, new_journal_id)
         self.lanes: dict[int, Lane] = {}
         self.gaps = GapLedger(self._state.gaps, self._state.next_gap)
         self.totals = self._state.totals
@@ -159,6 +159,8 @@ class Store:
         state.lanes = {number: LaneState(lane.next_position, lane.segments) for number, lane in self.lanes.items()}
         state.cursors = self.places
         state.gaps, state.next_gap = self.gaps.pending(), self.gaps.next_number
+        state.max_bytes = self.settings.max_bytes
+        state.card_endurance_bytes = self.settings.card_endurance_bytes
         self.totals.saved_at_ms = now_ms
         self.totals.bytes_per_s = self.byte_rate.per_s(now_ms)
         self.totals.commits_per_s = self.commit_rate.per_s(now_ms)
@@ -170,13 +172,15 @@ class Store:
             for segment in segments:
                 self.pool.claim(segment.file)
             self._make_durable(file_name(segment.file) for segment in segments[-1:])
-            lane, losses, is_torn = recover_lane(self.disk, self._state, number, self.pool)
+            lane, damage, torn = recover_lane(self.disk, self._state, number, self.pool.pages)
             self.lanes[number] = lane
-            self.totals.torn_tails += is_torn
-            self.record_losses(lane, losses, Cause.DAMAGED)
+            self.totals.torn_tails += bool(torn)
+            self.record_losses(lane, damage, Cause.DAMAGED)
+            if segments:
+                segments[-1].reported = lane.next_position  # its damage is told now, and a torn tail is none
 
     def _make_durable(self, names: Iterable[str]) -> None:
-        """What a killed process wrote may be in the page cache only. Nobody may act on it before it is on the medium."""
+        """What a killed process wrote may be in the page cache only: put it on the medium before acting on it."""
         with contextlib.suppress(OSError):
             self.disk.sync_names()
         for name in names:

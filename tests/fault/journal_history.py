@@ -1,8 +1,8 @@
 """A long random life of a journal, with the power cut before every single operation of its disk.
 
 Beside the journal runs an oracle that knows what was appended, committed and acknowledged. Before each operation that
-would change the disk, a disk as it may be found after losing power right then is opened with the same code and held against
-the oracle. Now and then such a disk, or one left by a killed process, becomes the present, and life goes on from there.
+would change the disk, a disk as it may be found after losing power right then is opened with the same code and held
+against the oracle. Now and then such a disk, or one left by a killed process, becomes the present, and life goes on.
 """
 
 import itertools
@@ -17,7 +17,7 @@ CURSORS = ("publisher", "archiver")
 LANES = (0, 3, 7)
 CHAINS = ("thermometer", "barometer", "door")
 SEGMENT_BYTES = 5 * 4096
-SEGMENTS = 6
+SEGMENTS = 7
 
 
 class PowerLossError(Exception):
@@ -51,34 +51,42 @@ def random_settings(chance: random.Random) -> JournalSettings:
 
 
 class History:
-    """One seed, one life. `cuts` counts the power losses that were tried."""
+    """One seed, one life. `cuts` counts the power losses tried; only those that stay are, if `cut` is False."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, cut: bool = True) -> None:
+        self.cut = cut
         self.chance = random.Random(seed)
         self.settings = random_settings(self.chance)
+        self.weights = self.chance.choice(((1, 1, 1), (1, 3, 6), (6, 3, 1)))
         self.oracle = Oracle()
         self.disk = SimulatedDisk()
         self.now_ms = 1_700_000_000_000
         self.cuts = 0
-        self.shed = 0
+        self.seen: set[str] = set()  # what happened in this life
         self._open(self.disk)
 
+    def live_until(self, cuts: int) -> None:
+        while self.cuts < cuts:
+            self.live(steps=10)
+
     def live(self, steps: int) -> None:
-        actions = (self._append, self._append, self._commit, self._commit, self._read, self._tell_gaps, self._tick)
-        actions = (*(actions * 4), self._restart)
+        often = [self._append, self._append, self._commit, self._commit, self._read, self._tell_gaps, self._tick]
+        actions = [*often * 4, self._restart]
         for _ in range(steps):
             try:
                 self.chance.choice(actions)()
             except PowerLossError:
+                self.seen.add("power loss")
                 self._go_on_with(self.disk.after_power_loss(self.chance))
             except KilledError:
+                self.seen.add("kill")
                 self._go_on_with(self.disk.after_kill())
             assert self.disk.used_bytes <= self.settings.max_bytes
 
     # What may happen
 
     def _append(self) -> None:
-        lane = self.chance.choice(LANES)
+        lane = self.chance.choices(LANES, self.weights)[0]
         for _ in range(self.chance.choice((1, 2, 6))):
             self.oracle.sequence += 1
             payload = self.chance.randbytes(self.chance.choice((0, 100, 1500, 3000)))
@@ -111,7 +119,7 @@ class History:
 
     def _tell_gaps(self) -> None:
         for gap in self.journal.pending_gaps():
-            self.shed += gap.loss.count
+            self.seen.add(str(gap.cause))
             self.oracle.told[gap.number] = gap
             self.journal.acknowledge_gap(gap.number)
 
@@ -133,9 +141,10 @@ class History:
         self.journal = Journal(disk, self.settings, new_journal_id=42, now_ms=self.now_ms)
         self.is_open = True
 
-    def _cut_power(self, operation: str) -> None:
+    def _cut_power(self) -> None:
         self.cuts += 1
-        self.check(self.disk.after_power_loss(self.chance))
+        if self.cut:
+            self.check(self.disk.after_power_loss(self.chance))
         if self.chance.random() < 0.02 and self.is_open:
             raise self.chance.choice((PowerLossError, KilledError))
 
@@ -143,6 +152,11 @@ class History:
         """Open the disk and hold it against the oracle. Gives what can be read, by lane."""
         journal = Journal(disk, self.settings, new_journal_id=43, now_ms=self.now_ms)
         assert disk.used_bytes <= self.settings.max_bytes
+        stats = journal.stats(self.now_ms)
+        if stats.torn_tails:
+            self.seen.add("torn tail")
+        if stats.written_bytes > self.settings.max_bytes:
+            self.seen.add("reused file")
         gaps = {gap.number: gap for gap in journal.pending_gaps()}
         by_lane: dict[int, list[Record]] = {lane: [] for lane in LANES}
         cursors = [journal.cursor(name) for name in CURSORS]
