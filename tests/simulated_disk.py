@@ -6,7 +6,6 @@ as before. `SimulatedDisk.after_power_loss` gives one of the disks that may be f
 that a killed process leaves, with all that was not synced still at stake.
 """
 
-import copy
 import errno
 import random
 from collections.abc import Callable, Iterator
@@ -29,6 +28,11 @@ class SimulatedFile:
             _put(self.durable, offset, data)
         self.durable.extend(self.content[len(self.durable) :])
         self.unsynced.clear()
+
+    def copy(self) -> "SimulatedFile":
+        twin = SimulatedFile()
+        twin.content, twin.durable, twin.unsynced = bytearray(self.content), bytearray(self.durable), [*self.unsynced]
+        return twin
 
     def after_power_loss(self, chance: random.Random) -> "SimulatedFile":
         survivor = SimulatedFile()
@@ -116,7 +120,9 @@ class SimulatedDisk:
 
     def after_kill(self) -> "SimulatedDisk":
         disk = SimulatedDisk(capacity_bytes=self.capacity_bytes)
-        disk.files, disk.durable_names = copy.deepcopy((self.files, self.durable_names))
+        copies = {id(file): file.copy() for file in (*self.files.values(), *self.durable_names.values())}
+        disk.files = {name: copies[id(file)] for name, file in self.files.items()}
+        disk.durable_names = {name: copies[id(file)] for name, file in self.durable_names.items()}
         return disk
 
     def _file(self, name: str) -> SimulatedFile:

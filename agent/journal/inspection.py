@@ -107,7 +107,7 @@ class Verdict:
         return not self.damage and len(self.bad_state_copies) < len(STATE_NAMES)
 
 
-def verify(disk: Disk, progress: Progress) -> Verdict:
+def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
     """Read and check everything. Raises: OSError if the directory cannot be read."""
     view, bad_copies = look(disk), _bad_state_copies(disk)
     total = sum(lane.next_position - lane.first_position for lane in view.lanes.values())
@@ -118,7 +118,8 @@ def verify(disk: Disk, progress: Progress) -> Verdict:
             records += len(chunk.records)
             suspects += chunk.losses
             done, position = done + chunk.end_position - position, chunk.end_position
-            progress(done, total)
+            if progress is not None:
+                progress(done, total)
     later = look(disk)
     lost = [loss for loss in suspects if later.still_lacks(loss)]
     return Verdict(

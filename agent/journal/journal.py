@@ -204,13 +204,15 @@ class Journal:
         self._store.byte_rate.add(len(block))
 
     def _begin_segment(self, lane: Lane, now_ms: int) -> bool:
-        """Begin a new segment, shedding for it if need be. False if only what is more important could be shed."""
+        """Begin a new segment, shedding for it if need be. False if all that is stored is more important."""
         lane.write_page = None
         self._store.release(lane)
         try:
             while (file := self._store.pool.take()) is None:
                 if self._settings.when_full == "stop_reading":
                     raise StorageError("the journal is full; it goes on when a cursor has moved")
+                if not any(each.segments for each in self._store.lanes.values()):
+                    raise StorageError("the disk has no room for a single segment")
                 if not make_room(self._store, lane.number, now_ms):
                     return False
         except OSError as error:
