@@ -213,7 +213,7 @@ class Journal:
                     raise StorageError("the journal is full; it goes on when a cursor has moved")
                 if not any(each.segments for each in self._store.lanes.values()):
                     raise StorageError("the disk has no room for a single segment")
-                if not make_room(self._store, lane.number, now_ms):
+                if not make_room(self._store, lane.number):
                     return False
         except OSError as error:
             raise StorageError(f"no new segment: {error.strerror or error}") from error
@@ -230,7 +230,7 @@ class Journal:
     def _shrink_to_cap(self, now_ms: int) -> None:
         """The operator may have lowered the cap since the last run. A disk that fails here will say so on commit."""
         with contextlib.suppress(OSError, StorageError):
-            while self._store.pool.is_over_cap and make_room(self._store, 0, now_ms):
+            while self._store.pool.is_over_cap and make_room(self._store, 0):
                 self._store.save(now_ms)
 
     def _save_if_due(self, now_ms: int) -> None:

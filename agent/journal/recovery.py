@@ -26,30 +26,78 @@ class Tail(NamedTuple):
     last_losses: list[Loss]  # in the last block: these may never have been committed
 
 
+class Survey(NamedTuple):
+    """What a segment file holds, by its blocks alone."""
+
+    file: int
+    head: Head  # of its first block
+    end_position: int
+    is_damaged: bool
+
+    @property
+    def preference(self) -> tuple[bool, bool, int]:
+        """Less is better. What is rewritten holds less, the later the less; else the later repeats a failed commit."""
+        rewritten = bool(self.head.rewritten)
+        return self.is_damaged, rewritten, self.head.segment_id if rewritten else -self.head.segment_id
+
+
 def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> State:
     """A state from the segment files alone (`pages` of each); for a new journal, an empty one."""
-    heads = {number: head for number in pages if (head := _first_head(disk, number, pages[number])) is not None}
-    if not heads:
+    surveys = [found for number in pages if (found := _survey(disk, number, pages[number])) is not None]
+    if not surveys:
         return State(journal_id=new_journal_id)
-    [(journal_id, _)] = Counter(head.journal_id for head in heads.values()).most_common(1)
-    ours = {number: head for number, head in heads.items() if head.journal_id == journal_id}
-    lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {head.lane for head in ours.values()}}
-    next_segment_id = max(head.segment_id for head in ours.values()) + 1
+    [(journal_id, _)] = Counter(each.head.journal_id for each in surveys).most_common(1)
+    ours = [each for each in surveys if each.head.journal_id == journal_id]
+    lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {each.head.lane for each in ours}}
+    next_segment_id = max(each.head.segment_id for each in ours) + 1
     return State(journal_id, next_segment_id, lanes, totals=Totals(lost_states=1))
 
 
-def _first_head(disk: Disk, number: int, pages: int) -> Head | None:
-    found = find_block(disk, number, ANYONE, 0, pages)
-    return None if found is None else found.head
+def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
+    found = find_block(disk, file, ANYONE, 0, pages)
+    if found is None:
+        return None
+    head, owner = found.head, Owner(found.head.journal_id, found.head.segment_id)
+    position, is_damaged = head.first_position, False
+    while found is not None:
+        is_damaged |= found.head.first_position != position or bool(decode_block(found.head, found.block).losses)
+        position = found.head.end_position
+        found = find_block(disk, file, owner, found.head.end_page, pages)
+    return Survey(file, head, position, is_damaged)
 
 
-def _live_segments(heads: dict[int, Head], lane: int) -> list[Segment]:
-    """By position. Of two that start at the same one, a rewritten one holds less, an older one was never committed."""
-    chosen: dict[int, Segment] = {}
-    in_lane = [(number, head) for number, head in heads.items() if head.lane == lane]
-    for number, head in sorted(in_lane, key=lambda item: (not item[1].rewritten, item[1].segment_id)):
-        chosen[head.first_position] = Segment(number, head.segment_id, head.first_position)
-    return [chosen[position] for position in sorted(chosen)]
+def _live_segments(surveys: list[Survey], lane: int) -> list[Segment]:
+    """In the order of positions: the best first, the others where they fill a hole."""
+    chosen: dict[int, Survey] = {}
+    for each in sorted(surveys, key=lambda survey: survey.preference):
+        if each.head.lane == lane:
+            _fill_hole(chosen, each)
+    return [Segment(each.file, each.head.segment_id, position) for position, each in sorted(chosen.items())]
+
+
+def _fill_hole(chosen: dict[int, Survey], survey: Survey) -> None:
+    """Add the segment from the first position on that no other covers, up to the next that does.
+
+    A file can be named only once: if there is a second hole behind that, the segments in between give way.
+    """
+    end = survey.end_position
+    position = _reach(chosen, survey.head.first_position)
+    if position >= end:
+        return
+    inside = sorted(start for start in chosen if position < start < end)
+    if inside and _reach(chosen, inside[0]) < end:
+        for start in inside:
+            if chosen[start].end_position <= end:
+                del chosen[start]
+    chosen[position] = survey
+
+
+def _reach(chosen: dict[int, Survey], position: int) -> int:
+    """The first position at or after `position` that no chosen segment covers."""
+    for start, each in sorted(chosen.items()):
+        if start <= position:
+            position = max(position, each.end_position)
+    return position
 
 
 class Recovered(NamedTuple):

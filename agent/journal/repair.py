@@ -67,7 +67,7 @@ def _rewrite(store: Store, lane: Lane, index: int, now_ms: int) -> bool:
     file = store.pool.take()
     if file is None:
         raise StorageError("no room to rewrite a damaged segment; free some space and repair again")
-    rewriter = Rewriter(store, lane, index, file, now_ms)
+    rewriter = Rewriter(store, lane, index, file)
     chunks = store.reader(lane).chunks(old.first_position, lane.end_of(index))
     rejected = [record for chunk in chunks for record in rewriter.add(chunk.records)]
     rejected += rewriter.finish(lane.end_of(index))

@@ -15,12 +15,11 @@ class Rewriter:
     on the medium names the new segment before the state is saved with it.
     """
 
-    def __init__(self, store: Store, lane: Lane, first: int, file: int, now_ms: int) -> None:
+    def __init__(self, store: Store, lane: Lane, first: int, file: int) -> None:
         """Into `file`, in place of the lane's segments from number `first` on."""
         self._store = store
         self._lane = lane
         self._file = file
-        self._now_ms = now_ms
         self._first_position = self._covered = lane.segments[first].first_position
         self._end_position = self._first_position
         self._id = store.new_segment_id()
@@ -56,7 +55,8 @@ class Rewriter:
 
     def _write_block(self, end_position: int) -> list[Record]:
         records, self._waiting = self._waiting, []
-        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, True, self._now_ms)
+        oldest_ms = records[0].committed_at_ms  # so that their age stays known
+        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, True, oldest_ms)
         block = encode_block(
             place,
             self._covered,

@@ -15,7 +15,7 @@ from agent.journal.layout import (
 )
 from agent.journal.pool import file_name
 
-WINDOW_BYTES = 16 * PAGE_BYTES  # read at once; most blocks fit
+WINDOW_BYTES = 8 * PAGE_BYTES  # read at once; holds any head with its table, and most blocks
 _HEAD_AND_TABLE_BYTES = HEAD_BYTES + MAX_TABLE_BYTES
 
 

@@ -16,13 +16,13 @@ from agent.journal.state import Segment
 from agent.journal.store import Store
 
 
-def make_room(store: Store, for_lane: int, now_ms: int) -> bool:
+def make_room(store: Store, for_lane: int) -> bool:
     """Give up a file's worth of records no more important than `for_lane`. False if there are none. Raises: OSError."""
     expendable = [lane for lane in store.lanes.values() if lane.segments and lane.number >= for_lane]
     if not expendable:
         return False
     lane = max(expendable, key=lambda candidate: candidate.number)
-    if lane.number not in store.settings.thinned_lanes or not thin(store, lane, now_ms):
+    if lane.number not in store.settings.thinned_lanes or not thin(store, lane):
         drop_oldest(store, lane)
     return True
 
@@ -36,13 +36,13 @@ def drop_oldest(store: Store, lane: Lane) -> None:
     store.remove_segment(lane, 0)
 
 
-def thin(store: Store, lane: Lane, now_ms: int) -> bool:
+def thin(store: Store, lane: Lane) -> bool:
     """Two segments become one that keeps every second record. False if there are no two, or no file to write it to."""
     if len(lane.segments) < 2 or (file := store.pool.take_reserve()) is None:
         return False
     first = _least_thinned_pair(lane)
     try:
-        segment, lost = _rewrite_thinner(store, lane, file, first, now_ms)
+        segment, lost = _rewrite_thinner(store, lane, file, first)
     except OSError:
         store.pool.put_back_reserve(file)
         raise
@@ -54,8 +54,8 @@ def thin(store: Store, lane: Lane, now_ms: int) -> bool:
     return True
 
 
-def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int, now_ms: int) -> tuple[Segment | None, LossTally]:
-    rewriter = Rewriter(store, lane, first, file, now_ms)
+def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int) -> tuple[Segment | None, LossTally]:
+    rewriter = Rewriter(store, lane, first, file)
     lost = LossTally()
     seen: Counter[str] = Counter()
     for chunk in _unreleased(store, lane, first, first + 1):
