@@ -185,7 +185,7 @@ class Journal:
         if lane.write_page is None:
             return None
         store, segment = self._store, lane.segments[-1]
-        place = Place(store.journal_id, segment.id, lane.number, lane.write_page, False, max(0, now_ms))
+        place = Place(store.journal_id, segment.id, lane.number, lane.write_page, max(0, now_ms))
         block = encode_block(place, lane.next_position, entries, store.compress)
         return block if lane.write_page + len(block) // PAGE_BYTES <= store.pool.pages[segment.file] else None
 

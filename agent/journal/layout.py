@@ -32,8 +32,8 @@ hides a block.
 
 The chain table is, per chain, one byte of length and the name in UTF-8. The body is three columns:
 
-    rows       20 bytes per record: payload size (3 bytes), number of the chain in the table (1), position minus the
-               block's first (4), timestamp in ms (8), sequence (4)
+    rows       16 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
+               sequence (4); in a rewritten block 4 more: position minus the block's first, which else is counted
     checksums  4 bytes per record: CRC-32 of its row and payload
     payloads   one after the other
 
@@ -60,14 +60,16 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BLOCK_RECORDS = 1 << 14
 MAX_BLOCK_CHAINS = 64
 MAX_TABLE_BYTES = MAX_BLOCK_CHAINS * (1 + MAX_CHAIN_BYTES)
-ROW_AND_CHECKSUM_BYTES = 24
+MAX_OVERHEAD_BYTES = 24  # of a record's row and checksum
+_CHECKSUM_BYTES = 4
 
 HEAD_MAGIC = b"HGJB"
 FOOT_MAGIC = b"HGJE"
 VERSION = 1
 HEAD = struct.Struct("<4sBBBBQQIIQQIIIIIIII")
 HEAD_BYTES = HEAD.size
-_ROW = struct.Struct("<IIQI")
+_ROW = struct.Struct("<IQI")
+_REWRITTEN_ROW = struct.Struct("<IQII")
 _SIZE_BITS = 24
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _SEED = struct.Struct("<QQI")
@@ -91,7 +93,6 @@ class Place(NamedTuple):
     segment_id: int
     lane: int
     page: int
-    rewritten: bool
     written_at_ms: int
 
 
@@ -115,6 +116,14 @@ class Head(NamedTuple):
     body_crc: int
     table_bytes: int
     chains: tuple[str, ...]
+
+    @property
+    def row(self) -> struct.Struct:
+        return _REWRITTEN_ROW if self.rewritten else _ROW
+
+    @property
+    def index_bytes(self) -> int:
+        return self.records * (self.row.size + _CHECKSUM_BYTES)
 
     @property
     def end_page(self) -> int:
@@ -144,7 +153,7 @@ def fits_one_block(entries: Sequence[Entry], max_body_bytes: int) -> bool:
 
 
 def body_bytes(entries: Sequence[Entry]) -> int:
-    return sum([len(entry[0]) for entry in entries]) + ROW_AND_CHECKSUM_BYTES * len(entries)
+    return sum([len(entry[0]) for entry in entries]) + MAX_OVERHEAD_BYTES * len(entries)
 
 
 def split_into_blocks(entries: Sequence[Entry], max_body_bytes: int) -> Iterator[Sequence[Entry]]:
@@ -165,14 +174,15 @@ def encode_block(
     deltas: Sequence[int] | None = None,
     span: int | None = None,
 ) -> bytes:
-    """Whole pages holding `entries`, whose positions are `first_position` plus `deltas` (default: 0, 1, 2 …).
+    """Whole pages holding `entries`. A rewritten block has `deltas`, positions less the first, and covers a `span`.
 
     The columns are made by `map` over whole lists: a loop in Python would cost more than the checksums.
     """
     payloads, chains, timestamps_ms, sequences = zip(*entries, strict=True)
     numbers = {chain: number << _SIZE_BITS for number, chain in enumerate(dict.fromkeys(chains))}
     sizes_and_chains = map(operator.or_, map(len, payloads), map(numbers.__getitem__, chains))
-    rows = list(map(_ROW.pack, sizes_and_chains, deltas or range(len(entries)), timestamps_ms, sequences))
+    columns = (sizes_and_chains, timestamps_ms, sequences)
+    rows = list(map(_ROW.pack, *columns) if deltas is None else map(_REWRITTEN_ROW.pack, *columns, deltas))
     seed = _seed(place.journal_id, place.segment_id, place.page)
     checksums = map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))
     index = b"".join((*rows, struct.pack(f"<{len(rows)}I", *checksums)))
@@ -185,7 +195,7 @@ def encode_block(
         VERSION,
         codec,
         place.lane,
-        place.rewritten,
+        deltas is not None,
         place.journal_id,
         place.segment_id,
         place.page,
@@ -281,7 +291,7 @@ def _is_plausible(head: Head) -> bool:
         and 0 < len(head.chains) <= MAX_BLOCK_CHAINS
         and 0 < head.records <= MAX_BLOCK_RECORDS
         and head.records <= head.span
-        and head.records * ROW_AND_CHECKSUM_BYTES <= head.raw_bytes <= MAX_BODY_BYTES
+        and head.index_bytes <= head.raw_bytes <= MAX_BODY_BYTES
         and head.stored_bytes <= head.raw_bytes
         and needed <= head.pages * PAGE_BYTES < needed + PAGE_BYTES
         and head.end_position < 2**63
@@ -312,16 +322,18 @@ def _decompress(head: Head, stored: bytes) -> bytes | None:
 
 def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
     """All records of a body, by whole columns; None if any of them is damaged or the body contradicts itself."""
-    rows_end, index_end = head.records * _ROW.size, head.records * ROW_AND_CHECKSUM_BYTES
+    row, index_end = head.row, head.index_bytes
+    rows_end = head.records * row.size
     if len(body) != head.raw_bytes or crc32(body[:index_end], seed) != head.index_crc:
         return None
-    sizes_and_chains, deltas, timestamps_ms, sequences = zip(*_ROW.iter_unpack(body[:rows_end]), strict=True)
+    sizes_and_chains, timestamps_ms, sequences, *rest = zip(*row.iter_unpack(body[:rows_end]), strict=True)
+    deltas = rest[0] if rest else range(head.records)
     numbers = [value >> _SIZE_BITS for value in sizes_and_chains]
     ends = list(itertools.accumulate([value & _SIZE_MASK for value in sizes_and_chains], initial=index_end))
     if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _rises(deltas, head.span):
         return None
     payloads = [body[start:end] for start, end in itertools.pairwise(ends)]
-    rows = [body[at : at + _ROW.size] for at in range(0, rows_end, _ROW.size)]
+    rows = [body[at : at + row.size] for at in range(0, rows_end, row.size)]
     checksums = struct.unpack_from(f"<{head.records}I", body, rows_end)
     if tuple(map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))) != checksums:
         return None
@@ -347,30 +359,29 @@ def _salvage(head: Head, body: bytes, seed: int) -> Contents:
     """The records of a damaged raw body that are whole, each by its own checksum."""
     if len(body) != head.raw_bytes:
         return _all_lost(head)
-    index_end = head.records * ROW_AND_CHECKSUM_BYTES
-    index_is_whole = crc32(body[:index_end], seed) == head.index_crc
+    index_is_whole = crc32(body[: head.index_bytes], seed) == head.index_crc
     found: list[Record] = []
     tally = LossTally()
     for number, (row, payload) in enumerate(_whole_payloads(head, body, seed)):
         if payload is not None:
-            found.append(_record(head, row, payload))
+            found.append(_record(head, number, row, payload))
         elif index_is_whole:
-            tally.add_records([_record(head, row, b"")])
+            tally.add_records([_record(head, number, row, b"")])
         else:
             tally.add(_loss_between(head, number, found))
     return Contents(found, tally.losses())
 
 
-def _record(head: Head, row: tuple[int, ...], payload: bytes) -> Record:
-    size_and_chain, delta, timestamp_ms, sequence = row
+def _record(head: Head, number: int, row: tuple[int, ...], payload: bytes) -> Record:
+    size_and_chain, timestamp_ms, sequence, *delta = row
     chain = head.chains[min(size_and_chain >> _SIZE_BITS, len(head.chains) - 1)]
-    position = head.first_position + delta
+    position = head.first_position + (delta[0] if delta else number)
     return Record(position, head.lane, payload, chain, timestamp_ms, sequence, head.written_at_ms)
 
 
 def _loss_between(head: Head, number: int, found: list[Record]) -> Loss:
     """One record whose row cannot be trusted. Its position is certain only where every position has a record."""
-    if head.span == head.records:
+    if not head.rewritten:
         position = head.first_position + number
         return unknown_loss(head.lane, position, position + 1)
     first = found[-1].position + 1 if found else head.first_position
@@ -380,11 +391,12 @@ def _loss_between(head: Head, number: int, found: list[Record]) -> Loss:
 def _whole_payloads(head: Head, body: bytes, seed: int) -> Iterator[tuple[tuple[int, ...], bytes | None]]:
     """Each row with its payload, or with None where the checksum is wrong."""
     count = head.records
-    rows = [body[at : at + _ROW.size] for at in range(0, count * _ROW.size, _ROW.size)]
-    checksums = struct.unpack_from(f"<{count}I", body, count * _ROW.size)
-    values = [_ROW.unpack(row) for row in rows]
+    rows_end = count * head.row.size
+    rows = [body[at : at + head.row.size] for at in range(0, rows_end, head.row.size)]
+    checksums = struct.unpack_from(f"<{count}I", body, rows_end)
+    values = [head.row.unpack(row) for row in rows]
     sizes = [value[0] & _SIZE_MASK for value in values]
-    from_front = itertools.accumulate(sizes, initial=count * ROW_AND_CHECKSUM_BYTES)
+    from_front = itertools.accumulate(sizes, initial=head.index_bytes)
     from_end = [len(body) - rest for rest in itertools.accumulate(reversed(sizes))][::-1]
     for number, (front, end) in enumerate(zip(from_front, from_end, strict=False)):
         row_crc = crc32(rows[number], seed)

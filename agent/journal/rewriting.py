@@ -56,7 +56,7 @@ class Rewriter:
     def _write_block(self, end_position: int) -> list[Record]:
         records, self._waiting = self._waiting, []
         oldest_ms = records[0].committed_at_ms  # so that their age stays known
-        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, True, oldest_ms)
+        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, oldest_ms)
         block = encode_block(
             place,
             self._covered,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.journal.layout import MAX_BODY_BYTES, PAGE_BYTES, ROW_AND_CHECKSUM_BYTES
+from agent.journal.layout import MAX_BODY_BYTES, MAX_OVERHEAD_BYTES, PAGE_BYTES
 from agent.journal.records import MAX_LANES
 
 MIB = 1 << 20
@@ -68,7 +68,7 @@ class JournalSettings:
 
     @property
     def max_payload_bytes(self) -> int:
-        return self.max_body_bytes - ROW_AND_CHECKSUM_BYTES
+        return self.max_body_bytes - MAX_OVERHEAD_BYTES
 
 
 def _check_range(name: str, value: int, low: int, high: int) -> None:

@@ -19,7 +19,7 @@ from agent.journal.layout import (
 )
 from agent.journal.records import Entry
 
-PLACE = Place(journal_id=7, segment_id=9, lane=2, page=3, rewritten=False, written_at_ms=1_700_000_000_000)
+PLACE = Place(journal_id=7, segment_id=9, lane=2, page=3, written_at_ms=1_700_000_000_000)
 ENTRIES = [Entry(bytes([number]) * (40 * number), f"chain {number % 2}", 1000 + number, number) for number in range(8)]
 ZSTD = zstandard.ZstdCompressor(level=1).compress
 
