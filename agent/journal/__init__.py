@@ -21,6 +21,7 @@ it, or when it was shed. The archiver is a cursor like any other: it acknowledge
 
 Delivery is at least once: positions on the medium lag behind, so a crash repeats, never skips.
 
+    pending    what waits for a commit          settings   what an operator may choose
     layout     the bytes of a block             gaps       losses to be told
     segment    find blocks in a file            shedding   what goes when there is no room
     lane       segments in order, reading on    rewriting  a thinner segment out of two
@@ -28,7 +29,7 @@ Delivery is at least once: positions on the medium lag behind, so a crash repeat
     state      what is live, kept twice         figures    costs and forecasts
     store      the above, made durable          inspection looking at a journal from outside
     cursor     reading with acknowledgement     repair     leave no damage behind
-    settings   what an operator may choose      journal    append and commit: the front door
+                                                journal    append and commit: the front door
 """
 
 from agent.journal.cursor import Cursor

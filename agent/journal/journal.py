@@ -9,17 +9,10 @@ from agent.journal.disk import Disk
 from agent.journal.figures import JournalStats, cursor_stats, lane_stats
 from agent.journal.gaps import Cause, Gap
 from agent.journal.lane import Lane
-from agent.journal.layout import PAGE_BYTES, Place, encode_block, split_into_blocks
+from agent.journal.layout import PAGE_BYTES, Place, encode_block
+from agent.journal.pending import Pending
 from agent.journal.pool import file_name
-from agent.journal.records import (
-    MAX_CHAIN_BYTES,
-    MAX_LANES,
-    MAX_SEQUENCE,
-    MAX_TIMESTAMP_MS,
-    Entry,
-    LossTally,
-    Record,
-)
+from agent.journal.records import Entry, LossTally, Record
 from agent.journal.settings import JournalSettings
 from agent.journal.shedding import make_room
 from agent.journal.store import Store
@@ -37,10 +30,7 @@ class Journal:
         self._settings = settings
         self._store = Store(disk, settings, new_journal_id)
         self._cursors = {name: Cursor(self._store, name) for name in settings.cursors}
-        self._pending: dict[int, list[Entry]] = {}
-        self._pending_records = 0
-        self._pending_bytes = 0
-        self._pending_since_ms: int | None = None
+        self._pending = Pending(settings)
         self._saved_at_ms = now_ms
         self._store.finish_opening(now_ms)
         self._shrink_to_cap(now_ms)
@@ -52,30 +42,19 @@ class Journal:
         return self.append_many(lane, [entry], now_ms)[0]
 
     def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
-        """Take entries in; give their positions. Raises: StorageError if too much waits for `commit` already."""
+        """Take entries in; give their positions. Raises: StorageError if too much waits for `commit` already.
+
+        Raises ValueError, and takes none of them, if any entry is beyond the journal's limits.
+        """
         if not entries:
             return range(0)
-        size = self._check(lane, entries)
-        if self._pending_bytes + size > self._settings.max_pending_bytes and self._pending_records:
-            raise StorageError(f"{self._pending_bytes} bytes wait to be committed; no room for {size} more")
-        waiting = self._pending.setdefault(lane, [])
-        first = self._store.lane(lane).next_position + len(waiting)
-        waiting.extend(entries)
-        self._pending_records += len(entries)
-        self._pending_bytes += size
-        if self._pending_since_ms is None:
-            self._pending_since_ms = now_ms
+        first = self._store.lane(lane).next_position + self._pending.count(lane)
+        self._pending.add(lane, entries, now_ms)
         return range(first, first + len(entries))
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the bounds on size or time ask for a commit."""
-        if self._pending_since_ms is None:
-            return False
-        settings = self._settings
-        if self._pending_records >= settings.commit_records or self._pending_bytes >= settings.commit_bytes:
-            return True
-        waited_ms = now_ms - self._pending_since_ms
-        return not 0 <= waited_ms < settings.commit_interval_ms
+        return self._pending.is_due(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Commit and save positions if it is time to. Raises: StorageError."""
@@ -89,10 +68,9 @@ class Journal:
 
         Raises: StorageError; what is not on the medium then still waits, and the next commit tries again elsewhere.
         """
-        for number in sorted(self._pending):
-            self._commit_lane(self._store.lane(number), self._pending[number], now_ms)
-            del self._pending[number]
-        self._pending_since_ms = None
+        for number in sorted(self._pending.lanes):
+            while number in self._pending.lanes:
+                self._commit_part(self._store.lane(number), now_ms)
         if self._store.is_vital_unsaved:
             self._store.save(now_ms)
         self._save_if_due(now_ms)
@@ -144,31 +122,15 @@ class Journal:
 
     # Inside
 
-    def _check(self, lane: int, entries: Sequence[Entry]) -> int:
-        """The size of all payloads. Whole columns are checked at once: this is the hot path."""
-        if not 0 <= lane < MAX_LANES:
-            raise ValueError(f"lane {lane} is not in 0 to {MAX_LANES - 1}")
-        payloads, chains, timestamps_ms, sequences = zip(*entries, strict=True)
-        sizes = list(map(len, payloads))
-        _check_range("payload bytes", 0, max(sizes), self._settings.max_payload_bytes)
-        _check_range("timestamp_ms", min(timestamps_ms), max(timestamps_ms), MAX_TIMESTAMP_MS)
-        _check_range("sequence", min(sequences), max(sequences), MAX_SEQUENCE)
-        for chain in set(chains):
-            if not chain.isprintable() or not 0 < len(chain.encode()) <= MAX_CHAIN_BYTES:
-                raise ValueError(f"chain {chain!r} is not 1 to {MAX_CHAIN_BYTES} bytes of printable text")
-        return sum(sizes)
-
-    def _commit_lane(self, lane: Lane, waiting: list[Entry], now_ms: int) -> None:
-        for part in list(split_into_blocks(waiting, self._settings.max_body_bytes)):
-            count, size = len(part), sum([len(entry[0]) for entry in part])
-            if self._commit_block(lane, part, now_ms):
-                self._store.count_commit(count, size)
-            else:
-                self._refuse(lane, part, now_ms)
-            lane.next_position += count
-            self._pending_records -= count
-            self._pending_bytes -= size
-            del waiting[:count]
+    def _commit_part(self, lane: Lane, now_ms: int) -> None:
+        entries, payload_bytes = self._pending.next_part(lane.number)
+        records = len(entries)
+        if self._commit_block(lane, entries, now_ms):
+            self._store.count_commit(records, payload_bytes)
+        else:
+            self._refuse(lane, entries, now_ms)
+        lane.next_position += records
+        self._pending.drop(lane.number, records, payload_bytes)
 
     def _commit_block(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> bool:
         """False if there is no room but that of what is more important."""
@@ -238,8 +200,3 @@ class Journal:
         if self._store.is_unsaved and not 0 <= waited_ms < self._settings.positions_interval_ms:
             self._store.save(now_ms)
             self._saved_at_ms = now_ms
-
-
-def _check_range(name: str, least: int, most: int, limit: int) -> None:
-    if least < 0 or most > limit:
-        raise ValueError(f"{name} {least if least < 0 else most} is not in 0 to {limit}")

@@ -45,7 +45,7 @@ before it is damaged, from their end.
 import itertools
 import operator
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -144,21 +144,17 @@ class Contents(NamedTuple):
 # Writing
 
 
-def fits_one_block(entries: Sequence[Entry], max_body_bytes: int) -> bool:
-    chains = {entry[1] for entry in entries}
-    if len(entries) > MAX_BLOCK_RECORDS or len(chains) > MAX_BLOCK_CHAINS:
+def fits_one_block(records: int, payload_bytes: int, chains: Collection[str], max_body_bytes: int) -> bool:
+    if records > MAX_BLOCK_RECORDS or len(chains) > MAX_BLOCK_CHAINS:
         return False
     tables_bytes = 2 * sum([1 + len(chain.encode()) for chain in chains])
-    return tables_bytes + body_bytes(entries) <= max_body_bytes
-
-
-def body_bytes(entries: Sequence[Entry]) -> int:
-    return sum([len(entry[0]) for entry in entries]) + MAX_OVERHEAD_BYTES * len(entries)
+    return tables_bytes + payload_bytes + MAX_OVERHEAD_BYTES * records <= max_body_bytes
 
 
 def split_into_blocks(entries: Sequence[Entry], max_body_bytes: int) -> Iterator[Sequence[Entry]]:
     """The entries in order, in as many parts as the limits of a block ask for. One entry always fits."""
-    if len(entries) <= 1 or fits_one_block(entries, max_body_bytes):
+    payload_bytes, chains = sum(len(entry.payload) for entry in entries), {entry.chain for entry in entries}
+    if len(entries) == 1 or fits_one_block(len(entries), payload_bytes, chains, max_body_bytes):
         yield entries
         return
     middle = len(entries) // 2

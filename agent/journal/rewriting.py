@@ -32,7 +32,8 @@ class Rewriter:
         if self._is_full or not records:
             return records
         together = self._waiting + records
-        if fits_one_block([record.entry for record in together], self._store.settings.max_body_bytes):
+        payload_bytes, chains = sum(len(record.payload) for record in together), {record.chain for record in together}
+        if fits_one_block(len(together), payload_bytes, chains, self._store.settings.max_body_bytes):
             self._waiting = together
             return []
         rejected = self._write_block(records[0].position) if self._waiting else []
