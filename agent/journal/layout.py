@@ -45,6 +45,7 @@ before it is damaged, from their end.
 import itertools
 import operator
 import struct
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
@@ -76,7 +77,15 @@ _SEED = struct.Struct("<QQI")
 _BEFORE_HEAD_CRC = HEAD_BYTES - 4
 MAX_BLOCK_BYTES = MAX_BODY_BYTES + 2 * (HEAD_BYTES + MAX_TABLE_BYTES) + PAGE_BYTES
 
-_DECOMPRESSOR = zstandard.ZstdDecompressor()
+
+class _Decompressor(threading.local):
+    """One for each thread: it releases the interpreter's lock while it works, and must not be shared then."""
+
+    def __init__(self) -> None:
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_DECOMPRESSOR = _Decompressor()
 
 Compress = Callable[[bytes], bytes]
 

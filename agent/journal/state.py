@@ -131,7 +131,7 @@ def _state_from_json(values: dict[str, Any]) -> State:
     if values["version"] != STATE_VERSION:
         raise ValueError(f"state version {values['version']}")
     state = State(
-        journal_id=_count(values["journal_id"]),
+        journal_id=_count(values["journal_id"], limit=2**64),
         next_segment_id=_count(values["next_segment_id"]),
         lanes={_lane_number(number): _lane_from_json(lane) for number, lane in values["lanes"].items()},
         cursors={str(name): _places_from_json(places) for name, places in values["cursors"].items()},
@@ -158,8 +158,9 @@ def _lane_number(text: str) -> int:
     return number
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < 2**64:
+def _count(value: Any, limit: int = 2**62) -> int:
+    """Far from what the fields of a block can hold, so that counting on from it is safe."""
+    if not isinstance(value, int) or not 0 <= value < limit:
         raise ValueError(f"{value!r} is not a count")
     return value
 

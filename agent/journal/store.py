@@ -33,6 +33,7 @@ class Store:
             spare_segments=settings.spare_segments,
             keep_reserve=bool(settings.thinned_lanes),
         )
+        self._compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
         self._files = StateFiles(disk, settings.state_bytes)
         self._make_durable(STATE_NAMES)
         loaded = self._files.load()
@@ -54,8 +55,6 @@ class Store:
     @property
     def compress(self) -> Compress | None:
         return self._compressor.compress if self.settings.compression == "zstd" else None
-
-    _compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
 
     def lane(self, number: int) -> Lane:
         if number not in self.lanes:
