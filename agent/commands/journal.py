@@ -111,7 +111,7 @@ def _duration(seconds: float) -> str:
 
 def _verify(arguments: argparse.Namespace) -> int:
     with _looking_at(arguments.directory) as disk:
-        verdict = verify(disk, _Progress(sys.stderr))
+        verdict = verify(disk, _Progress("positions"))
     if arguments.json:
         print(json.dumps({**dataclasses.asdict(verdict), "is_sound": verdict.is_sound}))
     else:
@@ -139,7 +139,7 @@ def _repair(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
     _must_exist(directory)
     with contextlib.closing(DirectoryDisk(directory)) as disk:
-        done = repair(disk, new_journal_id=secrets.randbits(64), now_ms=_now_ms())
+        done = repair(disk, new_journal_id=secrets.randbits(64), now_ms=_now_ms(), progress=_Progress("segments"))
     if arguments.json:
         print(json.dumps(dataclasses.asdict(done)))
     else:
@@ -150,21 +150,21 @@ def _repair(arguments: argparse.Namespace) -> int:
 class _Progress:
     """A line on stderr now and then, while long work goes on."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
         self._next_s = time.monotonic() + PROGRESS_INTERVAL_S
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + PROGRESS_INTERVAL_S
-            print(f"{done} of {total} positions", file=self._stream)
+            print(f"{done} of {total} {self._unit}", file=sys.stderr)
 
 
 # export and tail
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    progress = _Progress(sys.stderr)
+    progress = _Progress("records")
     with _looking_at(arguments.directory) as disk, _output(arguments.output) as output:
         view = look(disk)
         chosen = [lane for lane in view.lanes.values() if arguments.lane in (None, lane.number)]

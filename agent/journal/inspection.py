@@ -16,7 +16,7 @@ from agent.journal.records import Loss, Record
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.state import STATE_NAMES, State, StateFiles, load_copy
 
-Progress = Callable[[int, int], None]  # positions done, of all
+Progress = Callable[[int, int], None]  # so much is done, of so much
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.errors import StorageError
 from agent.journal.disk import Disk
-from agent.journal.inspection import View, look
+from agent.journal.inspection import Progress, View, look
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES
 from agent.journal.rewriting import Rewriter
@@ -36,16 +36,18 @@ def _settings_for(view: View) -> JournalSettings:
     )
 
 
-def repair(disk: Disk, *, new_journal_id: int, now_ms: int) -> Repaired:
+def repair(disk: Disk, *, new_journal_id: int, now_ms: int, progress: Progress | None = None) -> Repaired:
     """Raises: OSError, or StorageError if the disk does not take what must be written."""
     view = look(disk)
     store = Store(disk, _settings_for(view), new_journal_id)
     store.finish_opening(now_ms)
+    places = [(lane, index) for lane in store.lanes.values() for index in range(len(lane.segments))]
     rewritten = 0
-    for lane in store.lanes.values():
-        for index in range(len(lane.segments)):
-            if _is_damaged(store, lane, index):
-                rewritten += _rewrite(store, lane, index, now_ms)
+    for done, (lane, index) in enumerate(places):
+        if _is_damaged(store, lane, index):
+            rewritten += _rewrite(store, lane, index, now_ms)
+        if progress is not None:
+            progress(done + 1, len(places))
     store.is_vital_unsaved = True  # so that both copies of the state are good again
     store.save(now_ms)
     return Repaired(

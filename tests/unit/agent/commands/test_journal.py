@@ -140,3 +140,13 @@ def test_a_directory_that_does_not_exist_is_named_and_not_made(
     assert main(["journal", action, str(missing)]) == 66
     assert str(missing) in capsys.readouterr().err
     assert not missing.exists()
+
+
+def test_long_work_tells_its_progress(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.commands.journal.PROGRESS_INTERVAL_S", 0)
+    assert main(["journal", "verify", str(directory)]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "13 of 13 positions"
+    assert main(["journal", "repair", str(directory)]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "2 of 2 segments"

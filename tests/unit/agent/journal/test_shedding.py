@@ -1,4 +1,7 @@
+import pytest
+
 from agent.journal import Cause
+from agent.journal.state import STATE_NAMES
 from tests.simulated_disk import SimulatedDisk
 from tests.unit.agent.journal.helpers import (
     NOW_MS,
@@ -55,6 +58,17 @@ def test_a_gap_is_durable_before_its_records_are_gone_and_until_it_is_acknowledg
     journal.acknowledge_gap(gap.number)
     journal.close(NOW_MS)
     assert open_journal(disk, settings(segments=4)).pending_gaps() == ()
+
+
+@pytest.mark.parametrize("name", STATE_NAMES)
+def test_no_single_damaged_byte_makes_a_gap_forgotten(name: str) -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 0, 5)
+    disk.files[name].content[40] ^= 1
+    reopened = open_journal(disk, settings(segments=4))
+    assert reopened.pending_gaps() == journal.pending_gaps()
+    assert sequences(read_all(reopened)) == list(range(4, 20))
 
 
 def test_what_every_cursor_has_passed_is_no_loss() -> None:
