@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
+from agent.journal.layout import PAGE_BYTES
 from benchmarks.block_device import Device, small_device
 from benchmarks.harness import Figure, cpu_seconds_per_call
 from benchmarks.sample_messages import CHAIN, PERIOD_MS, START_MS, sample_messages
@@ -117,24 +118,21 @@ def _device_bytes(messages: list[bytes]) -> Iterator[Figure]:
 
 
 def _journal_device_bytes(device: Device, compression: Compression, messages: list[bytes], batch: int) -> float:
-    directory = device.new_directory()
-    write = _journal_writer(directory, compression, messages, batch)
-    return _written_per_payload_byte(device, write, batch * len(messages[0]), _warm_up_commits(messages, batch))
+    """Once every file has been written to before, as on a device that has run for a while."""
+    write = _journal_writer(device.new_directory(), compression, messages, batch)
+    payload_bytes = batch * len(messages[0])
+    block_bytes = max(PAGE_BYTES, payload_bytes // (5 if compression == "zstd" else 1))
+    for _ in range(2 * JournalSettings().segment_bytes // block_bytes):
+        write()
+    return _written_per_payload_byte(device, write, payload_bytes)
 
 
 def _sqlite_device_bytes(device: Device, messages: list[bytes], batch: int) -> float:
     write = _sqlite_writer(device.new_directory(), messages, batch)
-    return _written_per_payload_byte(device, write, batch * len(messages[0]), _warm_up_commits(messages, batch))
+    return _written_per_payload_byte(device, write, batch * len(messages[0]))
 
 
-def _warm_up_commits(messages: list[bytes], batch: int) -> int:
-    """Enough to fill a segment once, so that from then on files are used again."""
-    return 2 * JournalSettings().segment_bytes // max(4096, batch * len(messages[0]) // 8)
-
-
-def _written_per_payload_byte(device: Device, write: Callable[[], object], payload_bytes: int, warm_up: int) -> float:
-    for _ in range(warm_up):
-        write()
+def _written_per_payload_byte(device: Device, write: Callable[[], object], payload_bytes: int) -> float:
     before = device.written_bytes()
     for _ in range(COMMITS_PER_MEASUREMENT):
         write()

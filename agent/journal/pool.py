@@ -1,8 +1,8 @@
 """The segment files: made on demand, used again and again, never more than the cap allows.
 
 A file that was written once is overwritten in place afterwards: that costs the card no file-system metadata, and a full
-disk cannot refuse it. A file given back rests until the state that no longer names it is on the medium; then it is
-spare, or deleted if there are spares enough.
+disk cannot refuse it. A file given back may still be named by the state on the medium, so whoever takes a file saves
+the state before writing to it; only the reserve for thinning may be written to at once.
 """
 
 import errno
@@ -26,7 +26,7 @@ def file_number(name: str) -> int | None:
 
 
 class SegmentPool:
-    """Every segment file is live, spare, resting, or the reserve for thinning."""
+    """Every segment file is live, spare, or the reserve for thinning."""
 
     def __init__(
         self, disk: Disk, *, segment_bytes: int, max_segments: int, spare_segments: int, keep_reserve: bool
@@ -37,7 +37,6 @@ class SegmentPool:
         self._spare_segments = spare_segments
         self.pages = segment_pages(disk)  # how many each file has
         self._spare = sorted(self.pages)
-        self._resting: list[int] = []
         self._keep_reserve = keep_reserve
         self._reserve: int | None = None
 
@@ -48,8 +47,8 @@ class SegmentPool:
     @property
     def room_bytes(self) -> int:
         """What could still be written without losing anything."""
-        idle_pages = sum(self.pages[number] for number in (*self._spare, *self._resting))
-        return max(0, self._max_bytes - self.bytes_on_disk + idle_pages * PAGE_BYTES)
+        spare_pages = sum(self.pages[number] for number in self._spare)
+        return max(0, self._max_bytes - self.bytes_on_disk + spare_pages * PAGE_BYTES)
 
     @property
     def is_over_cap(self) -> bool:
@@ -62,12 +61,11 @@ class SegmentPool:
             self._spare.remove(number)
 
     def take(self) -> int | None:
-        """A file to write to once the state names it, or None if there is no room for one. Raises: OSError."""
-        for idle in (self._spare, self._resting):
-            for number in idle:
-                if self.pages[number] == self._segment_pages:
-                    idle.remove(number)
-                    return number
+        """A file to write to once the state is saved, or None if there is no room for one. Raises: OSError."""
+        for number in self._spare:
+            if self.pages[number] == self._segment_pages:
+                self._spare.remove(number)
+                return number
         return self._make()
 
     def take_reserve(self) -> int | None:
@@ -79,12 +77,10 @@ class SegmentPool:
         self._reserve = number
 
     def give_back(self, number: int) -> None:
-        self._resting.append(number)
+        self._spare.append(number)
 
     def settle(self) -> None:
-        """The state is saved without the files that were given back: they are spare now. Raises: OSError."""
-        self._spare.extend(self._resting)
-        self._resting.clear()
+        """The state on the medium names no spare file: refill the reserve, delete what is too much. Raises: OSError."""
         for number in [spare for spare in self._spare if self.pages[spare] != self._segment_pages]:
             self._remove_spare(number)  # made under another setting, or not to the end before a crash
         if self._keep_reserve and self._reserve is None:

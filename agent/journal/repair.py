@@ -66,6 +66,7 @@ def _is_damaged(store: Store, lane: Lane, index: int) -> bool:
 def _rewrite(store: Store, lane: Lane, index: int, now_ms: int) -> bool:
     """False if nothing in the segment is whole, or it does not fit: it stays as it is."""
     old = lane.segments[index]
+    store.save(now_ms)  # so that the file taken next is free on the medium too
     file = store.pool.take()
     if file is None:
         raise StorageError("no room to rewrite a damaged segment; free some space and repair again")

@@ -85,7 +85,7 @@ class Store:
         lane.write_page = 0
 
     def remove_segment(self, lane: Lane, index: int) -> None:
-        """Its file rests until the state is saved."""
+        """Its file may be written to again once the state is saved."""
         if index == len(lane.segments) - 1:
             lane.write_page = None
         self.pool.give_back(lane.segments.pop(index).file)
