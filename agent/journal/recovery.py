@@ -32,7 +32,7 @@ class Survey(NamedTuple):
     file: int
     head: Head  # of its first block
     end_position: int
-    is_damaged: bool
+    is_damaged: bool  # before its last block, which may be torn in a sound segment
 
     @property
     def preference(self) -> tuple[bool, bool, int]:
@@ -58,9 +58,10 @@ def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
     if found is None:
         return None
     head, owner = found.head, Owner(found.head.journal_id, found.head.segment_id)
-    position, is_damaged = head.first_position, False
+    position, is_damaged, is_torn = head.first_position, False, False
     while found is not None:
-        is_damaged |= found.head.first_position != position or bool(decode_block(found.head, found.block).losses)
+        is_damaged |= is_torn or found.head.first_position != position
+        is_torn = bool(decode_block(found.head, found.block).losses)
         position = found.head.end_position
         found = find_block(disk, file, owner, found.head.end_page, pages)
     return Survey(file, head, position, is_damaged)

@@ -13,7 +13,7 @@ from tests.simulated_disk import SimulatedDisk
 NOW_MS = 1_700_000_000_000
 SEGMENT_BYTES = 16 * 1024
 RECORDS_PER_BLOCK = 6
-COMMITS = 6
+COMMITS = 5
 SOME_BYTES = 400
 
 
