@@ -32,6 +32,7 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
 }

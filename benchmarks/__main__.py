@@ -13,6 +13,7 @@ from benchmarks.harness import Figure
 BENCHMARKS = {
     "archive": "benchmarks.bench_archive",
     "iomessage": "benchmarks.bench_iomessage",
+    "journal": "benchmarks.bench_journal",
     "streamr": "benchmarks.bench_streamr",
 }
 

@@ -1,0 +1,231 @@
+"""`headgate journal`: look into a journal, check it, mend it, take records out of it."""
+
+import argparse
+import base64
+import contextlib
+import dataclasses
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from agent.exit_codes import ExitCode
+from agent.journal import DirectoryDisk, JournalStats, Loss, Record
+from agent.journal.inspection import Verdict, View, look, stats_of, verify
+from agent.journal.repair import repair
+
+DESCRIPTION = (
+    "Look into a journal, check it, mend it, take records out of it. All but repair work while the agent runs."
+)
+FOLLOW_INTERVAL_S = 0.5
+PROGRESS_INTERVAL_S = 1.0
+DAY_S = 86_400
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def add(name: str, action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        subparser = actions.add_parser(name, help=text, description=text)
+        subparser.add_argument("directory", type=Path, help="the journal's directory")
+        subparser.set_defaults(perform=action)
+        return subparser
+
+    _add_json(
+        add("stat", _stat, "show how full it is, who is behind, what it costs the card and how long it will hold")
+    )
+    _add_json(add("verify", _verify, "read and check every record; answer 1 if any is damaged"))
+    _add_json(
+        add("repair", _repair, "make gaps of all damage and rewrite the segments it is in; the agent must be stopped")
+    )
+    exporting = add("export", _export, "write records as JSON lines")
+    exporting.add_argument("--lane", type=int, help="only this lane")
+    exporting.add_argument("--from", dest="position", type=int, default=0, help="only from this position on")
+    exporting.add_argument("--output", type=Path, help="a file to write to (default: stdout)")
+    tailing = add("tail", _tail, "write the last records of each lane as JSON lines")
+    tailing.add_argument("--records", type=int, default=10, help="how many of each lane (default: 10)")
+    tailing.add_argument("--follow", action="store_true", help="go on with new ones as they are committed")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object for scripts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    perform: Callable[[argparse.Namespace], int] = arguments.perform
+    return perform(arguments)
+
+
+# stat
+
+
+def _stat(arguments: argparse.Namespace) -> int:
+    with _looking_at(arguments.directory) as disk:
+        stats = stats_of(look(disk), _now_ms())
+    print(json.dumps(_stats_json(stats)) if arguments.json else "\n".join(_stats_lines(stats)))
+    return ExitCode.OK
+
+
+def _stats_json(stats: JournalStats) -> dict[str, Any]:
+    derived = ("written_per_payload_byte", "full_in_s", "card_life_s")
+    return {**dataclasses.asdict(stats), **{name: getattr(stats, name) for name in derived}}
+
+
+def _stats_lines(stats: JournalStats) -> Iterator[str]:
+    for number, lane in stats.lanes.items():
+        yield f"lane {number}: positions {lane.first_position} to {lane.next_position}, segments {lane.segments}"
+    for name, cursor in stats.cursors.items():
+        age = "" if cursor.oldest_age_s is None else f", oldest waits {_duration(cursor.oldest_age_s)}"
+        yield f"{name}: {cursor.depth} waiting{age}"
+    yield f"gaps to be told: {stats.pending_gaps}"
+    yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
+    yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
+    yield f"on disk: {_megabytes(stats.bytes_on_disk)} of {_megabytes(stats.max_bytes)}"
+    yield f"full if nothing is released: {_forecast(stats.full_in_s)}"
+    ratio = stats.written_per_payload_byte
+    written = "" if ratio is None else f", {ratio:.2f} bytes for each byte of payload"
+    yield f"written: {_megabytes(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
+    yield f"card worn out: {_forecast(stats.card_life_s)}"
+
+
+def _megabytes(count: float) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def _forecast(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"in {_duration(seconds)}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("years", 365 * DAY_S), ("days", DAY_S), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+# verify and repair
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    with _looking_at(arguments.directory) as disk:
+        verdict = verify(disk, _Progress("positions"))
+    if arguments.json:
+        print(json.dumps({**dataclasses.asdict(verdict), "is_sound": verdict.is_sound}))
+    else:
+        print("\n".join(_verdict_lines(verdict)))
+    return ExitCode.OK if verdict.is_sound else ExitCode.NO
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    for loss in verdict.damage:
+        yield f"damaged: {_loss_text(loss)}"
+    for loss in verdict.known:
+        yield f"known: {_loss_text(loss)}"
+    for name in verdict.bad_state_copies:
+        yield f"{name}: this copy of the state cannot be read"
+    damaged = sum(loss.count for loss in verdict.damage)
+    yield f"{verdict.records} records whole, {damaged} damaged"
+
+
+def _loss_text(loss: Loss) -> str:
+    chain = f", chain {loss.chain}" if loss.chain else ""
+    return f"lane {loss.lane}, {loss.count} of positions {loss.first_position} to {loss.last_position}{chain}"
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.directory
+    _must_exist(directory)
+    with contextlib.closing(DirectoryDisk(directory)) as disk:
+        done = repair(disk, new_journal_id=secrets.randbits(64), now_ms=_now_ms(), progress=_Progress("segments"))
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(done)))
+    else:
+        print(f"{done.rewritten_segments} segments rewritten, {done.lost_records} records newly told as lost")
+    return ExitCode.OK
+
+
+class _Progress:
+    """A line on stderr now and then, while long work goes on."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._next_s = time.monotonic() + PROGRESS_INTERVAL_S
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + PROGRESS_INTERVAL_S
+            print(f"{done} of {total} {self._unit}", file=sys.stderr)
+
+
+# export and tail
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    progress = _Progress("records")
+    with _looking_at(arguments.directory) as disk, _output(arguments.output) as output:
+        view = look(disk)
+        chosen = [lane for lane in view.lanes.values() if arguments.lane in (None, lane.number)]
+        total = sum(lane.next_position - max(lane.first_position, arguments.position) for lane in chosen)
+        records = (record for lane in chosen for record in view.records(lane, arguments.position))
+        for number, record in enumerate(records):
+            print(_record_json(record), file=output)
+            progress(number, total)
+    return ExitCode.OK
+
+
+def _tail(arguments: argparse.Namespace) -> int:
+    with _looking_at(arguments.directory) as disk:
+        view = look(disk)
+        seen = {number: lane.next_position - arguments.records for number, lane in view.lanes.items()}
+        while True:
+            _print_from(view, seen)
+            if not arguments.follow:
+                return ExitCode.OK
+            time.sleep(FOLLOW_INTERVAL_S)
+            view = look(disk)
+
+
+def _print_from(view: View, seen: dict[int, int]) -> None:
+    """Print what is new in each lane, and note how far that is."""
+    for number, lane in view.lanes.items():
+        for record in view.records(lane, seen.get(number, 0)):
+            print(_record_json(record), flush=True)
+        seen[number] = lane.next_position
+
+
+def _record_json(record: Record) -> str:
+    values = record._asdict()
+    payload = values.pop("payload")
+    try:
+        values["payload"] = payload.decode()
+    except UnicodeDecodeError:
+        values["payload_base64"] = base64.b64encode(payload).decode()
+    return json.dumps(values, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+        return
+    with path.open("w", encoding="utf-8") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _looking_at(directory: Path) -> Iterator[DirectoryDisk]:
+    _must_exist(directory)
+    with contextlib.closing(DirectoryDisk(directory, read_only=True)) as disk:
+        yield disk
+
+
+def _must_exist(directory: Path) -> None:
+    """Looking at a journal never makes one."""
+    next(directory.iterdir(), None)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

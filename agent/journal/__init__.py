@@ -1,0 +1,58 @@
+"""The durable local buffer: append-only segments in priority lanes, and cursors that read them.
+
+Promises:
+
+1. What `commit` returned for survives `kill -9` and power loss at any write. A torn tail is passed over, never fatal.
+2. `commit` returns only when the data is on the medium, so a source may be acknowledged after it and not before.
+3. Memory does not grow with what is queued. Files never take more than `max_bytes`. A full disk costs the least
+   important records, never a crash or a damaged record, and needs no operator to recover.
+4. Under pressure the least important lane goes first (the highest number), oldest first, or every second record where
+   a lane is to be thinned. Every loss becomes a gap, durable before the records are gone, kept until acknowledged.
+5. Damage costs the damaged records only (in a compressed block, the block); it is counted and becomes a gap. No damage
+   to any file stops the journal from opening, and none moves a cursor forward.
+6. One commit is one write of whole pages to each lane that has something, in place over old pages, and one sync. What
+   that costs the card is counted.
+
+Limits: 32 lanes; a payload up to 1 MiB less 24 bytes (a quarter of a segment if that is less); 255 bytes per chain
+name; 8 cursors; 4096 segments; one process writes, any number may look.
+
+Who deletes: only the journal. A segment's file is used again when every cursor in the settings has acknowledged all of
+it, or when it was shed. The archiver is a cursor like any other: it acknowledges what it has a receipt for.
+
+Delivery is at least once: positions on the medium lag behind, so a crash repeats, never skips.
+
+    pending    what waits for a commit          settings   what an operator may choose
+    layout     the bytes of a block             gaps       losses to be told
+    segment    find blocks in a file            shedding   what goes when there is no room
+    lane       segments in order, reading on    rewriting  a thinner segment out of two
+    pool       the files, and the cap           recovery   what the medium holds, on opening
+    state      what is live, kept twice         figures    costs and forecasts
+    store      the above, made durable          inspection looking at a journal from outside
+    cursor     reading with acknowledgement     repair     leave no damage behind
+                                                journal    append and commit: the front door
+"""
+
+from agent.journal.cursor import Cursor
+from agent.journal.disk import DirectoryDisk, Disk
+from agent.journal.figures import CursorStats, JournalStats, LaneStats
+from agent.journal.gaps import Cause, Gap
+from agent.journal.journal import Journal
+from agent.journal.records import Entry, Loss, Record, Reference
+from agent.journal.settings import JournalSettings
+
+__all__ = [
+    "Cause",
+    "Cursor",
+    "CursorStats",
+    "DirectoryDisk",
+    "Disk",
+    "Entry",
+    "Gap",
+    "Journal",
+    "JournalSettings",
+    "JournalStats",
+    "LaneStats",
+    "Loss",
+    "Record",
+    "Reference",
+]

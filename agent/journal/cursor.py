@@ -1,0 +1,95 @@
+"""A reader of the journal that remembers, across restarts, what was acknowledged to it.
+
+Take records, send them, acknowledge them in order. What was taken and not acknowledged comes again after `rewind` or a
+restart. The position on the medium lags behind, so a crash repeats, never skips.
+"""
+
+from agent.journal.lane import Lane
+from agent.journal.records import Record
+from agent.journal.store import Store
+
+
+class Cursor:
+    """Offers the records of all lanes. Within a lane they come by rising position, each once."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self.name = name
+        self._acknowledged = store.places[name]
+        self._ahead: dict[int, _ReadAhead] = {}
+
+    def position(self, lane: int) -> int:
+        """The first position of the lane that is not acknowledged."""
+        return self._acknowledged.get(lane, 0)
+
+    def waiting_lanes(self) -> list[int]:
+        """The lanes with something to take, the most important first."""
+        return [number for number in sorted(self._store.lanes) if self._read_ahead(number).has_more]
+
+    def take(self, max_records: int, *, lane: int | None = None) -> list[Record]:
+        """Up to `max_records` of one lane: `lane`, or the most important one that has any. Empty if there are none.
+
+        No more than one block is read at a time, so fewer may come although there are more. Damage met on the way is
+        counted, recorded as a gap and passed over.
+        """
+        for number in self.waiting_lanes() if lane is None else [lane]:
+            records = self._read_ahead(number).take(max_records)
+            if records:
+                return records
+        return []
+
+    def acknowledge(self, lane: int, position: int) -> None:
+        """Everything of the lane up to and including `position` is done with."""
+        known = self._store.lane(lane)
+        if position >= known.next_position:
+            raise ValueError(f"position {position} of lane {lane} is not committed; the next is {known.next_position}")
+        if position >= self.position(lane):
+            self._acknowledged[lane] = position + 1
+            self._store.is_unsaved = True
+            self._store.release(known)
+
+    def rewind(self) -> None:
+        """Take again from what is not acknowledged."""
+        self._ahead.clear()
+
+    def _read_ahead(self, number: int) -> "_ReadAhead":
+        if number not in self._ahead:
+            self._ahead[number] = _ReadAhead(self._store, self._store.lane(number), self.position(number))
+        return self._ahead[number]
+
+
+class _ReadAhead:
+    """Where a cursor reads in one lane, and the rest of the block it is in."""
+
+    def __init__(self, store: Store, lane: Lane, position: int) -> None:
+        self._store = store
+        self._lane = lane
+        self._position = position
+        self._reader = store.reader(lane)
+        self._records: list[Record] = []
+        self._chunk_end = position
+        self._changes = lane.changes
+
+    @property
+    def has_more(self) -> bool:
+        return self._position < self._lane.next_position
+
+    def take(self, max_records: int) -> list[Record]:
+        if self._changes != self._lane.changes:  # records were shed: those read ahead may be among them
+            self._records, self._changes = [], self._lane.changes
+        while not self._records and self.has_more:
+            self._read_chunk()
+        taken, self._records = self._records[:max_records], self._records[max_records:]
+        if taken:
+            self._position = taken[-1].position + 1 if self._records else self._chunk_end
+        return taken
+
+    def _read_chunk(self) -> None:
+        if not self._lane.segments:
+            self._position = self._lane.next_position
+            return
+        chunk = self._reader.read(self._position)
+        self._store.report_damage(self._lane, chunk)
+        self._records, self._chunk_end = chunk.records, chunk.end_position
+        if not chunk.records:
+            self._position = chunk.end_position

@@ -1,0 +1,132 @@
+"""The few things the journal asks of a disk, and the real one. Tests bring one that loses power.
+
+Nothing is durable before it is synced: the bytes of a file by `sync`, its existence by `sync_names`.
+"""
+
+import errno
+import fcntl
+import os
+from collections import OrderedDict
+from pathlib import Path
+from typing import Protocol
+
+from agent.errors import StorageError
+
+MAX_OPEN_FILES = 16
+LOCK_NAME = "lock"
+
+
+class Disk(Protocol):
+    """One flat directory of files. Every method may raise `OSError`."""
+
+    def names(self) -> list[str]: ...
+    def size(self, name: str) -> int: ...
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file."""
+        ...
+
+    def create(self, name: str, size: int) -> None:
+        """Make or lengthen a file to `size` bytes with all its room on the medium reserved, or change nothing."""
+        ...
+
+    def write(self, name: str, offset: int, data: bytes) -> None: ...
+    def sync(self, name: str) -> None:
+        """Return when every byte written to the file so far, and its size, is on the medium."""
+        ...
+
+    def sync_names(self) -> None:
+        """Return when every creation and removal so far is on the medium."""
+        ...
+
+    def remove(self, name: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class DirectoryDisk:
+    """A directory of the file system. To write, it takes the directory's lock; to read, it needs none."""
+
+    def __init__(self, directory: Path, *, read_only: bool = False) -> None:
+        """Raises: StorageError if another process writes to this directory."""
+        self._directory = directory
+        self._mode = os.O_RDONLY if read_only else os.O_RDWR
+        self._open: OrderedDict[str, int] = OrderedDict()
+        self._lock: int | None = None
+        if not read_only:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _take_lock(directory / LOCK_NAME)
+
+    def names(self) -> list[str]:
+        return [path.name for path in self._directory.iterdir() if path.name != LOCK_NAME]
+
+    def size(self, name: str) -> int:
+        return (self._directory / name).stat().st_size
+
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor(name), size, offset)
+
+    def create(self, name: str, size: int) -> None:
+        path = self._directory / name
+        existed = path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError:
+            if not existed:
+                path.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        descriptor = self._descriptor(name)
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(descriptor, view, offset)
+            view, offset = view[written:], offset + written
+
+    def sync(self, name: str) -> None:
+        os.fdatasync(self._descriptor(name))
+
+    def sync_names(self) -> None:
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        self._forget(name)
+        (self._directory / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        for name in list(self._open):
+            self._forget(name)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _descriptor(self, name: str) -> int:
+        descriptor = self._open.get(name)
+        if descriptor is None:
+            descriptor = self._open[name] = os.open(self._directory / name, self._mode | os.O_CLOEXEC)
+            if len(self._open) > MAX_OPEN_FILES:
+                self._forget(next(iter(self._open)))
+        self._open.move_to_end(name)
+        return descriptor
+
+    def _forget(self, name: str) -> None:
+        descriptor = self._open.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _take_lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        raise StorageError(f"{path.parent}: another process writes to this journal; stop the agent first") from error
+    return descriptor

@@ -1,0 +1,202 @@
+"""The journal, wired: append → commit → cursors, with shedding when there is no room."""
+
+import contextlib
+from collections.abc import Sequence
+
+from agent.errors import StorageError
+from agent.journal.cursor import Cursor
+from agent.journal.disk import Disk
+from agent.journal.figures import JournalStats, cursor_stats, lane_stats
+from agent.journal.gaps import Cause, Gap
+from agent.journal.lane import Lane
+from agent.journal.layout import PAGE_BYTES, Place, encode_block
+from agent.journal.pending import Pending
+from agent.journal.pool import file_name
+from agent.journal.records import Entry, LossTally, Record
+from agent.journal.settings import JournalSettings
+from agent.journal.shedding import make_room
+from agent.journal.store import Store
+
+
+class Journal:
+    """Opens whatever is on the disk, or begins anew. Call it, and its cursors, from one thread at a time.
+
+    `now_ms` is the wall clock; it dates blocks and paces commits, and may jump without harm.
+    """
+
+    def __init__(self, disk: Disk, settings: JournalSettings, *, new_journal_id: int, now_ms: int) -> None:
+        """`new_journal_id`: 64 random bits for a journal that begins here. Raises: OSError if nothing can be read."""
+        self._disk = disk
+        self._settings = settings
+        self._store = Store(disk, settings, new_journal_id)
+        self._cursors = {name: Cursor(self._store, name) for name in settings.cursors}
+        self._pending = Pending(settings)
+        self._saved_at_ms = now_ms
+        self._store.finish_opening(now_ms)
+        self._shrink_to_cap(now_ms)
+
+    # Writing
+
+    def append(self, lane: int, entry: Entry, now_ms: int) -> int:
+        """Take an entry in; give its position. It is durable only when `commit` has returned. Raises: StorageError."""
+        return self.append_many(lane, [entry], now_ms)[0]
+
+    def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
+        """Take entries in; give their positions. Raises: StorageError if too much waits for `commit` already.
+
+        Raises ValueError, and takes none of them, if any entry is beyond the journal's limits.
+        """
+        if not entries:
+            return range(0)
+        first = self._store.lane(lane).next_position + self._pending.count(lane)
+        self._pending.add(lane, entries, now_ms)
+        return range(first, first + len(entries))
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the bounds on size or time ask for a commit."""
+        return self._pending.is_due(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Commit and save positions if it is time to. Raises: StorageError."""
+        if self.is_due(now_ms):
+            self.commit(now_ms)
+        else:
+            self._save_if_due(now_ms)
+
+    def commit(self, now_ms: int) -> None:
+        """Return when everything appended is on the medium, or is recorded there as lost for want of room.
+
+        Raises: StorageError; what is not on the medium then still waits, and the next commit tries again elsewhere.
+        """
+        for number in sorted(self._pending.lanes):
+            while number in self._pending.lanes:
+                self._commit_part(self._store.lane(number), now_ms)
+        if self._store.is_vital_unsaved:
+            self._store.save(now_ms)
+        self._save_if_due(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Commit, save the positions, let go of the disk. Raises: StorageError."""
+        try:
+            self.commit(now_ms)
+            self._store.save(now_ms)
+        finally:
+            self._disk.close()
+
+    # Reading
+
+    def cursor(self, name: str) -> Cursor:
+        """One of the cursors named in the settings."""
+        return self._cursors[name]
+
+    def pending_gaps(self) -> tuple[Gap, ...]:
+        """Losses to tell the world, at least once each: put a message into the journal, commit, then acknowledge."""
+        return self._store.gaps.take()
+
+    def acknowledge_gap(self, number: int) -> None:
+        self._store.gaps.acknowledge(number)
+        self._store.is_unsaved = True
+
+    def stats(self, now_ms: int) -> JournalStats:
+        store, totals = self._store, self._store.totals
+        readers = {number: store.reader(lane) for number, lane in store.lanes.items()}
+        return JournalStats(
+            lanes={number: lane_stats(lane) for number, lane in sorted(store.lanes.items())},
+            cursors={name: cursor_stats(readers, places, now_ms) for name, places in store.places.items()},
+            pending_gaps=len(store.gaps.pending()),
+            records=totals.records,
+            commits=totals.commits,
+            payload_bytes=totals.payload_bytes,
+            written_bytes=totals.written_bytes,
+            shed_records=totals.shed_records,
+            damaged_records=totals.damaged_records,
+            torn_tails=totals.torn_tails,
+            lost_states=totals.lost_states,
+            bytes_on_disk=store.pool.bytes_on_disk + 2 * self._settings.state_bytes,
+            max_bytes=self._settings.max_bytes,
+            room_bytes=store.pool.room_bytes,
+            commits_per_s=store.commit_rate.per_s(now_ms),
+            written_bytes_per_s=store.byte_rate.per_s(now_ms),
+            card_endurance_bytes=self._settings.card_endurance_bytes,
+        )
+
+    # Inside
+
+    def _commit_part(self, lane: Lane, now_ms: int) -> None:
+        entries, payload_bytes = self._pending.next_part(lane.number)
+        records = len(entries)
+        if self._commit_block(lane, entries, now_ms):
+            self._store.count_commit(records, payload_bytes)
+        else:
+            self._refuse(lane, entries, now_ms)
+        lane.next_position += records
+        self._pending.drop(lane.number, records, payload_bytes)
+
+    def _commit_block(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> bool:
+        """False if there is no room but that of what is more important."""
+        block = self._encode(lane, entries, now_ms)
+        if block is None and self._begin_segment(lane, now_ms):
+            block = self._encode(lane, entries, now_ms)
+        if block is None:
+            return False
+        self._write(lane, block)
+        return True
+
+    def _encode(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> bytes | None:
+        """The block for the segment being written, or None if it does not fit there."""
+        if lane.write_page is None:
+            return None
+        store, segment = self._store, lane.segments[-1]
+        place = Place(store.journal_id, segment.id, lane.number, lane.write_page, max(0, now_ms))
+        block = encode_block(place, lane.next_position, entries, store.compress)
+        return block if lane.write_page + len(block) // PAGE_BYTES <= store.pool.pages[segment.file] else None
+
+    def _write(self, lane: Lane, block: bytes) -> None:
+        assert lane.write_page is not None
+        name = file_name(lane.segments[-1].file)
+        try:
+            self._disk.write(name, lane.write_page * PAGE_BYTES, block)
+            self._disk.sync(name)
+        except OSError as error:
+            # After a failed sync nobody knows what the medium holds: never write behind it, and repeat it elsewhere.
+            lane.write_page = None
+            raise StorageError(f"{name}: commit failed: {error.strerror or error}") from error
+        lane.write_page += len(block) // PAGE_BYTES
+        self._store.totals.written_bytes += len(block)
+        self._store.byte_rate.add(len(block))
+
+    def _begin_segment(self, lane: Lane, now_ms: int) -> bool:
+        """Begin a new segment, shedding for it if need be. False if all that is stored is more important."""
+        lane.write_page = None
+        self._store.release(lane)
+        try:
+            while (file := self._store.pool.take()) is None:
+                if self._settings.when_full == "stop_reading":
+                    raise StorageError("the journal is full; it goes on when a cursor has moved")
+                if not any(each.segments for each in self._store.lanes.values()):
+                    raise StorageError("the disk has no room for a single segment")
+                if not make_room(self._store, lane.number):
+                    return False
+        except OSError as error:
+            raise StorageError(f"no new segment: {error.strerror or error}") from error
+        self._store.add_segment(lane, file, now_ms)
+        return True
+
+    def _refuse(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> None:
+        """Record what cannot be stored as lost; the state is saved before `commit` returns."""
+        first, number = lane.next_position, lane.number
+        tally = LossTally()
+        tally.add_records(Record(first + at, number, *entry, now_ms) for at, entry in enumerate(entries))
+        self._store.record_losses(lane, tally.losses(), Cause.NO_ROOM)
+
+    def _shrink_to_cap(self, now_ms: int) -> None:
+        """The operator may have lowered the cap since the last run. A disk that fails here will say so on commit."""
+        with contextlib.suppress(OSError, StorageError):
+            while self._store.pool.is_over_cap and make_room(self._store, 0):
+                self._store.save(now_ms)
+
+    def _save_if_due(self, now_ms: int) -> None:
+        waited_ms = now_ms - self._saved_at_ms
+        if self._store.is_unsaved and not 0 <= waited_ms < self._settings.positions_interval_ms:
+            self._store.save(now_ms)
+            self._saved_at_ms = now_ms

@@ -1,0 +1,105 @@
+"""A lane: its segments in order, where the next block goes, and how to read it forwards past any damage."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from agent.journal.disk import Disk
+from agent.journal.layout import decode_block
+from agent.journal.records import Loss, Record, unknown_loss
+from agent.journal.segment import Found, Owner, find_block
+from agent.journal.state import Segment
+
+
+class Lane:
+    """The segments of one lane, oldest first. The last one is written to, unless it was retired."""
+
+    def __init__(self, number: int, segments: list[Segment], next_position: int) -> None:
+        self.number = number
+        self.segments = segments
+        self.next_position = next_position  # of the next entry to be committed
+        self.write_page: int | None = None  # in the last segment; None if the next block needs a new one
+        self.changes = 0  # rises when records leave, so that a reader ahead knows
+
+    @property
+    def first_position(self) -> int:
+        """Of the oldest record there may be."""
+        return self.segments[0].first_position if self.segments else self.next_position
+
+    def index_at(self, position: int) -> int:
+        """The index of the segment that covers `position`, or of the oldest if all are later."""
+        return max(0, bisect_right(self.segments, position, key=lambda segment: segment.first_position) - 1)
+
+    def end_of(self, index: int) -> int:
+        """The position after the last one that the segment covers."""
+        following = self.segments[index + 1 : index + 2]
+        return min(following[0].first_position, self.next_position) if following else self.next_position
+
+
+class Chunk(NamedTuple):
+    """What stands from the asked position up to `end_position`: the whole records, and the losses."""
+
+    records: list[Record]
+    losses: list[Loss]
+    end_position: int
+    segment: Segment | None  # None where the asked position was before the oldest segment
+    written_at_ms: int = 0
+
+
+class LaneReader:
+    """Reads one lane block by block. It remembers where the next block starts, so reading on is cheap."""
+
+    def __init__(self, disk: Disk, journal_id: int, lane: Lane, pages: Mapping[int, int]) -> None:
+        self._disk = disk
+        self._journal_id = journal_id
+        self.lane = lane
+        self._pages = pages  # how many each segment file has
+        self._expected = (0, 0, 0)  # segment id, position and page of the next block
+
+    def read(self, position: int) -> Chunk:
+        """The next chunk at or after `position`, which must be below the lane's next position."""
+        index = self.lane.index_at(position)
+        segment = self.lane.segments[index]
+        if position < segment.first_position:
+            return Chunk([], [], segment.first_position, None)
+        end_position = self.lane.end_of(index)
+        found = self._find(segment, position, self._end_page(index))
+        if found is None or found.head.first_position > position:
+            hole_end = end_position if found is None else min(found.head.first_position, end_position)
+            return Chunk([], [unknown_loss(self.lane.number, position, hole_end)], hole_end, segment)
+        self._expected = (segment.id, found.head.end_position, found.head.end_page)
+        return _chunk(segment, found, position, end_position)
+
+    def chunks(self, position: int, end_position: int) -> Iterator[Chunk]:
+        """Everything from `position` up to `end_position`, chunk by chunk."""
+        while position < end_position and self.lane.segments:
+            chunk = self.read(position)
+            yield chunk
+            position = chunk.end_position
+
+    def _find(self, segment: Segment, position: int, end_page: int) -> Found | None:
+        """The first block whose end lies beyond `position`."""
+        segment_id, expected_position, page = self._expected
+        if (segment_id, expected_position) != (segment.id, position):
+            page = 0
+        owner = Owner(self._journal_id, segment.id)
+        while (found := find_block(self._disk, segment.file, owner, page, end_page)) is not None:
+            if found.head.end_position > position:
+                return found
+            page = found.head.end_page
+        return None
+
+    def _end_page(self, index: int) -> int:
+        is_last = index == len(self.lane.segments) - 1
+        if is_last and self.lane.write_page is not None:
+            return self.lane.write_page
+        return self._pages.get(self.lane.segments[index].file, 0)
+
+
+def _chunk(segment: Segment, found: Found, position: int, end_position: int) -> Chunk:
+    head = found.head
+    records, losses = decode_block(head, found.block)
+    if head.first_position < position or head.end_position > end_position:
+        records = [record for record in records if position <= record.position < end_position]
+        losses = [loss for loss in losses if loss.last_position >= position and loss.first_position < end_position]
+    return Chunk(records, losses, min(head.end_position, end_position), segment, head.written_at_ms)

@@ -1,0 +1,416 @@
+"""One block: what one commit puts into one lane, as whole pages. Pure functions; `docs/wire-formats.md` has an example.
+
+A block starts on a page of the segment file and fills whole pages, so writing one never touches a page that holds
+another.
+All numbers are little-endian.
+
+    head | chain table | body | zeros | chain table | foot
+
+`head` and `foot` are the same 80 bytes but for the magic, and the table stands at both ends: no single damaged place
+hides a block.
+
+    offset  size  field
+         0     4  magic: "HGJB" in the head, "HGJE" in the foot
+         4     1  version, 1
+         5     1  codec of the body: 0 as it is, 1 zstd
+         6     1  lane
+         7     1  1 if the block was rewritten when its lane was thinned or repaired, else 0
+         8     8  journal id: random, the same in every block of a journal
+        16     8  segment id: a new one each time a file is used anew, so that old blocks are never taken for new
+        24     4  page of the file at which the block starts
+        28     4  pages in the block
+        32     8  position of the first record
+        40     8  when the block was written, ms since 1970 by the clock of that moment
+        48     4  records in the block
+        52     4  positions the block covers; more than it has records where the lane was thinned
+        56     4  size of the body before compression
+        60     4  size of the body as stored
+        64     4  CRC-32 of the body's index (rows and record checksums), before compression
+        68     4  CRC-32 of the body as stored if it is compressed, else 0
+        72     4  size of the chain table
+        76     4  CRC-32 of bytes 4 to 76 and the chain table
+
+The chain table is, per chain, one byte of length and the name in UTF-8. The body is three columns:
+
+    rows       16 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
+               sequence (4); in a rewritten block 4 more: position minus the block's first, which else is counted
+    checksums  4 bytes per record: CRC-32 of its row and payload
+    payloads   one after the other
+
+The record, index and body checksums start from the CRC-32 of journal id, segment id and page, so that bytes left over
+from an earlier use of the file never pass for a record. A record is found from the front of the payloads, or, if a row
+before it is damaged, from their end.
+"""
+
+import itertools
+import operator
+import struct
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import NamedTuple
+from zlib import crc32
+
+import zstandard
+
+from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, Loss, LossTally, Record, unknown_loss
+
+PAGE_BYTES = 4096
+MAX_BODY_BYTES = 1 << 20
+MAX_BLOCK_RECORDS = 1 << 14
+MAX_BLOCK_CHAINS = 64
+MAX_TABLE_BYTES = MAX_BLOCK_CHAINS * (1 + MAX_CHAIN_BYTES)
+MAX_OVERHEAD_BYTES = 24  # of a record's row and checksum
+_CHECKSUM_BYTES = 4
+
+HEAD_MAGIC = b"HGJB"
+FOOT_MAGIC = b"HGJE"
+VERSION = 1
+HEAD = struct.Struct("<4sBBBBQQIIQQIIIIIIII")
+HEAD_BYTES = HEAD.size
+_ROW = struct.Struct("<IQI")
+_REWRITTEN_ROW = struct.Struct("<IQII")
+_SIZE_BITS = 24
+_SIZE_MASK = (1 << _SIZE_BITS) - 1
+_SEED = struct.Struct("<QQI")
+_BEFORE_HEAD_CRC = HEAD_BYTES - 4
+MAX_BLOCK_BYTES = MAX_BODY_BYTES + 2 * (HEAD_BYTES + MAX_TABLE_BYTES) + PAGE_BYTES
+
+
+class _Decompressor(threading.local):
+    """One for each thread: it releases the interpreter's lock while it works, and must not be shared then."""
+
+    def __init__(self) -> None:
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_DECOMPRESSOR = _Decompressor()
+
+Compress = Callable[[bytes], bytes]
+
+
+class Codec(IntEnum):
+    RAW = 0
+    ZSTD = 1
+
+
+class Place(NamedTuple):
+    """Where a block goes, and when."""
+
+    journal_id: int
+    segment_id: int
+    lane: int
+    page: int
+    written_at_ms: int
+
+
+class Head(NamedTuple):
+    """What the head or foot of a block says, after its checksum was found right."""
+
+    codec: int
+    lane: int
+    rewritten: int
+    journal_id: int
+    segment_id: int
+    page: int
+    pages: int
+    first_position: int
+    written_at_ms: int
+    records: int
+    span: int
+    raw_bytes: int
+    stored_bytes: int
+    index_crc: int
+    body_crc: int
+    table_bytes: int
+    chains: tuple[str, ...]
+
+    @property
+    def row(self) -> struct.Struct:
+        return _REWRITTEN_ROW if self.rewritten else _ROW
+
+    @property
+    def index_bytes(self) -> int:
+        return self.records * (self.row.size + _CHECKSUM_BYTES)
+
+    @property
+    def end_page(self) -> int:
+        return self.page + self.pages
+
+    @property
+    def end_position(self) -> int:
+        return self.first_position + self.span
+
+
+class Contents(NamedTuple):
+    """What a block still holds."""
+
+    records: list[Record]
+    losses: list[Loss]
+
+
+# Writing
+
+
+def fits_one_block(records: int, payload_bytes: int, chains: Collection[str], max_body_bytes: int) -> bool:
+    if records > MAX_BLOCK_RECORDS or len(chains) > MAX_BLOCK_CHAINS:
+        return False
+    tables_bytes = 2 * sum([1 + len(chain.encode()) for chain in chains])
+    return tables_bytes + payload_bytes + MAX_OVERHEAD_BYTES * records <= max_body_bytes
+
+
+def split_into_blocks(entries: Sequence[Entry], max_body_bytes: int) -> Iterator[Sequence[Entry]]:
+    """The entries in order, in as many parts as the limits of a block ask for. One entry always fits."""
+    payload_bytes, chains = sum(len(entry.payload) for entry in entries), {entry.chain for entry in entries}
+    if len(entries) == 1 or fits_one_block(len(entries), payload_bytes, chains, max_body_bytes):
+        yield entries
+        return
+    middle = len(entries) // 2
+    yield from split_into_blocks(entries[:middle], max_body_bytes)
+    yield from split_into_blocks(entries[middle:], max_body_bytes)
+
+
+def encode_block(
+    place: Place,
+    first_position: int,
+    entries: Sequence[Entry],
+    compress: Compress | None,
+    deltas: Sequence[int] | None = None,
+    span: int | None = None,
+) -> bytes:
+    """Whole pages holding `entries`. A rewritten block has `deltas`, positions less the first, and covers a `span`.
+
+    The columns are made by `map` over whole lists: a loop in Python would cost more than the checksums.
+    """
+    payloads, chains, timestamps_ms, sequences = zip(*entries, strict=True)
+    numbers = {chain: number << _SIZE_BITS for number, chain in enumerate(dict.fromkeys(chains))}
+    sizes_and_chains = map(operator.or_, map(len, payloads), map(numbers.__getitem__, chains))
+    columns = (sizes_and_chains, timestamps_ms, sequences)
+    rows = list(map(_ROW.pack, *columns) if deltas is None else map(_REWRITTEN_ROW.pack, *columns, deltas))
+    seed = _seed(place.journal_id, place.segment_id, place.page)
+    checksums = map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))
+    index = b"".join((*rows, struct.pack(f"<{len(rows)}I", *checksums)))
+    codec, stored = _smaller([index, *payloads], compress)
+    raw_bytes = len(index) + sum(map(len, payloads))
+    stored_bytes = raw_bytes if codec is Codec.RAW else len(stored[0])
+    table = b"".join(map(_table_entry, numbers))
+    pages = -(-(2 * (HEAD_BYTES + len(table)) + stored_bytes) // PAGE_BYTES)
+    fields = (
+        VERSION,
+        codec,
+        place.lane,
+        deltas is not None,
+        place.journal_id,
+        place.segment_id,
+        place.page,
+        pages,
+        first_position,
+        place.written_at_ms,
+        len(entries),
+        span or len(entries),
+        raw_bytes,
+        stored_bytes,
+        crc32(index, seed),
+        0 if codec is Codec.RAW else crc32(stored[0], seed),
+        len(table),
+    )
+    return _assemble(fields, table, stored, pages * PAGE_BYTES - stored_bytes - 2 * (HEAD_BYTES + len(table)))
+
+
+def _assemble(fields: tuple[int, ...], table: bytes, stored: Sequence[bytes], padding_bytes: int) -> bytes:
+    head = HEAD.pack(HEAD_MAGIC, *fields, 0)[:_BEFORE_HEAD_CRC]
+    checksum = struct.pack("<I", crc32(table, crc32(head[4:])))
+    return b"".join((head, checksum, table, *stored, bytes(padding_bytes), table, FOOT_MAGIC, head[4:], checksum))
+
+
+def _smaller(body: Sequence[bytes], compress: Compress | None) -> tuple[Codec, Sequence[bytes]]:
+    if compress is not None:
+        joined_body = b"".join(body)
+        compressed = compress(joined_body)
+        if len(compressed) < len(joined_body):
+            return Codec.ZSTD, [compressed]
+    return Codec.RAW, body
+
+
+def _table_entry(chain: str) -> bytes:
+    name = chain.encode()
+    return bytes((len(name),)) + name
+
+
+def _seed(journal_id: int, segment_id: int, page: int) -> int:
+    return crc32(_SEED.pack(journal_id, segment_id, page))
+
+
+# Reading
+
+
+def parse_head(data: bytes, offset: int = 0) -> Head | None:
+    """The head that starts at `offset`, or None if no whole one does."""
+    if data[offset : offset + 4] != HEAD_MAGIC or len(data) < offset + HEAD_BYTES:
+        return None
+    start = offset + HEAD_BYTES
+    return _parse(data, offset, data[start : start + MAX_TABLE_BYTES])
+
+
+def parse_foot(data: bytes) -> Head | None:
+    """The foot that `data` ends with, or None. The table before it must be in `data` too."""
+    offset = len(data) - HEAD_BYTES
+    if offset < 0 or data[offset : offset + 4] != FOOT_MAGIC:
+        return None
+    table_bytes: int = HEAD.unpack_from(data, offset)[17]
+    if table_bytes > offset:
+        return None
+    return _parse(data, offset, data[offset - table_bytes : offset])
+
+
+def _parse(data: bytes, offset: int, table_onwards: bytes) -> Head | None:
+    _, version, *fields, table_bytes, checksum = HEAD.unpack_from(data, offset)
+    table = table_onwards[:table_bytes]
+    if checksum != crc32(table, crc32(data[offset + 4 : offset + _BEFORE_HEAD_CRC])):
+        return None
+    chains = _parse_table(table)
+    if version != VERSION or chains is None:
+        return None
+    head = Head._make((*fields, table_bytes, chains))
+    return head if _is_plausible(head) else None
+
+
+def _parse_table(table: bytes) -> tuple[str, ...] | None:
+    chains, offset = [], 0
+    while offset < len(table):
+        end = offset + 1 + table[offset]
+        try:
+            chains.append(table[offset + 1 : end].decode())
+        except UnicodeDecodeError:
+            return None
+        offset = end
+    return tuple(chains)
+
+
+def _is_plausible(head: Head) -> bool:
+    """Bounds that every writer keeps, so that a forged head with a right checksum cannot ask for the moon."""
+    needed = 2 * (HEAD_BYTES + head.table_bytes) + head.stored_bytes
+    return (
+        head.lane < MAX_LANES
+        and 0 < len(head.chains) <= MAX_BLOCK_CHAINS
+        and 0 < head.records <= MAX_BLOCK_RECORDS
+        and head.records <= head.span
+        and head.index_bytes <= head.raw_bytes <= MAX_BODY_BYTES
+        and head.stored_bytes <= head.raw_bytes
+        and needed <= head.pages * PAGE_BYTES < needed + PAGE_BYTES
+        and head.end_position < 2**63
+    )
+
+
+def decode_block(head: Head, block: bytes) -> Contents:
+    """Every record of the block that is whole, and what is lost. Never raises, whatever the bytes."""
+    start = HEAD_BYTES + head.table_bytes
+    stored = block[start : start + head.stored_bytes]
+    seed = _seed(head.journal_id, head.segment_id, head.page)
+    if head.codec == Codec.RAW:
+        records = _records(head, stored, seed)
+        return _salvage(head, stored, seed) if records is None else Contents(records, [])
+    body = _decompress(head, stored) if crc32(stored, seed) == head.body_crc else None
+    records = None if body is None else _records(head, body, seed)
+    return _all_lost(head) if records is None else Contents(records, [])
+
+
+def _decompress(head: Head, stored: bytes) -> bytes | None:
+    try:
+        if zstandard.frame_content_size(stored) != head.raw_bytes:
+            return None
+        return _DECOMPRESSOR.decompress(stored, max_output_size=head.raw_bytes)
+    except zstandard.ZstdError:
+        return None
+
+
+def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
+    """All records of a body, by whole columns; None if any of them is damaged or the body contradicts itself."""
+    row, index_end = head.row, head.index_bytes
+    rows_end = head.records * row.size
+    if len(body) != head.raw_bytes or crc32(body[:index_end], seed) != head.index_crc:
+        return None
+    sizes_and_chains, timestamps_ms, sequences, *rest = zip(*row.iter_unpack(body[:rows_end]), strict=True)
+    deltas = rest[0] if rest else range(head.records)
+    numbers = [value >> _SIZE_BITS for value in sizes_and_chains]
+    ends = list(itertools.accumulate([value & _SIZE_MASK for value in sizes_and_chains], initial=index_end))
+    if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _rises(deltas, head.span):
+        return None
+    payloads = [body[start:end] for start, end in itertools.pairwise(ends)]
+    rows = [body[at : at + row.size] for at in range(0, rows_end, row.size)]
+    checksums = struct.unpack_from(f"<{head.records}I", body, rows_end)
+    if tuple(map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))) != checksums:
+        return None
+    chains = map(head.chains.__getitem__, numbers)
+    positions = [head.first_position + delta for delta in deltas]
+    columns = (payloads, chains, timestamps_ms, sequences, itertools.repeat(head.written_at_ms))
+    return list(map(Record, positions, itertools.repeat(head.lane), *columns))
+
+
+def _rises(deltas: Sequence[int], span: int) -> bool:
+    return deltas[-1] < span and all(before < after for before, after in itertools.pairwise(deltas))
+
+
+# Damage
+
+
+def _all_lost(head: Head) -> Contents:
+    loss = unknown_loss(head.lane, head.first_position, head.end_position)
+    return Contents([], [replace(loss, count=head.records)])
+
+
+def _salvage(head: Head, body: bytes, seed: int) -> Contents:
+    """The records of a damaged raw body that are whole, each by its own checksum."""
+    if len(body) != head.raw_bytes:
+        return _all_lost(head)
+    index_is_whole = crc32(body[: head.index_bytes], seed) == head.index_crc
+    found: list[Record] = []
+    tally = LossTally()
+    for number, (row, payload) in enumerate(_whole_payloads(head, body, seed)):
+        if payload is not None:
+            found.append(_record(head, number, row, payload))
+        elif index_is_whole:
+            tally.add_records([_record(head, number, row, b"")])
+        else:
+            tally.add(_loss_between(head, number, found))
+    return Contents(found, tally.losses())
+
+
+def _record(head: Head, number: int, row: tuple[int, ...], payload: bytes) -> Record:
+    size_and_chain, timestamp_ms, sequence, *delta = row
+    chain = head.chains[min(size_and_chain >> _SIZE_BITS, len(head.chains) - 1)]
+    position = head.first_position + (delta[0] if delta else number)
+    return Record(position, head.lane, payload, chain, timestamp_ms, sequence, head.written_at_ms)
+
+
+def _loss_between(head: Head, number: int, found: list[Record]) -> Loss:
+    """One record whose row cannot be trusted. Its position is certain only where every position has a record."""
+    if not head.rewritten:
+        position = head.first_position + number
+        return unknown_loss(head.lane, position, position + 1)
+    first = found[-1].position + 1 if found else head.first_position
+    return replace(unknown_loss(head.lane, first, head.end_position), count=1)
+
+
+def _whole_payloads(head: Head, body: bytes, seed: int) -> Iterator[tuple[tuple[int, ...], bytes | None]]:
+    """Each row with its payload, or with None where the checksum is wrong."""
+    count = head.records
+    rows_end = count * head.row.size
+    rows = [body[at : at + head.row.size] for at in range(0, rows_end, head.row.size)]
+    checksums = struct.unpack_from(f"<{count}I", body, rows_end)
+    values = [head.row.unpack(row) for row in rows]
+    sizes = [value[0] & _SIZE_MASK for value in values]
+    from_front = itertools.accumulate(sizes, initial=head.index_bytes)
+    from_end = [len(body) - rest for rest in itertools.accumulate(reversed(sizes))][::-1]
+    for number, (front, end) in enumerate(zip(from_front, from_end, strict=False)):
+        row_crc = crc32(rows[number], seed)
+        yield values[number], _payload_at(body, (front, end), sizes[number], checksums[number], row_crc)
+
+
+def _payload_at(body: bytes, starts: Sequence[int], size: int, checksum: int, row_crc: int) -> bytes | None:
+    for start in starts:
+        payload = body[start : start + size] if start >= 0 else b""
+        if len(payload) == size and crc32(payload, row_crc) == checksum:
+            return payload
+    return None

@@ -1,0 +1,122 @@
+"""The values that go in and come out: an entry to keep, the record it became, and the loss when a record is gone.
+
+`Entry` and `Record` are named tuples rather than dataclasses: they are made for every message on the hot path, where
+a frozen dataclass costs more than all else the journal does for a record.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+MAX_LANES = 32  # lane 0 is the most important
+MAX_CHAIN_BYTES = 255
+MAX_TIMESTAMP_MS = 2**53 - 1  # what JSON carries exactly
+MAX_SEQUENCE = 2**32 - 1
+
+
+class Entry(NamedTuple):
+    """What the journal is asked to keep. It never looks into the payload; the rest tells of it when it is lost."""
+
+    payload: bytes
+    chain: str  # all entries of a chain go to one lane, or their order is lost
+    timestamp_ms: int
+    sequence: int
+
+
+class Record(NamedTuple):
+    """An entry that was committed. `position` rises by one per entry within a lane and is never used twice."""
+
+    position: int
+    lane: int
+    payload: bytes
+    chain: str
+    timestamp_ms: int
+    sequence: int
+    committed_at_ms: int  # by the clock of that moment
+
+    @property
+    def entry(self) -> Entry:
+        return Entry(self.payload, self.chain, self.timestamp_ms, self.sequence)
+
+
+class Reference(NamedTuple):
+    """Where a message stands in its chain."""
+
+    timestamp_ms: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Records of one chain that are gone. Where the chain is not known, it is empty and the references are None."""
+
+    lane: int
+    chain: str
+    first_position: int
+    last_position: int
+    count: int  # of the positions between first and last
+    first: Reference | None
+    last: Reference | None
+
+
+def loss_of(record: Record) -> Loss:
+    reference = Reference(record.timestamp_ms, record.sequence)
+    return Loss(
+        lane=record.lane,
+        chain=record.chain,
+        first_position=record.position,
+        last_position=record.position,
+        count=1,
+        first=reference,
+        last=reference,
+    )
+
+
+def unknown_loss(lane: int, first_position: int, end_position: int) -> Loss:
+    """Whatever stood from `first_position` up to, not including, `end_position`."""
+    return Loss(
+        lane=lane,
+        chain="",
+        first_position=first_position,
+        last_position=end_position - 1,
+        count=end_position - first_position,
+        first=None,
+        last=None,
+    )
+
+
+def joined(one: Loss, other: Loss) -> Loss:
+    """Both losses as one. A chain that differs becomes unknown."""
+    earlier, later = sorted((one, other), key=lambda loss: loss.first_position)
+    same_chain = one.chain == other.chain
+    return replace(
+        earlier,
+        chain=earlier.chain if same_chain else "",
+        last_position=max(one.last_position, other.last_position),
+        count=one.count + other.count,
+        first=earlier.first if same_chain else None,
+        last=later.last if same_chain else None,
+    )
+
+
+class LossTally:
+    """Adds up losses per chain in memory that depends on the number of chains, not of records."""
+
+    def __init__(self) -> None:
+        self._per_chain: dict[str, Loss] = {}
+
+    def add_records(self, records: Iterable[Record]) -> None:
+        """Records of one lane, by rising position."""
+        per_chain: dict[str, list[Record]] = {}
+        for record in records:
+            per_chain.setdefault(record.chain, []).append(record)
+        for lost in per_chain.values():
+            first, last = loss_of(lost[0]), loss_of(lost[-1])
+            self.add(replace(first, last_position=last.last_position, last=last.last, count=len(lost)))
+
+    def add(self, loss: Loss) -> None:
+        known = self._per_chain.get(loss.chain)
+        self._per_chain[loss.chain] = loss if known is None else joined(known, loss)
+
+    def losses(self) -> list[Loss]:
+        return list(self._per_chain.values())

@@ -1,0 +1,140 @@
+"""Find out, on opening, what the medium holds. Nothing found there can make this fail.
+
+With a valid state only the last segment of each lane is read: whatever was committed since the state was saved is
+there. A torn tail is passed over: its whole records are kept, the rest was never committed. Without a valid state every
+file is looked at, and every segment found counts as live: what was sent is then sent again, but nothing is skipped.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.journal.disk import Disk
+from agent.journal.lane import Lane
+from agent.journal.layout import Head, decode_block
+from agent.journal.records import Loss, unknown_loss
+from agent.journal.segment import ANYONE, Owner, find_block
+from agent.journal.state import LaneState, Segment, State, Totals
+
+
+class Tail(NamedTuple):
+    """The end of a lane's last segment."""
+
+    write_page: int
+    end_position: int
+    losses: list[Loss]  # before the last block: these were committed
+    last_losses: list[Loss]  # in the last block: these may never have been committed
+
+
+class Survey(NamedTuple):
+    """What a segment file holds, by its blocks alone."""
+
+    file: int
+    head: Head  # of its first block
+    end_position: int
+    is_damaged: bool  # before its last block, which may be torn in a sound segment
+
+    @property
+    def preference(self) -> tuple[bool, bool, int]:
+        """Less is better. What is rewritten holds less, the later the less; else the later repeats a failed commit."""
+        rewritten = bool(self.head.rewritten)
+        return self.is_damaged, rewritten, self.head.segment_id if rewritten else -self.head.segment_id
+
+
+def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> State:
+    """A state from the segment files alone (`pages` of each); for a new journal, an empty one."""
+    surveys = [found for number in pages if (found := _survey(disk, number, pages[number])) is not None]
+    if not surveys:
+        return State(journal_id=new_journal_id)
+    [(journal_id, _)] = Counter(each.head.journal_id for each in surveys).most_common(1)
+    ours = [each for each in surveys if each.head.journal_id == journal_id]
+    lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {each.head.lane for each in ours}}
+    next_segment_id = max(each.head.segment_id for each in ours) + 1
+    return State(journal_id, next_segment_id, lanes, totals=Totals(lost_states=1))
+
+
+def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
+    found = find_block(disk, file, ANYONE, 0, pages)
+    if found is None:
+        return None
+    head, owner = found.head, Owner(found.head.journal_id, found.head.segment_id)
+    position, is_damaged, is_torn = head.first_position, False, False
+    while found is not None:
+        is_damaged |= is_torn or found.head.first_position != position
+        is_torn = bool(decode_block(found.head, found.block).losses)
+        position = found.head.end_position
+        found = find_block(disk, file, owner, found.head.end_page, pages)
+    return Survey(file, head, position, is_damaged)
+
+
+def _live_segments(surveys: list[Survey], lane: int) -> list[Segment]:
+    """In the order of positions: the best first, the others where they fill a hole."""
+    chosen: dict[int, Survey] = {}
+    for each in sorted(surveys, key=lambda survey: survey.preference):
+        if each.head.lane == lane:
+            _fill_hole(chosen, each)
+    return [Segment(each.file, each.head.segment_id, position) for position, each in sorted(chosen.items())]
+
+
+def _fill_hole(chosen: dict[int, Survey], survey: Survey) -> None:
+    """Add the segment from the first position on that no other covers, up to the next that does.
+
+    A file can be named only once: if there is a second hole behind that, the segments in between give way.
+    """
+    end = survey.end_position
+    position = _reach(chosen, survey.head.first_position)
+    if position >= end:
+        return
+    inside = sorted(start for start in chosen if position < start < end)
+    if inside and _reach(chosen, inside[0]) < end:
+        for start in inside:
+            if chosen[start].end_position <= end:
+                del chosen[start]
+    chosen[position] = survey
+
+
+def _reach(chosen: dict[int, Survey], position: int) -> int:
+    """The first position at or after `position` that no chosen segment covers."""
+    for start, each in sorted(chosen.items()):
+        if start <= position:
+            position = max(position, each.end_position)
+    return position
+
+
+class Recovered(NamedTuple):
+    lane: Lane
+    damage: list[Loss]  # committed records lost in the last segment, not told before
+    torn: list[Loss]  # records of the last block that are not whole; most likely they were never committed
+
+
+def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]) -> Recovered:
+    """The lane as the medium has it."""
+    known = state.lanes[number]
+    committed = max([known.next_position, *(places.get(number, 0) for places in state.cursors.values())])
+    lane = Lane(number, known.segments, committed)
+    if not lane.segments:
+        return Recovered(lane, [], [])
+    last = lane.segments[-1]
+    tail = _find_tail(disk, state.journal_id, last, pages.get(last.file, 0))
+    lane.next_position = max(committed, tail.end_position)
+    lane.write_page = None if tail.last_losses else tail.write_page  # nothing is ever written behind a torn block
+    torn = [loss for loss in tail.last_losses if loss.last_position >= committed]
+    losses = tail.losses + [loss for loss in tail.last_losses if loss.last_position < committed]
+    if tail.end_position < committed:
+        losses.append(unknown_loss(number, tail.end_position, committed))
+    return Recovered(lane, [loss for loss in losses if loss.last_position >= last.reported], torn)
+
+
+def _find_tail(disk: Disk, journal_id: int, segment: Segment, pages: int) -> Tail:
+    owner = Owner(journal_id, segment.id)
+    page, position = 0, segment.first_position
+    earlier: list[Loss] = []
+    last: list[Loss] = []
+    while (found := find_block(disk, segment.file, owner, page, pages)) is not None:
+        head = found.head
+        earlier.extend(last)
+        if head.first_position > position:
+            earlier.append(unknown_loss(head.lane, position, head.first_position))
+        last = decode_block(head, found.block).losses
+        page, position = head.end_page, max(position, head.end_position)
+    return Tail(page, position, earlier, last)

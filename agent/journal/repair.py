@@ -1,0 +1,83 @@
+"""Leave no damage behind: meet all there is, make gaps of it, and rewrite the segments it is in without it.
+
+The journal opens and goes on without this. Repair finds damage before a cursor meets it, and `verify` finds none after.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from agent.errors import StorageError
+from agent.journal.disk import Disk
+from agent.journal.inspection import Progress, View, look
+from agent.journal.lane import Lane
+from agent.journal.layout import PAGE_BYTES
+from agent.journal.rewriting import Rewriter
+from agent.journal.settings import JournalSettings
+from agent.journal.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    rewritten_segments: int
+    lost_records: int  # now told as gaps
+
+
+def _settings_for(view: View) -> JournalSettings:
+    """Settings under which nothing of this journal is shed and none of its cursors is forgotten."""
+    sizes = Counter(view.pages.values()).most_common(1)
+    defaults = JournalSettings()
+    segment_bytes = max(sizes[0][0], 4) * PAGE_BYTES if sizes else defaults.segment_bytes
+    live_bytes = PAGE_BYTES * sum(view.pages.values())
+    return JournalSettings(
+        segment_bytes=segment_bytes,
+        max_bytes=max(view.state.max_bytes, live_bytes + 8 * segment_bytes + defaults.state_bytes),
+        cursors=tuple(view.state.cursors) or defaults.cursors,
+        card_endurance_bytes=view.state.card_endurance_bytes,
+    )
+
+
+def repair(disk: Disk, *, new_journal_id: int, now_ms: int, progress: Progress | None = None) -> Repaired:
+    """Raises: OSError, or StorageError if the disk does not take what must be written."""
+    view = look(disk)
+    store = Store(disk, _settings_for(view), new_journal_id)
+    store.finish_opening(now_ms)
+    places = [(lane, index) for lane in store.lanes.values() for index in range(len(lane.segments))]
+    rewritten = 0
+    for done, (lane, index) in enumerate(places):
+        if _is_damaged(store, lane, index):
+            rewritten += _rewrite(store, lane, index, now_ms)
+        if progress is not None:
+            progress(done + 1, len(places))
+    store.is_vital_unsaved = True  # so that both copies of the state are good again
+    store.save(now_ms)
+    return Repaired(
+        rewritten_segments=rewritten, lost_records=store.totals.damaged_records - view.state.totals.damaged_records
+    )
+
+
+def _is_damaged(store: Store, lane: Lane, index: int) -> bool:
+    damaged = False
+    for chunk in store.reader(lane).chunks(lane.segments[index].first_position, lane.end_of(index)):
+        store.report_damage(lane, chunk)
+        damaged = damaged or bool(chunk.losses)
+    return damaged
+
+
+def _rewrite(store: Store, lane: Lane, index: int, now_ms: int) -> bool:
+    """False if nothing in the segment is whole, or it does not fit: it stays as it is."""
+    old = lane.segments[index]
+    store.save(now_ms)  # so that the file taken next is free on the medium too
+    file = store.pool.take()
+    if file is None:
+        raise StorageError("no room to rewrite a damaged segment; free some space and repair again")
+    rewriter = Rewriter(store, lane, index, file)
+    chunks = store.reader(lane).chunks(old.first_position, lane.end_of(index))
+    rejected = [record for chunk in chunks for record in rewriter.add(chunk.records)]
+    rejected += rewriter.finish(lane.end_of(index))
+    segment = rewriter.segment(old.thinned)
+    if segment is None or rejected:
+        store.pool.give_back(file)
+        return False
+    store.replace_segments(lane, index, index, segment)
+    store.save(now_ms)
+    return True

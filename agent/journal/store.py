@@ -1,0 +1,195 @@
+"""What all parts of an open journal share: lanes, files, cursor places, gaps, totals, and how they become durable."""
+
+import contextlib
+from collections.abc import Iterable
+
+import zstandard
+
+from agent.errors import StorageError
+from agent.journal.disk import Disk
+from agent.journal.figures import RateMeter
+from agent.journal.gaps import Cause, GapLedger
+from agent.journal.lane import Chunk, Lane, LaneReader
+from agent.journal.layout import Compress
+from agent.journal.pool import SegmentPool, file_name
+from agent.journal.records import Loss
+from agent.journal.recovery import rebuild_state, recover_lane
+from agent.journal.settings import JournalSettings
+from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles
+
+ZSTD_LEVEL = 1
+
+
+class Store:
+    """Opens whatever the disk holds. A change of the set of segments is on the medium before anything relies on it."""
+
+    def __init__(self, disk: Disk, settings: JournalSettings, new_journal_id: int) -> None:
+        self.disk = disk
+        self.settings = settings
+        self.pool = SegmentPool(
+            disk,
+            segment_bytes=settings.segment_bytes,
+            max_segments=settings.max_segments,
+            spare_segments=settings.spare_segments,
+            keep_reserve=bool(settings.thinned_lanes),
+        )
+        self._compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        self._files = StateFiles(disk, settings.state_bytes)
+        self._make_durable(STATE_NAMES)
+        loaded = self._files.load()
+        self._state = loaded or rebuild_state(disk, self.pool.pages, new_journal_id)
+        self.lanes: dict[int, Lane] = {}
+        self.gaps = GapLedger(self._state.gaps, self._state.next_gap)
+        self.totals = self._state.totals
+        self.places = {name: dict(self._state.cursors.get(name, {})) for name in settings.cursors}
+        self.byte_rate = RateMeter(self.totals.bytes_per_s)
+        self.commit_rate = RateMeter(self.totals.commits_per_s)
+        self.is_vital_unsaved = loaded is None  # segments or gaps changed since the last save
+        self.is_unsaved = False  # a cursor moved or a gap was acknowledged since the last save
+        self._recover_lanes()
+
+    @property
+    def journal_id(self) -> int:
+        return self._state.journal_id
+
+    @property
+    def compress(self) -> Compress | None:
+        return self._compressor.compress if self.settings.compression == "zstd" else None
+
+    def lane(self, number: int) -> Lane:
+        if number not in self.lanes:
+            self.lanes[number] = Lane(number, [], 0)
+        return self.lanes[number]
+
+    def reader(self, lane: Lane) -> LaneReader:
+        return LaneReader(self.disk, self.journal_id, lane, self.pool.pages)
+
+    # Segments
+
+    def new_segment_id(self) -> int:
+        number = self._state.next_segment_id
+        self._state.next_segment_id += 1
+        return number
+
+    def add_segment(self, lane: Lane, file: int, now_ms: int) -> None:
+        """Begin a segment; when this returns, the state on the medium names it. Raises: StorageError."""
+        segment = Segment(file, self.new_segment_id(), lane.next_position)
+        lane.segments.append(segment)
+        self.is_vital_unsaved = True
+        try:
+            self.save(now_ms)
+        except StorageError:
+            lane.segments.remove(segment)
+            self.pool.give_back(file)
+            raise
+        lane.write_page = 0
+
+    def remove_segment(self, lane: Lane, index: int) -> None:
+        """Its file may be written to again once the state is saved."""
+        if index == len(lane.segments) - 1:
+            lane.write_page = None
+        self.pool.give_back(lane.segments.pop(index).file)
+        lane.changes += 1
+        self.is_vital_unsaved = True
+
+    def replace_segments(self, lane: Lane, first: int, last: int, segment: Segment) -> None:
+        for index in range(last, first - 1, -1):
+            self.remove_segment(lane, index)
+        lane.segments.insert(first, segment)
+
+    # Cursors
+
+    def released_position(self, lane: Lane) -> int:
+        """Below this every cursor has acknowledged everything."""
+        return min(places.get(lane.number, 0) for places in self.places.values())
+
+    def release(self, lane: Lane) -> None:
+        """Let go of the segments that every cursor has passed, all but the one being written."""
+        released = self.released_position(lane)
+        kept = 0 if lane.write_page is None else 1
+        while len(lane.segments) > kept and lane.end_of(0) <= released:
+            self.remove_segment(lane, 0)
+
+    def behind(self, lane: Lane, end_position: int) -> tuple[str, ...]:
+        """The cursors that have not passed `end_position`."""
+        return tuple(name for name, places in self.places.items() if places.get(lane.number, 0) < end_position)
+
+    # Losses
+
+    def record_losses(self, lane: Lane, losses: Iterable[Loss], cause: Cause) -> int:
+        """Make gaps of the losses; durable with the next save. Gives how many records are lost."""
+        losses = list(losses)
+        count = sum(loss.count for loss in losses)
+        if losses:
+            self.gaps.record(losses, cause, self.behind(lane, max(loss.last_position for loss in losses) + 1))
+            self.is_vital_unsaved = True
+        if cause is Cause.DAMAGED:
+            self.totals.damaged_records += count
+        else:
+            self.totals.shed_records += count
+        return count
+
+    def report_damage(self, lane: Lane, chunk: Chunk) -> None:
+        """Make gaps of the damage a reader met, once, whoever meets it again."""
+        if chunk.losses and chunk.segment is not None and chunk.segment.reported < chunk.end_position:
+            chunk.segment.reported = chunk.end_position
+            self.record_losses(lane, chunk.losses, Cause.DAMAGED)
+
+    # Durability
+
+    def count_commit(self, records: int, payload_bytes: int) -> None:
+        self.totals.commits += 1
+        self.totals.records += records
+        self.totals.payload_bytes += payload_bytes
+        self.commit_rate.add(1)
+
+    def save(self, now_ms: int) -> None:
+        """Put the state on the medium: both copies if segments or gaps changed. Raises: StorageError."""
+        try:
+            written_bytes = self._files.save(self._snapshot(now_ms), copies=2 if self.is_vital_unsaved else 1)
+            self.is_vital_unsaved = self.is_unsaved = False
+            self.totals.written_bytes += written_bytes
+            self.pool.settle()
+        except OSError as error:
+            raise StorageError(f"journal state cannot be saved: {error.strerror or error}") from error
+
+    def _snapshot(self, now_ms: int) -> State:
+        state = self._state
+        state.lanes = {number: LaneState(lane.next_position, lane.segments) for number, lane in self.lanes.items()}
+        state.cursors = self.places
+        state.gaps, state.next_gap = self.gaps.pending(), self.gaps.next_number
+        state.max_bytes = self.settings.max_bytes
+        state.card_endurance_bytes = self.settings.card_endurance_bytes
+        self.totals.saved_at_ms = now_ms
+        self.totals.bytes_per_s = self.byte_rate.per_s(now_ms)
+        self.totals.commits_per_s = self.commit_rate.per_s(now_ms)
+        return state
+
+    def _recover_lanes(self) -> None:
+        for number in sorted(self._state.lanes):
+            segments = self._state.lanes[number].segments
+            for segment in segments:
+                self.pool.claim(segment.file)
+            self._make_durable(file_name(segment.file) for segment in segments[-1:])
+            lane, damage, torn = recover_lane(self.disk, self._state, number, self.pool.pages)
+            self.lanes[number] = lane
+            self.totals.torn_tails += bool(torn)
+            self.record_losses(lane, damage, Cause.DAMAGED)
+            if segments:
+                segments[-1].reported = lane.next_position  # its damage is told now, and a torn tail is none
+
+    def _make_durable(self, names: Iterable[str]) -> None:
+        """What a killed process wrote may be in the page cache only: put it on the medium before acting on it."""
+        with contextlib.suppress(OSError):
+            self.disk.sync_names()
+        for name in names:
+            with contextlib.suppress(OSError):  # not there, or not to be trusted: reading it will show
+                self.disk.sync(name)
+
+    def finish_opening(self, now_ms: int) -> None:
+        """Make durable what recovery found. A full disk puts this off until there is something to commit."""
+        with contextlib.suppress(OSError, StorageError):
+            if self.is_vital_unsaved:
+                self.save(now_ms)
+            else:
+                self.pool.settle()

@@ -1,0 +1,169 @@
+"""Promise 5 of the journal: flip any byte of any file, and only its records are gone, counted and told."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from agent.journal import Cause, Entry, Journal, JournalSettings, Record
+from agent.journal.inspection import verify
+from agent.journal.repair import repair
+from tests.simulated_disk import SimulatedDisk
+
+NOW_MS = 1_700_000_000_000
+SEGMENT_BYTES = 16 * 1024
+RECORDS_PER_BLOCK = 6
+COMMITS = 5
+SOME_BYTES = 400
+
+
+def _settings(compression: str) -> JournalSettings:
+    return JournalSettings(
+        max_bytes=1 << 20,
+        segment_bytes=SEGMENT_BYTES,
+        compression="zstd" if compression == "zstd" else "none",
+        cursors=("publisher", "archiver"),
+        positions_interval_ms=0,
+    )
+
+
+def _filled_disk(compression: str) -> SimulatedDisk:
+    """Two lanes, several segments, a cursor in the middle of the first."""
+    chance = random.Random(1)
+    disk = SimulatedDisk()
+    journal = Journal(disk, _settings(compression), new_journal_id=99, now_ms=NOW_MS)
+    for number in range(COMMITS):
+        for lane in (0, 2):
+            entries = [
+                Entry(chance.randbytes(chance.randint(0, 300)), f"chain {at % 3}", NOW_MS + number, at)
+                for at in range(RECORDS_PER_BLOCK)
+            ]
+            journal.append_many(lane, entries, NOW_MS)
+        journal.commit(NOW_MS)
+    publisher = journal.cursor("publisher")
+    publisher.acknowledge(0, publisher.take(4)[-1].position)
+    journal.close(NOW_MS)
+    return disk
+
+
+def _open(disk: SimulatedDisk, compression: str) -> Journal:
+    return Journal(disk, _settings(compression), new_journal_id=1, now_ms=NOW_MS)
+
+
+def _read_all(journal: Journal) -> list[Record]:
+    cursor = journal.cursor("archiver")
+    records = []
+    while taken := cursor.take(1000):
+        records += taken
+    return records
+
+
+def _flipped(disk: SimulatedDisk, name: str, offset: int, bit: int) -> SimulatedDisk:
+    flipped = disk.after_kill()
+    flipped.files[name].content[offset] ^= 1 << bit
+    return flipped
+
+
+def _places(disk: SimulatedDisk) -> Iterator[tuple[str, int]]:
+    """Every byte that is not padding or unused."""
+    for name, file in sorted(disk.files.items()):
+        for offset, value in enumerate(file.content):
+            if value:
+                yield name, offset
+
+
+def _check_flip(disk: SimulatedDisk, whole: list[Record], compression: str, name: str, offset: int, bit: int) -> None:
+    journal = _open(_flipped(disk, name, offset, bit), compression)
+    publisher_position = journal.cursor("publisher").position(0)
+    records = _read_all(journal)
+    assert publisher_position <= 4, "damage moved a cursor forward"
+    found = {(record.lane, record.position): record for record in records}
+    expected = [record for record in whole if (record.lane, record.position) in found]
+    assert records == expected, "a record was invented or moved"
+    lost = [record for record in whole if (record.lane, record.position) not in found]
+    if name.startswith("state"):
+        assert lost == []
+        return
+    assert len(lost) <= (RECORDS_PER_BLOCK if compression == "zstd" else 1)
+    assert len({(record.lane, record.position // RECORDS_PER_BLOCK) for record in lost}) <= 1
+    told = sum(gap.loss.count for gap in journal.pending_gaps())
+    stats = journal.stats(NOW_MS)
+    assert stats.damaged_records == told
+    assert told == len(lost) or stats.torn_tails == 1  # of the very last block nobody can tell rot from a power cut
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_flipped_byte_anywhere_costs_only_its_records(compression: str) -> None:
+    disk = _filled_disk(compression)
+    whole = _read_all(_open(disk.after_kill(), compression))
+    assert len(whole) == COMMITS * 2 * RECORDS_PER_BLOCK
+    chance = random.Random(2)
+    places = list(_places(disk))
+    for name, offset in chance.sample(places, SOME_BYTES):
+        _check_flip(disk, whole, compression, name, offset, chance.randrange(8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_every_single_byte_may_be_flipped(compression: str) -> None:
+    disk = _filled_disk(compression)
+    whole = _read_all(_open(disk.after_kill(), compression))
+    for name, offset in _places(disk):
+        _check_flip(disk, whole, compression, name, offset, offset % 8)
+
+
+def test_verify_reports_new_damage_and_repair_leaves_none() -> None:
+    disk = _filled_disk("none")
+    offset = 4096 + 700  # in the second block of the first file
+    damaged = _flipped(disk, "0000.segment", offset, 3)
+    verdict = verify(damaged)
+    assert not verdict.is_sound
+    assert [loss.count for loss in verdict.damage] == [1]
+    done = repair(damaged, new_journal_id=1, now_ms=NOW_MS)
+    assert (done.rewritten_segments, done.lost_records) == (1, 1)
+    after = verify(damaged)
+    assert after.is_sound
+    assert (after.records, after.known) == (verdict.records, ())
+    journal = _open(damaged, "none")
+    [gap] = journal.pending_gaps()
+    assert (gap.cause, gap.loss) == (Cause.DAMAGED, verdict.damage[0])
+    assert len(_read_all(journal)) == verdict.records
+
+
+def test_damage_is_told_once_however_many_cursors_meet_it() -> None:
+    disk = _flipped(_filled_disk("none"), "0000.segment", 4096 + 700, 3)
+    journal = _open(disk, "none")
+    for name in ("archiver", "publisher"):
+        while journal.cursor(name).take(100):
+            pass
+    journal.close(NOW_MS)
+    journal = _open(disk, "none")
+    while journal.cursor("publisher").take(100):
+        pass
+    assert [gap.loss.count for gap in journal.pending_gaps()] == [1]
+    assert journal.stats(NOW_MS).damaged_records == 1
+
+
+def test_without_any_state_everything_is_sent_again_and_nothing_is_skipped() -> None:
+    disk = _filled_disk("zstd")
+    whole = _read_all(_open(disk.after_kill(), "zstd"))
+    for name in ("state-0", "state-1"):
+        disk.files[name].content[:] = bytes(len(disk.files[name].content))
+    journal = _open(disk, "zstd")
+    assert journal.cursor("publisher").position(0) == 0
+    assert _read_all(journal) == whole
+    assert journal.stats(NOW_MS).lost_states == 1
+    assert journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1), NOW_MS) == COMMITS * RECORDS_PER_BLOCK
+
+
+def test_a_segment_file_that_vanished_costs_its_records_only() -> None:
+    disk = _filled_disk("none")
+    whole = _read_all(_open(disk.after_kill(), "none"))
+    disk.remove("0000.segment")
+    journal = _open(disk, "none")
+    records = _read_all(journal)
+    assert 0 < len(records) < len(whole)
+    assert sum(gap.loss.count for gap in journal.pending_gaps()) == len(whole) - len(records)
+    journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1), NOW_MS)
+    journal.commit(NOW_MS)
+    assert _read_all(journal)[-1].payload == b"next"

@@ -1,0 +1,58 @@
+"""Promise 1 of the journal, on a real disk: a process killed at any moment loses nothing it said was committed."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fault.journal_victim import LANES, next_position, open_journal, payload_at
+
+KILLS = 200
+
+
+def _run_and_kill(directory: Path, seed: int, commits: int) -> dict[int, int]:
+    """Let the victim live for about so many commits; give the next position of each lane that it told of last."""
+    command = [sys.executable, "-m", "tests.fault.journal_victim", str(directory), str(seed)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        told = [victim.stdout.readline() for _ in range(commits)]
+        victim.kill()
+        told += victim.stdout.read().splitlines()
+        assert victim.wait() == -9
+    whole = [line for line in told if line.count(":") == len(LANES)]
+    return dict(_lane_and_position(part) for part in whole[-1].split()) if whole else {}
+
+
+def _lane_and_position(part: str) -> tuple[int, int]:
+    lane, position = part.split(":")
+    return int(lane), int(position)
+
+
+def _check_and_release(directory: Path, expected: dict[int, int], told: dict[int, int]) -> None:
+    """Everything told of is there, exactly and in order. What was checked is acknowledged, so that it is read once."""
+    journal = open_journal(directory)
+    archiver = journal.cursor("archiver")
+    for lane in LANES:
+        while records := archiver.take(1000, lane=lane):
+            for record in records:
+                assert record.position == expected[lane]
+                assert record.payload == payload_at(lane, record.position)
+                expected[lane] += 1
+        assert expected[lane] >= told.get(lane, 0), "committed records are gone"
+        expected[lane] = next_position(journal, lane)  # the kill may have torn a block that was not committed
+        if expected[lane]:
+            archiver.acknowledge(lane, expected[lane] - 1)
+    assert journal.pending_gaps() == ()
+    journal.close(0)
+
+
+@pytest.mark.slow
+def test_nothing_committed_is_lost_however_often_the_process_is_killed(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    expected = dict.fromkeys(LANES, 0)
+    for kill in range(KILLS):
+        told = _run_and_kill(tmp_path, kill, chance.randint(0, 25))
+        _check_and_release(tmp_path, expected, told)
+    assert min(expected.values()) > KILLS

@@ -1,0 +1,97 @@
+"""Laws of the journal, for any entries."""
+
+import random
+
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.journal import Entry, Journal, JournalSettings
+from agent.journal.layout import MAX_BODY_BYTES, Compress, Place, decode_block, encode_block, parse_foot, parse_head
+from agent.journal.state import decode_state
+from tests.simulated_disk import SimulatedDisk
+
+NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20).filter(str.isprintable)
+ENTRIES = st.lists(
+    st.builds(
+        Entry,
+        st.binary(max_size=400),
+        st.sampled_from(["boiler", "door"]) | NAMES,
+        st.integers(0, 2**53 - 1),
+        st.integers(0, 2**32 - 1),
+    ),
+    min_size=1,
+    max_size=12,
+)
+PLACES = st.builds(
+    Place,
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 31),
+    st.just(5),
+    st.just(9),
+)
+COMPRESSORS = st.sampled_from([None, zstandard.ZstdCompressor(level=1).compress])
+
+
+@given(PLACES, st.integers(0, 2**62), ENTRIES, COMPRESSORS)
+def test_a_block_decodes_to_what_it_encodes(
+    place: Place, first_position: int, entries: list[Entry], compress: Compress | None
+) -> None:
+    block = encode_block(place, first_position, entries, compress)
+    head = parse_head(block)
+    assert head is not None
+    assert parse_foot(block) == head
+    records, losses = decode_block(head, block)
+    assert [record.entry for record in records] == entries
+    assert [record.position for record in records] == list(range(first_position, first_position + len(entries)))
+    assert losses == []
+
+
+@given(PLACES, ENTRIES, COMPRESSORS, st.integers(0), st.integers(1, 255))
+def test_a_damaged_block_gives_true_records_or_none(
+    place: Place, entries: list[Entry], compress: Compress | None, offset: int, change: int
+) -> None:
+    block = bytearray(encode_block(place, 0, entries, compress))
+    block[offset % len(block)] ^= change
+    head = parse_head(bytes(block)) or parse_foot(bytes(block))
+    assert head is not None
+    records, losses = decode_block(head, bytes(block))
+    assert all(record.entry == entries[record.position] for record in records)
+    assert len(records) + sum(loss.count for loss in losses) == len(entries)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_state_or_none(data: bytes) -> None:
+    assert decode_state(data) is None or data.startswith(b"HGJS")
+
+
+@given(st.lists(st.tuples(st.integers(0, 31), ENTRIES), max_size=6), st.integers(0, 2**32))
+def test_every_committed_entry_comes_back_once_by_lane_and_in_order(
+    batches: list[tuple[int, list[Entry]]], seed: int
+) -> None:
+    disk, chance = SimulatedDisk(), random.Random(seed)
+    settings = JournalSettings(segment_bytes=64 * 1024, max_bytes=8 << 20)
+    journal = Journal(disk, settings, new_journal_id=1, now_ms=0)
+    expected: dict[int, list[Entry]] = {}
+    for lane, entries in batches:
+        journal.append_many(lane, entries, 0)
+        expected.setdefault(lane, []).extend(entries)
+        if chance.random() < 0.5:
+            journal.commit(0)
+    journal.close(0)
+    cursor = Journal(disk.after_power_loss(chance), settings, new_journal_id=2, now_ms=0).cursor("publisher")
+    read: dict[int, list[Entry]] = {}
+    while records := cursor.take(chance.randint(1, 40)):
+        read.setdefault(records[0].lane, []).extend(record.entry for record in records)
+    assert read == expected
+    assert list(read) == sorted(read)
+
+
+def test_the_largest_body_is_what_the_limits_say() -> None:
+    settings = JournalSettings()
+    journal = Journal(SimulatedDisk(), settings, new_journal_id=1, now_ms=0)
+    journal.append(0, Entry(random.Random(1).randbytes(settings.max_payload_bytes), "c", 0, 0), 0)
+    journal.commit(0)
+    [record] = journal.cursor("publisher").take(1)
+    assert len(record.payload) == MAX_BODY_BYTES - 24

@@ -1,0 +1,25 @@
+from agent.journal.records import LossTally, Record, Reference, joined, loss_of, unknown_loss
+
+
+def _record(position: int, chain: str = "a") -> Record:
+    return Record(position, 1, b"", chain, 1000 + position, position, 0)
+
+
+def test_losses_add_up_by_chain() -> None:
+    tally = LossTally()
+    tally.add_records([_record(4), _record(5, "b"), _record(6)])
+    tally.add_records([_record(9)])
+    first, second = tally.losses()
+    assert (first.chain, first.first_position, first.last_position, first.count) == ("a", 4, 9, 3)
+    assert (first.first, first.last) == (Reference(1004, 4), Reference(1009, 9))
+    assert (second.chain, second.count) == ("b", 1)
+
+
+def test_joined_losses_of_different_chains_have_no_chain() -> None:
+    both = joined(loss_of(_record(7, "b")), loss_of(_record(2, "a")))
+    assert (both.chain, both.first, both.last) == ("", None, None)
+    assert (both.first_position, both.last_position, both.count) == (2, 7, 2)
+
+
+def test_an_unknown_loss_counts_every_position() -> None:
+    assert unknown_loss(0, 5, 8).count == 3

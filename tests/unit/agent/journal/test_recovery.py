@@ -1,0 +1,98 @@
+from agent.journal import Journal
+from agent.journal.layout import PAGE_BYTES
+from tests.simulated_disk import SimulatedDisk
+from tests.unit.agent.journal.helpers import (
+    NOW_MS,
+    commit,
+    entry,
+    fill_segments,
+    open_journal,
+    read_all,
+    sequences,
+    settings,
+)
+
+
+def _torn(disk: SimulatedDisk, name: str, page: int) -> SimulatedDisk:
+    """The page's second half never reached the medium."""
+    torn = disk.after_kill()
+    torn.files[name].content[page * PAGE_BYTES + 2048 : (page + 1) * PAGE_BYTES] = bytes(2048)
+    return torn
+
+
+def test_a_torn_tail_is_passed_over_and_its_whole_records_are_kept() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(compression="none"))
+    commit(journal, 0, entry(0))
+    commit(journal, 0, entry(1, 100), entry(2, 3000))
+    reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
+    assert sequences(read_all(reopened)) == [0, 1]
+    assert reopened.stats(NOW_MS).torn_tails == 1
+    assert reopened.pending_gaps() == ()
+
+
+def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(compression="none"))
+    commit(journal, 0, entry(0))
+    commit(journal, 0, entry(1, 100), entry(2, 3000))
+    torn = _torn(disk, "0000.segment", 1)
+    reopened = open_journal(torn, settings(compression="none"))
+    assert reopened.append(0, entry(3), NOW_MS) == 3
+    reopened.commit(NOW_MS)
+    again = open_journal(torn.after_kill(), settings(compression="none"))
+    assert sequences(read_all(again)) == [0, 1, 3]
+    assert again.pending_gaps() == ()
+
+
+def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(compression="none"))
+    commit(journal, 0, entry(0))
+    commit(journal, 0, entry(1, 100), entry(2, 3000))
+    journal.close(NOW_MS)
+    reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
+    assert [gap.loss.first_position for gap in reopened.pending_gaps()] == [2]
+
+
+def test_without_a_state_the_segments_are_found_and_ordered_by_what_they_hold() -> None:
+    disk = SimulatedDisk()
+    using = settings(segments=5, thinned_lanes=frozenset({4}))
+    journal = open_journal(disk, using)
+    fill_segments(journal, 0, 1)
+    fill_segments(journal, 4, 5)
+    expected = read_all(journal)
+    for name in ("state-0", "state-1"):
+        disk.remove(name)
+    records = read_all(open_journal(disk, using))
+    positions = [(record.lane, record.position) for record in records]
+    assert positions == sorted(positions)
+    assert set(expected) <= set(records)
+
+
+def test_a_foreign_journals_file_is_not_taken_for_ours() -> None:
+    ours, foreign = SimulatedDisk(), SimulatedDisk()
+    fill_segments(open_journal(ours), 0, 2)
+    alien = Journal(foreign, settings(), new_journal_id=1, now_ms=NOW_MS)
+    commit(alien, 0, entry(77))
+    ours.files["0009.segment"] = foreign.files["0000.segment"]
+    for name in ("state-0", "state-1"):
+        ours.remove(name)
+    assert sequences(read_all(open_journal(ours))) == list(range(8))
+
+
+def test_recovery_reads_only_the_last_segment_of_each_lane() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=8))
+    fill_segments(journal, 0, 6)
+    journal.close(NOW_MS)
+    read_names = []
+    original = disk.read
+
+    def read(name: str, offset: int, size: int) -> bytes:
+        read_names.append(name)
+        return original(name, offset, size)
+
+    disk.read = read  # type: ignore[method-assign]
+    open_journal(disk, settings(segments=8))
+    assert len({name for name in read_names if name.endswith(".segment")}) == 1

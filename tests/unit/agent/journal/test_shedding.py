@@ -1,0 +1,125 @@
+import pytest
+
+from agent.journal import Cause
+from agent.journal.state import STATE_NAMES
+from tests.simulated_disk import SimulatedDisk
+from tests.unit.agent.journal.helpers import (
+    NOW_MS,
+    commit,
+    entry,
+    fill_segments,
+    open_journal,
+    read_all,
+    sequences,
+    settings,
+)
+
+
+def test_the_oldest_of_the_least_important_lane_goes_first() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=6))
+    fill_segments(journal, 0, 2)
+    fill_segments(journal, 3, 2)
+    fill_segments(journal, 7, 2)
+    fill_segments(journal, 0, 1, start=8)
+    assert sequences(read_all(journal, lane=7)) == [4, 5, 6, 7]
+    assert len(read_all(journal, lane=3)) == 8
+    [gap] = journal.pending_gaps()
+    assert (gap.cause, gap.loss.lane, gap.loss.chain, gap.loss.count) == (Cause.SHED, 7, "boiler", 4)
+    assert (gap.loss.first_position, gap.loss.last_position) == (0, 3)
+    assert (gap.loss.first, gap.loss.last) == ((NOW_MS, 0), (NOW_MS + 3, 3))
+    assert gap.missed_by == ("publisher",)
+
+
+def test_the_important_never_makes_room_for_the_unimportant() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=4))
+    fill_segments(journal, 0, 4)
+    commit(journal, 7, entry(1), entry(2))
+    assert len(read_all(journal, lane=0)) == 16
+    assert read_all(journal, lane=7) == []
+    [gap] = journal.pending_gaps()
+    assert (gap.cause, gap.loss.lane, gap.loss.count) == (Cause.NO_ROOM, 7, 2)
+
+
+def test_positions_of_what_was_never_stored_are_not_used_again() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 0, 4)
+    commit(journal, 7, entry(1), entry(2))
+    assert open_journal(disk.after_kill(), settings(segments=4)).append(7, entry(3), NOW_MS) == 2
+
+
+def test_a_gap_is_durable_before_its_records_are_gone_and_until_it_is_acknowledged() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 0, 5)
+    [gap] = journal.pending_gaps()
+    [again] = open_journal(disk.after_kill(), settings(segments=4)).pending_gaps()
+    assert again == gap
+    journal.acknowledge_gap(gap.number)
+    journal.close(NOW_MS)
+    assert open_journal(disk, settings(segments=4)).pending_gaps() == ()
+
+
+@pytest.mark.parametrize("name", STATE_NAMES)
+def test_no_single_damaged_byte_makes_a_gap_forgotten(name: str) -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 0, 5)
+    disk.files[name].content[40] ^= 1
+    reopened = open_journal(disk, settings(segments=4))
+    assert reopened.pending_gaps() == journal.pending_gaps()
+    assert sequences(read_all(reopened)) == list(range(4, 20))
+
+
+def test_what_every_cursor_has_passed_is_no_loss() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=4))
+    fill_segments(journal, 0, 4)
+    journal.cursor("publisher").acknowledge(0, 1)
+    commit(journal, 0, entry(16, 3000))
+    [gap] = journal.pending_gaps()
+    assert (gap.loss.first_position, gap.loss.last_position, gap.loss.count) == (2, 3, 2)
+
+
+def test_a_thinned_lane_keeps_every_second_record_of_each_chain() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=5, thinned_lanes=frozenset({4}), compression="none"))
+    for number in range(16):
+        chain = "rare" if number % 8 == 3 else "frequent"
+        commit(journal, 4, entry(number, 1800, chain))
+    commit(journal, 4, entry(16))
+    assert sequences(read_all(journal)) == [0, 2, 3, 5, *range(7, 17)]
+    gaps = {gap.loss.chain: gap for gap in journal.pending_gaps()}
+    assert {gap.cause for gap in gaps.values()} == {Cause.THINNED}
+    assert gaps["frequent"].loss.count == 3
+
+
+def test_what_does_not_fit_the_thinner_segment_is_told_as_well() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=5, thinned_lanes=frozenset({4}), compression="none"))
+    sizes = [3000 if number % 2 == 0 else 10 for number in range(24)]
+    for number, size in enumerate(sizes):
+        commit(journal, 4, entry(number, size, chain=f"chain {number % 3}"))
+    kept = len(read_all(journal))
+    assert kept + sum(gap.loss.count for gap in journal.pending_gaps()) == len(sizes)
+    assert journal.stats(NOW_MS).damaged_records == 0
+
+
+def test_a_lane_is_thinned_evenly_before_any_part_of_it_is_thinned_again() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=7, thinned_lanes=frozenset({4}), compression="none"))
+    total = fill_segments(journal, 4, 8)
+    kept = sequences(read_all(journal))
+    thinned = [number for number in range(16) if number in kept]
+    assert thinned == list(range(0, 16, 2))
+    assert kept[len(thinned) :] == list(range(16, total))
+    told = sum(gap.loss.count for gap in journal.pending_gaps())
+    assert len(kept) + told == total
+
+
+def test_thinning_survives_reopening_with_positions_unchanged() -> None:
+    disk = SimulatedDisk()
+    using = settings(segments=5, thinned_lanes=frozenset({4}))
+    journal = open_journal(disk, using)
+    fill_segments(journal, 4, 7)
+    before = read_all(journal)
+    assert [record.position for record in before] == sequences(before)
+    reopened = open_journal(disk.after_kill(), using)
+    assert read_all(reopened) == before
+    assert reopened.stats(NOW_MS).damaged_records == 0
