@@ -75,7 +75,6 @@ _SIZE_BITS = 24
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _SEED = struct.Struct("<QQI")
 _BEFORE_HEAD_CRC = HEAD_BYTES - 4
-MAX_BLOCK_BYTES = MAX_BODY_BYTES + 2 * (HEAD_BYTES + MAX_TABLE_BYTES) + PAGE_BYTES
 
 
 class _Decompressor(threading.local):
@@ -245,12 +244,11 @@ def _seed(journal_id: int, segment_id: int, page: int) -> int:
 # Reading
 
 
-def parse_head(data: bytes, offset: int = 0) -> Head | None:
-    """The head that starts at `offset`, or None if no whole one does."""
-    if data[offset : offset + 4] != HEAD_MAGIC or len(data) < offset + HEAD_BYTES:
+def parse_head(data: bytes) -> Head | None:
+    """The head that `data` begins with, or None. The table behind it must be in `data` too."""
+    if data[:4] != HEAD_MAGIC or len(data) < HEAD_BYTES:
         return None
-    start = offset + HEAD_BYTES
-    return _parse(data, offset, data[start : start + MAX_TABLE_BYTES])
+    return _parse(data, 0, data[HEAD_BYTES : HEAD_BYTES + MAX_TABLE_BYTES])
 
 
 def parse_foot(data: bytes) -> Head | None:

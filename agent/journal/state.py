@@ -62,9 +62,8 @@ class Totals:
     damaged_records: int = 0
     torn_tails: int = 0
     lost_states: int = 0  # openings that found both copies of the state damaged
-    bytes_per_s: float = 0.0  # at the last save: pages written for records …
+    bytes_per_s: float = 0.0  # this and the next: as of the last save
     commits_per_s: float = 0.0
-    saved_at_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -114,11 +114,16 @@ class Store:
         """The cursors that have not passed `end_position`."""
         return tuple(name for name, places in self.places.items() if places.get(lane.number, 0) < end_position)
 
-    # Losses
+    # Counts and losses
 
-    def record_losses(self, lane: Lane, losses: Iterable[Loss], cause: Cause) -> int:
-        """Make gaps of the losses; durable with the next save. Gives how many records are lost."""
-        losses = list(losses)
+    def count_commit(self, records: int, payload_bytes: int) -> None:
+        self.totals.commits += 1
+        self.totals.records += records
+        self.totals.payload_bytes += payload_bytes
+        self.commit_rate.add(1)
+
+    def record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+        """Make gaps of the losses; durable with the next save."""
         count = sum(loss.count for loss in losses)
         if losses:
             self.gaps.record(losses, cause, self.behind(lane, max(loss.last_position for loss in losses) + 1))
@@ -127,7 +132,6 @@ class Store:
             self.totals.damaged_records += count
         else:
             self.totals.shed_records += count
-        return count
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
         """Make gaps of the damage a reader met, once, whoever meets it again."""
@@ -136,12 +140,6 @@ class Store:
             self.record_losses(lane, chunk.losses, Cause.DAMAGED)
 
     # Durability
-
-    def count_commit(self, records: int, payload_bytes: int) -> None:
-        self.totals.commits += 1
-        self.totals.records += records
-        self.totals.payload_bytes += payload_bytes
-        self.commit_rate.add(1)
 
     def save(self, now_ms: int) -> None:
         """Put the state on the medium: both copies if segments or gaps changed. Raises: StorageError."""
@@ -160,7 +158,6 @@ class Store:
         state.gaps, state.next_gap = self.gaps.pending(), self.gaps.next_number
         state.max_bytes = self.settings.max_bytes
         state.card_endurance_bytes = self.settings.card_endurance_bytes
-        self.totals.saved_at_ms = now_ms
         self.totals.bytes_per_s = self.byte_rate.per_s(now_ms)
         self.totals.commits_per_s = self.commit_rate.per_s(now_ms)
         return state
