@@ -1,0 +1,108 @@
+"""What makes a field's value valid, and the words for one that is not.
+
+A constructor raises `FieldError`, which names the field; a decoder knows where that field stood and adds
+the place.
+"""
+
+from typing import Final, NoReturn, Self
+
+import orjson
+
+from protocol.errors import Corrupt, Unsupported, WireError
+
+MAX_READABLE_INTEGER: Final = 2**64 - 1  # what the JSON reader gives as a whole number; above, it is a float
+WHOLE_NUMBER: Final = "a whole number, 0 or more"
+FILLED_TEXT: Final = "a string that is not empty"
+TEXT: Final = "a string"
+OPTIONAL_TEXT: Final = "a string or null"
+MAX_SHOWN_CHARACTERS: Final = 40
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+class FieldError(ValueError):
+    """A value cannot exist because one field is wrong. `place` says where a decoder found it: `[1][2]`."""
+
+    def __init__(self, field: str, problem: str, place: str = "") -> None:
+        super().__init__(f"{place} {field}: {problem}" if place else f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+        self.place = place
+
+    def within(self, place: str) -> Self:
+        """The same error, seen from one level further out."""
+        return type(self)(self.field, self.problem, place + self.place)
+
+
+class UnknownKindError(FieldError):
+    """A version or type that this reader does not know."""
+
+
+def wire_error(problem: FieldError) -> WireError:
+    """What a decoder tells its caller."""
+    return (Unsupported if isinstance(problem, UnknownKindError) else Corrupt)(str(problem))
+
+
+def check_text(field: str, value: object) -> None:
+    if type(value) is not str:
+        refuse(field, value, TEXT)
+
+
+def check_filled_text(field: str, value: object) -> None:
+    if type(value) is not str or not value:
+        refuse(field, value, FILLED_TEXT)
+
+
+def check_optional_text(field: str, value: object) -> None:
+    if value is not None and type(value) is not str:
+        refuse(field, value, OPTIONAL_TEXT)
+
+
+def check_count(field: str, value: object) -> None:
+    if type(value) is not int or value < 0:
+        refuse(field, value, WHOLE_NUMBER)
+
+
+def check_optional_count(field: str, value: object) -> None:
+    if value is not None:
+        check_count(field, value)
+
+
+def check_optional_integer(field: str, value: object) -> None:
+    if value is not None and type(value) is not int:
+        refuse(field, value, "a whole number or null")
+
+
+def check_texts(field: str, values: object) -> None:
+    if type(values) is not tuple or not all(type(value) is str for value in values):
+        refuse(field, values, "an array of strings")
+
+
+def check_json(field: str, value: object) -> None:
+    """Free-form JSON must be writable: not too deep, no number that its readers would round."""
+    try:
+        orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError as problem:
+        raise FieldError(field, f"is not JSON that can be written: {problem}") from problem
+
+
+def refuse(field: str, value: object, wanted: str) -> NoReturn:
+    raise FieldError(field, f"must be {wanted}, not {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """The value, short enough for an error text whatever its size."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str() if len(value) > MAX_SHOWN_CHARACTERS:
+            return f"a string of {len(value)} characters"
+        case str():
+            return ascii(value)
+        case list() | tuple():
+            return f"an array of {len(value)}"
+        case dict():
+            return "an object"
+    return str(value)[:MAX_SHOWN_CHARACTERS]

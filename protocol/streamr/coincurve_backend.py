@@ -1,0 +1,115 @@
+"""secp256k1 by libsecp256k1, called through coincurve's own binding.
+
+coincurve's classes parse and copy more than a hot loop can afford, and take no compact signature for a
+known key, so its binding is called directly, and its functions are looked up once. Every call allocates
+what it writes to: the binding releases the interpreter's lock, so shared buffers would let two threads
+spoil each other's signatures.
+"""
+
+from typing import Final
+
+import coincurve
+from coincurve._libsecp256k1 import ffi, lib
+from coincurve.context import GLOBAL_CONTEXT
+
+from protocol.streamr.secp256k1 import (
+    DIGEST_BYTES,
+    PRIVATE_KEY_BYTES,
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+    V_OFFSET,
+)
+
+__all__ = ["CoincurveBackend"]
+
+_UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
+_V_VALUES: Final = (V_OFFSET, V_OFFSET + 1)
+_V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
+
+_CONTEXT: Final = GLOBAL_CONTEXT.ctx
+_NULL: Final = ffi.NULL
+_INT: Final = ffi.typeof("int *")
+_CHAR_64: Final = ffi.typeof("char[64]")
+_CHAR_65: Final = ffi.typeof("char[65]")
+_PUBLIC_KEY: Final = ffi.typeof("secp256k1_pubkey *")
+_SIGNATURE: Final = ffi.typeof("secp256k1_ecdsa_signature *")
+_RECOVERABLE: Final = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
+_UNCOMPRESSED_LENGTH: Final = ffi.new("size_t *", 65)  # passed in and given back, and always the same
+
+_new: Final = ffi.new
+_unpack: Final = ffi.unpack
+_sign_recoverable: Final = lib.secp256k1_ecdsa_sign_recoverable
+_serialize_recoverable: Final = lib.secp256k1_ecdsa_recoverable_signature_serialize_compact
+_parse_recoverable: Final = lib.secp256k1_ecdsa_recoverable_signature_parse_compact
+_recover: Final = lib.secp256k1_ecdsa_recover
+_serialize_public_key: Final = lib.secp256k1_ec_pubkey_serialize
+_AS_UNCOMPRESSED: Final = lib.SECP256K1_EC_UNCOMPRESSED
+_parse_compact: Final = lib.secp256k1_ecdsa_signature_parse_compact
+_verify: Final = lib.secp256k1_ecdsa_verify
+
+
+class CoincurvePrivateKey:
+    __slots__ = ("_secret", "public_key")
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != PRIVATE_KEY_BYTES:
+            raise ValueError(f"a private key has {PRIVATE_KEY_BYTES} bytes, not {len(secret)}")
+        if not lib.secp256k1_ec_seckey_verify(_CONTEXT, secret):
+            raise ValueError("the private key is not in the range of the curve")
+        self._secret = secret
+        self.public_key: bytes = coincurve.PrivateKey(secret).public_key.format(compressed=False)[1:]
+
+    def sign(self, digest: bytes) -> bytes:
+        if len(digest) != DIGEST_BYTES:
+            raise _wrong_digest(digest)
+        signature, written, recovery_id = _new(_RECOVERABLE), _new(_CHAR_64), _new(_INT)
+        if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
+            raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
+        _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
+        return _unpack(written, 64) + _V[recovery_id[0]]
+
+
+class CoincurvePublicKey:
+    __slots__ = ("_key",)
+
+    def __init__(self, public_key: bytes) -> None:
+        if len(public_key) != PUBLIC_KEY_BYTES:
+            raise ValueError(f"a public key has {PUBLIC_KEY_BYTES} bytes, not {len(public_key)}")
+        self._key = _new(_PUBLIC_KEY)
+        if not lib.secp256k1_ec_pubkey_parse(_CONTEXT, self._key, _UNCOMPRESSED + public_key, 65):
+            raise ValueError("the public key is not a point on the curve")
+
+    def verify(self, digest: bytes, signature: bytes) -> bool:
+        if len(digest) != DIGEST_BYTES:
+            raise _wrong_digest(digest)
+        if len(signature) != SIGNATURE_BYTES:
+            return False
+        parsed = _new(_SIGNATURE)
+        return bool(
+            _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
+        )
+
+
+class CoincurveBackend:
+    def load_private_key(self, secret: bytes) -> CoincurvePrivateKey:
+        return CoincurvePrivateKey(secret)
+
+    def load_public_key(self, public_key: bytes) -> CoincurvePublicKey:
+        return CoincurvePublicKey(public_key)
+
+    def recover(self, digest: bytes, signature: bytes) -> bytes | None:
+        if len(digest) != DIGEST_BYTES:
+            raise _wrong_digest(digest)
+        if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
+            return None  # libsecp256k1 would read on, or end the process
+        parsed, key, written = _new(_RECOVERABLE), _new(_PUBLIC_KEY), _new(_CHAR_65)
+        if not _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET):
+            return None
+        if not _recover(_CONTEXT, key, parsed, digest):
+            return None
+        _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
+        return _unpack(written, 65)[1:]
+
+
+def _wrong_digest(digest: bytes) -> ValueError:
+    return ValueError(f"a digest has {DIGEST_BYTES} bytes, not {len(digest)}")

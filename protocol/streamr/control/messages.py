@@ -1,0 +1,266 @@
+"""The messages of the control layer: what a client and a node say to each other, in any version.
+
+One class per message, whatever its version; `layouts` says how each version writes it. Two requests exist in
+version 0 alone, because they say other things than their successors: a publish request holds the parts of a
+message that the server has yet to make, and a resend request speaks of offsets.
+"""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Final
+
+from protocol.streamr.checks import FieldError
+from protocol.streamr.control.checks import FIELD_CHECKS
+from protocol.streamr.control.layouts import LATEST_CONTROL_VERSION, ControlType
+from protocol.streamr.control.writing import serialize_control_message
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_parts import SignatureType
+
+__all__ = [
+    "BroadcastMessage",
+    "ControlMessage",
+    "ErrorResponse",
+    "LegacyPublishRequest",
+    "LegacyResendRequest",
+    "ProxyConnectionRequest",
+    "ProxyConnectionResponse",
+    "PublishRequest",
+    "ResendFromRequest",
+    "ResendLastRequest",
+    "ResendRangeRequest",
+    "ResendResponseNoResend",
+    "ResendResponseResending",
+    "ResendResponseResent",
+    "SubscribeRequest",
+    "SubscribeResponse",
+    "UnicastMessage",
+    "UnsubscribeRequest",
+    "UnsubscribeResponse",
+]
+
+UNKNOWN_ERROR_CODE: Final = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlMessage:
+    """What all control messages share.
+
+    `version` is the one in which it was read or will be written: 0, 1 or 2. `request_id` pairs requests and
+    responses; it is empty where the version has none, or where there was no request.
+    """
+
+    type: ClassVar[ControlType | str]
+    version: int = LATEST_CONTROL_VERSION
+    request_id: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            FIELD_CHECKS[field.name](field.name, getattr(self, field.name))
+
+    def serialize(self, version: int | None = None, *, stream_version: int | None = None) -> str:
+        """The message as JSON, in its own version or in another, the stream message within likewise.
+
+        Raises: `Unsupported` where that version cannot hold it.
+        """
+        return serialize_control_message(self, self.version if version is None else version, stream_version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AboutStream(ControlMessage):
+    stream_id: str
+    stream_partition: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroadcastMessage(ControlMessage):
+    """A message for everybody who subscribed to its stream partition."""
+
+    type: ClassVar = ControlType.BROADCAST_MESSAGE
+    stream_message: StreamMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnicastMessage(ControlMessage):
+    """A message for whoever asked for a resend."""
+
+    type: ClassVar = ControlType.UNICAST_MESSAGE
+    stream_message: StreamMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribeResponse(_AboutStream):
+    type: ClassVar = ControlType.SUBSCRIBE_RESPONSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsubscribeResponse(_AboutStream):
+    type: ClassVar = ControlType.UNSUBSCRIBE_RESPONSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendResponseResending(_AboutStream):
+    """A resend begins."""
+
+    type: ClassVar = ControlType.RESEND_RESPONSE_RESENDING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendResponseResent(_AboutStream):
+    """A resend is complete."""
+
+    type: ClassVar = ControlType.RESEND_RESPONSE_RESENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendResponseNoResend(_AboutStream):
+    """There is nothing to resend."""
+
+    type: ClassVar = ControlType.RESEND_RESPONSE_NO_RESEND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorResponse(ControlMessage):
+    """Versions 0 and 1 have no error code."""
+
+    type: ClassVar = ControlType.ERROR_RESPONSE
+    error_message: str
+    error_code: str = UNKNOWN_ERROR_CODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRequest(ControlMessage):
+    """Publish a message. There is no answer but an error."""
+
+    type: ClassVar = ControlType.PUBLISH_REQUEST
+    stream_message: StreamMessage
+    session_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribeRequest(_AboutStream):
+    """`auth_key` exists in version 0 alone."""
+
+    type: ClassVar = ControlType.SUBSCRIBE_REQUEST
+    session_token: str | None = None
+    auth_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsubscribeRequest(_AboutStream):
+    type: ClassVar = ControlType.UNSUBSCRIBE_REQUEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendLastRequest(_AboutStream):
+    type: ClassVar = ControlType.RESEND_LAST_REQUEST
+    number_last: int
+    session_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendFromRequest(_AboutStream):
+    """Everything from a reference on, of one publisher or of all. Version 2 does not write the chain."""
+
+    type: ClassVar = ControlType.RESEND_FROM_REQUEST
+    from_msg_ref: MessageRef
+    publisher_id: str | None = None
+    msg_chain_id: str | None = None
+    session_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendRangeRequest(_AboutStream):
+    """Everything between two references, both included."""
+
+    type: ClassVar = ControlType.RESEND_RANGE_REQUEST
+    from_msg_ref: MessageRef
+    to_msg_ref: MessageRef
+    publisher_id: str | None = None
+    msg_chain_id: str | None = None
+    session_token: str | None = None
+
+    def __post_init__(self) -> None:
+        ControlMessage.__post_init__(self)
+        if self.from_msg_ref.timestamp > self.to_msg_ref.timestamp:
+            raise FieldError("from_msg_ref", f"is later than to_msg_ref, {self.to_msg_ref[:]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConnectionRequest(_AboutStream):
+    """One node asks another to pass messages on. Before release 13, without direction and user."""
+
+    type: ClassVar = ControlType.PROXY_CONNECTION_REQUEST
+    sender_id: str
+    direction: str | None = None
+    user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConnectionResponse(_AboutStream):
+    type: ClassVar = ControlType.PROXY_CONNECTION_RESPONSE
+    sender_id: str
+    accepted: bool
+    direction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyPublishRequest(ControlMessage):
+    """Publish by version 0. What is None the server decides: the time, and any partition."""
+
+    type: ClassVar = "publish"
+    version: int = 0
+    stream_id: str
+    content: str
+    timestamp: int | None = None  # ms
+    partition_key: str | None = None
+    publisher_id: str | None = None
+    signature_type: SignatureType | None = None
+    signature: str | None = None
+    auth_key: str | None = None
+    session_token: str | None = None
+
+    def __post_init__(self) -> None:
+        ControlMessage.__post_init__(self)
+        if self.auth_key is None and self.session_token is None:
+            raise FieldError("auth_key", "is missing, and so is the session token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyResendRequest(_AboutStream):
+    """Resend by version 0: all, the last so many, or from an offset or a time on, perhaps up to an offset."""
+
+    type: ClassVar = "resend"
+    version: int = 0
+    resend_all: bool = False
+    resend_last: int | None = None
+    resend_from: int | None = None
+    resend_to: int | None = None
+    resend_from_time: int | None = None  # ms
+    auth_key: str | None = None
+    session_token: str | None = None
+
+    def __post_init__(self) -> None:
+        ControlMessage.__post_init__(self)
+        choices = (self.resend_last, self.resend_from, self.resend_from_time)
+        if not self.resend_all and all(choice is None for choice in choices):
+            raise FieldError("resend_all", "or another option must say what to resend")
+
+
+KINDS: Final[dict[ControlType, type[ControlMessage]]] = {
+    ControlType.BROADCAST_MESSAGE: BroadcastMessage,
+    ControlType.UNICAST_MESSAGE: UnicastMessage,
+    ControlType.SUBSCRIBE_RESPONSE: SubscribeResponse,
+    ControlType.UNSUBSCRIBE_RESPONSE: UnsubscribeResponse,
+    ControlType.RESEND_RESPONSE_RESENDING: ResendResponseResending,
+    ControlType.RESEND_RESPONSE_RESENT: ResendResponseResent,
+    ControlType.RESEND_RESPONSE_NO_RESEND: ResendResponseNoResend,
+    ControlType.ERROR_RESPONSE: ErrorResponse,
+    ControlType.PUBLISH_REQUEST: PublishRequest,
+    ControlType.SUBSCRIBE_REQUEST: SubscribeRequest,
+    ControlType.UNSUBSCRIBE_REQUEST: UnsubscribeRequest,
+    ControlType.RESEND_LAST_REQUEST: ResendLastRequest,
+    ControlType.RESEND_FROM_REQUEST: ResendFromRequest,
+    ControlType.RESEND_RANGE_REQUEST: ResendRangeRequest,
+    ControlType.PROXY_CONNECTION_REQUEST: ProxyConnectionRequest,
+    ControlType.PROXY_CONNECTION_RESPONSE: ProxyConnectionResponse,
+}

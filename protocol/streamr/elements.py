@@ -1,0 +1,118 @@
+"""Reading the elements of a JSON array or object into the fields of a value: what all layers share.
+
+A layout names the fields in the order of the wire. An element is passed on as it is unless its field has a
+reader, which turns it into what the value wants; the value's constructor then checks it. Elements after the
+last field are ignored, as every peer does. Every problem is reported with its place, `[1][2] timestamp`.
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+from protocol.streamr.checks import MAX_READABLE_INTEGER, FieldError, refuse
+from protocol.streamr.ids import MessageRef
+
+MAX_CODE_DIGITS: Final = 2
+
+Reader = Callable[[Any], Any]
+Value = TypeVar("Value")
+
+
+def read_elements(
+    elements: Sequence[Any], layout: Sequence[str], readers: Mapping[str, Reader], optional: Container[str]
+) -> dict[str, Any]:
+    """The fields by name. A missing element is left out where it is optional."""
+    fields = {}
+    for index, (name, element) in enumerate(zip(layout, elements, strict=False)):
+        try:
+            fields[name] = readers[name](element) if name in readers else element
+        except FieldError as problem:
+            raise problem.within(f"[{index}]") from None
+    for index in range(len(elements), len(layout)):
+        if layout[index] not in optional:
+            raise FieldError(layout[index], "is missing", f"[{index}]")
+    return fields
+
+
+def read_members(
+    members: Mapping[str, Any],
+    keys: Mapping[str, str],
+    readers: Mapping[str, Reader],
+    optional: Container[str],
+) -> dict[str, Any]:
+    """The same for an object, given the field's name for each key. Null stands for absent."""
+    fields = {}
+    for key, name in keys.items():
+        member = members.get(key)
+        if member is None and name not in optional:
+            raise FieldError(name, "is missing", f".{key}")
+        if member is not None:
+            try:
+                fields[name] = readers[name](member) if name in readers else member
+            except FieldError as problem:
+                raise problem.within(f".{key}") from None
+    return fields
+
+
+def build(kind: Callable[..., Value], fields: Mapping[str, Any], places: Mapping[str, str]) -> Value:
+    """Make the value. A field that its constructor refuses is reported where it stood."""
+    try:
+        return kind(**fields)
+    except FieldError as problem:
+        raise problem.within(places.get(problem.field, "")) from None
+
+
+def places_of(layout: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Where each field stands: `[1]` in an array, `.key` in an object."""
+    if isinstance(layout, Mapping):
+        return {name: f".{key}" for key, name in layout.items()}
+    return {name: f"[{index}]" for index, name in enumerate(layout)}
+
+
+def is_falsy(element: Any) -> bool:
+    """Whether JavaScript takes it for false, and so for absent: null, false, 0 or an empty string."""
+    return not element and type(element) not in (list, dict)
+
+
+def read_count(element: Any) -> Any:
+    """JavaScript has one kind of number: 2e12 and 0.0 are whole."""
+    if type(element) is float and element.is_integer() and abs(element) <= MAX_READABLE_INTEGER:
+        return int(element)
+    return element
+
+
+def read_code(element: Any) -> Any:
+    """The number of a type. Peers look types up by their text, so that "9" is 9 to them."""
+    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isdecimal() and element.isascii():
+        return int(element)
+    return read_count(element) if type(element) is not bool else None
+
+
+def read_array(field: str, element: Any) -> list[Any]:
+    if type(element) is not list:
+        refuse(field, element, "an array")
+    return element
+
+
+def read_message_ref(element: Any) -> MessageRef:
+    fields = read_elements(
+        read_array("message_ref", element),
+        ("timestamp", "sequence_number"),
+        {"timestamp": read_count, "sequence_number": read_count},
+        frozenset(),
+    )
+    return build(MessageRef, fields, {"timestamp": "[0]", "sequence_number": "[1]"})
+
+
+def kind_reader(field: str, kinds: type[IntEnum]) -> Reader:
+    """A code as its number or, as newer JavaScript peers also take it, as its name."""
+    by_code: dict[Any, IntEnum] = {int(kind): kind for kind in kinds}
+    by_code.update(kinds.__members__)
+
+    def read_kind(element: Any) -> Any:
+        kind = by_code.get(element) if type(element) in (int, float, str) else None
+        if kind is None:
+            refuse(field, element, f"one of {', '.join(str(int(kind)) for kind in kinds)}")
+        return kind
+
+    return read_kind

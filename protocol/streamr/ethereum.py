@@ -1,0 +1,57 @@
+"""What an Ethereum signature is made of, apart from the curve: Keccak-256, the EIP-191 digest, addresses.
+
+    digest  = keccak256("\\x19Ethereum Signed Message:\\n" ‖ decimal byte length of the payload ‖ payload)
+    address = the last 20 bytes of keccak256(x ‖ y), (x, y) being the public key
+
+Keccak-256 is tiny-keccak (the fastest of those measured in `benchmarks/bench_streamr.py`); where it has no
+wheel, pycryptodome, which needs no more than a C compiler.
+"""
+
+from typing import Final
+
+try:
+    from tiny_keccak import keccak256
+except ImportError:
+    from protocol.streamr._portable_keccak import keccak256  # type: ignore[assignment]  # the argument's name
+
+__all__ = ["ADDRESS_BYTES", "address_of", "checksum_address", "eip191_digest", "is_address", "keccak256"]
+
+ADDRESS_BYTES: Final = 20
+
+_ADDRESS_CHARACTERS: Final = 2 + 2 * ADDRESS_BYTES
+_LOWER_HEX_DIGITS: Final = frozenset("0123456789abcdef")
+_MAGIC: Final = b"\x19Ethereum Signed Message:\n"
+
+
+def eip191_digest(payload: bytes, *, claimed_length: int | None = None) -> bytes:
+    """What is signed for a text. `claimed_length` is for signers that count something else than bytes."""
+    return keccak256(
+        b"%b%d%b" % (_MAGIC, len(payload) if claimed_length is None else claimed_length, payload)
+    )
+
+
+def address_of(public_key: bytes) -> str:
+    """The address of a public key (x ‖ y, 64 bytes), in lower case with 0x."""
+    return "0x" + keccak256(public_key)[-ADDRESS_BYTES:].hex()
+
+
+def checksum_address(address: str) -> str:
+    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says
+    so.
+    """
+    if not is_address(address):
+        raise ValueError("an address is 0x and 40 hex digits")
+    digits = address[2:].lower()
+    pattern = keccak256(digits.encode()).hex()
+    return "0x" + "".join(
+        digit.upper() if int(mark, 16) >= 8 else digit for digit, mark in zip(digits, pattern, strict=False)
+    )
+
+
+def is_address(text: str) -> bool:
+    """Whether the text is 0x and 40 hex digits, in any case. The checksum of mixed case is not asked for."""
+    return (
+        len(text) == _ADDRESS_CHARACTERS
+        and text.startswith("0x")
+        and _LOWER_HEX_DIGITS.issuperset(text[2:].lower())
+    )

@@ -1,0 +1,151 @@
+"""Reading the contents of key exchange messages; `group_key_messages` shows their layouts."""
+
+from collections.abc import Callable
+from dataclasses import MISSING
+from dataclasses import fields as fields_of
+from typing import Any, Final, cast
+
+from protocol.errors import Unsupported
+from protocol.streamr.checks import FieldError, refuse, wire_error
+from protocol.streamr.elements import build, places_of, read_array, read_count, read_elements, read_members
+from protocol.streamr.group_key_messages import (
+    DraftGroupKeyReset,
+    DraftGroupKeyRotate,
+    EncryptedKey,
+    GroupKeyAnnounce,
+    GroupKeyErrorResponse,
+    GroupKeyMessage,
+    GroupKeyRequest,
+    GroupKeyResponse,
+    KeyRange,
+    TimedKey,
+    TimedKeyErrorResponse,
+    TimedKeyRequest,
+    TimedKeyReset,
+    TimedKeyResponse,
+)
+from protocol.streamr.json_text import decode_json
+from protocol.streamr.stream_parts import MessageType
+
+__all__ = ["parse_group_key_message"]
+
+_Kind = Callable[..., GroupKeyMessage]
+
+
+def parse_group_key_message(
+    message_type: MessageType, content: str | bytes, *, draft: bool = False
+) -> GroupKeyMessage:
+    """Read the content of a key exchange message, decrypted where all of it was encrypted.
+
+    Arrays are taken for version 32 and objects for version 31, whatever the message around them says: real
+    clients convert the one without the other.
+
+    Raises: `WireError`, also where the message type is not one of key exchange.
+    """
+    parsed = decode_json(content)
+    layouts = _OBJECTS if type(parsed) is dict else _DRAFT_ARRAYS if draft else _ARRAYS
+    if message_type not in layouts:
+        raise Unsupported(f"message type {int(message_type)} has no such content")
+    kind, layout = layouts[message_type]
+    try:
+        if type(parsed) is dict:
+            return _read_object(parsed, kind, layout)
+        return _read_array(read_array("content", parsed), kind, layout)
+    except FieldError as problem:
+        raise wire_error(problem) from None
+
+
+def _read_array(elements: list[Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
+    if kind is DraftGroupKeyReset and len(elements) == 2:
+        elements = [None, *elements]  # as in the draft's example
+    fields = read_elements(elements, layout, _READERS, frozenset())
+    return build(kind, fields, places_of(layout))
+
+
+def _read_object(members: dict[str, Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
+    keys = {_camel_case(name): name for name in layout}
+    optional = {field.name for field in fields_of(cast("Any", kind)) if field.default is not MISSING}
+    return build(kind, read_members(members, keys, _READERS, optional), places_of(keys))
+
+
+def _read_texts(element: Any) -> tuple[Any, ...]:
+    return tuple(read_array("group_key_ids", element))
+
+
+def _read_keys(element: Any) -> tuple[EncryptedKey, ...]:
+    """Pairs of id and ciphertext. The documents' examples show a single pair without its outer array."""
+    keys = read_array("group_keys", element)
+    if len(keys) == 2 and type(keys[0]) is str:
+        return (_read_key(keys),)
+    return tuple(_read_key(key, f"[{index}]") for index, key in enumerate(keys))
+
+
+def _read_key(element: Any, place: str = "") -> EncryptedKey:
+    if (
+        type(element) is not list
+        or len(element) < 2
+        or type(element[0]) is not str
+        or type(element[1]) is not str
+    ):
+        raise FieldError("group_keys", "must be pairs of id and encrypted key", place)
+    return EncryptedKey(element[0], element[1])
+
+
+def _read_timed_keys(element: Any) -> tuple[TimedKey, ...]:
+    return tuple(_read_timed_key(key, f"[{index}]") for index, key in enumerate(read_array("keys", element)))
+
+
+def _read_timed_key(element: Any, place: str) -> TimedKey:
+    if type(element) is not dict or type(element.get("groupKey")) is not str:
+        raise FieldError("keys", "must be objects of groupKey and start", place)
+    start = read_count(element.get("start"))
+    if type(start) is not int or start < 0:
+        raise FieldError("start", "must be a whole number, 0 or more", f"{place}.start")
+    return TimedKey(element["groupKey"], start)
+
+
+def _read_range(element: Any) -> KeyRange:
+    if type(element) is not dict:
+        refuse("range", element, "an object of start and end")
+    return KeyRange(read_count(element.get("start")), read_count(element.get("end")))
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+_READERS: Final = {
+    "group_key_ids": _read_texts,
+    "group_keys": _read_keys,
+    "keys": _read_timed_keys,
+    "range": _read_range,
+    "start": read_count,
+}
+_Layouts = dict[MessageType, tuple[_Kind, tuple[str, ...]]]
+_ARRAYS: Final[_Layouts] = {
+    MessageType.GROUP_KEY_REQUEST: (
+        GroupKeyRequest,
+        ("request_id", "stream_id", "rsa_public_key", "group_key_ids"),
+    ),
+    MessageType.GROUP_KEY_RESPONSE: (GroupKeyResponse, ("request_id", "stream_id", "group_keys")),
+    MessageType.GROUP_KEY_ANNOUNCE: (GroupKeyAnnounce, ("stream_id", "group_keys")),
+    MessageType.GROUP_KEY_ERROR_RESPONSE: (
+        GroupKeyErrorResponse,
+        ("request_id", "stream_id", "error_code", "error_message", "group_key_ids"),
+    ),
+}
+_DRAFT_ARRAYS: Final[_Layouts] = {
+    **_ARRAYS,
+    MessageType.GROUP_KEY_RESET: (DraftGroupKeyReset, ("stream_id", "group_key_id", "group_key_hex")),
+    MessageType.GROUP_KEY_ROTATE: (DraftGroupKeyRotate, ("group_key_id", "group_key_hex")),
+}
+_OBJECTS: Final[_Layouts] = {
+    MessageType.GROUP_KEY_REQUEST: (TimedKeyRequest, ("request_id", "stream_id", "public_key", "range")),
+    MessageType.GROUP_KEY_RESPONSE: (TimedKeyResponse, ("request_id", "stream_id", "keys")),
+    MessageType.GROUP_KEY_RESET: (TimedKeyReset, ("stream_id", "group_key", "start")),
+    MessageType.GROUP_KEY_ERROR_RESPONSE: (
+        TimedKeyErrorResponse,
+        ("request_id", "stream_id", "code", "message"),
+    ),
+}

@@ -1,0 +1,36 @@
+"""Which partition of a stream a message belongs to, as every Streamr client computes it from a partition
+key.
+
+A text key: the first four bytes of the MD5 of its UTF-8 form, read as a signed little-endian integer,
+without the sign, modulo the number of partitions. A number key is not hashed. MD5 spreads keys here and
+protects nothing.
+"""
+
+import hashlib
+from typing import overload
+
+__all__ = ["partition_of"]
+
+
+@overload
+def partition_of(key: str | int, partition_count: int) -> int: ...
+@overload
+def partition_of(key: float, partition_count: int) -> float: ...
+
+
+def partition_of(key: str | float, partition_count: int) -> float:
+    """The partition, 0 to `partition_count` - 1. Raises ValueError where the count is not positive.
+
+    A number that is not whole gives, as in every client, a partition that is not whole, which no message
+    can carry.
+    """
+    if partition_count < 1:
+        raise ValueError(f"partition_count {partition_count} is not positive")
+    if partition_count == 1:
+        return 0
+    return abs(_hash(key) if isinstance(key, str) else key) % partition_count
+
+
+def _hash(key: str) -> int:
+    digest = hashlib.md5(key.encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:4], "little", signed=True)

@@ -1,0 +1,171 @@
+"""The message of a stream, as one value for every version of the stream layer.
+
+| version | elements | what it adds |
+|---|---|---|
+| 28 | 9 | time to live, offsets instead of references; no publisher |
+| 29 | 12 | publisher, signature |
+| 30 | 7 | message id, reference to the previous message, message type |
+| 31 | 8 | encryption type |
+| 32 draft | 10 | content type, group key id; only the first document on version 32 shows it, nobody sent it |
+| 32 | 11 | new group key |
+
+A field that a version lacks has its neutral value, so that the rest of the program sees one kind of message.
+"""
+
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+
+from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse, shown
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.json_text import encode_json
+from protocol.streamr.stream_conversion import convert_stream_message
+from protocol.streamr.stream_layouts import stream_message_elements
+from protocol.streamr.stream_parts import (
+    LATEST_STREAM_VERSION,
+    LEGACY_VERSIONS,
+    STREAM_VERSIONS,
+    ContentType,
+    EncryptedGroupKey,
+    EncryptionType,
+    LegacyOffsets,
+    MessageType,
+    SignatureType,
+    fields_lacking_in,
+    legacy_message_id,
+)
+
+__all__ = [
+    "LATEST_STREAM_VERSION",
+    "ContentType",
+    "EncryptedGroupKey",
+    "EncryptionType",
+    "LegacyOffsets",
+    "MessageType",
+    "SignatureType",
+    "StreamMessage",
+]
+
+
+_ROTATE: Final = MessageType.GROUP_KEY_ROTATE
+_NEW_KEY: Final = EncryptionType.NEW_KEY_AND_AES
+
+
+class _StreamMessageFields(NamedTuple):
+    message_id: MessageID
+    content: str
+    prev_msg_ref: MessageRef | None
+    message_type: MessageType
+    content_type: ContentType
+    encryption_type: EncryptionType
+    group_key_id: str | None
+    new_group_key: EncryptedGroupKey | None
+    signature_type: SignatureType
+    signature: str | None
+    version: int
+    draft: bool
+    legacy: LegacyOffsets | None
+
+
+class StreamMessage(_StreamMessageFields):
+    """One message of a stream.
+
+    `content` is the text that was signed, kept as it came for ever. It is not parsed here, and it is
+    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version in which the message
+    was read or will be written, `draft` says whether in the layout of the draft of 32. `legacy` is there
+    exactly in versions 28 and 29.
+
+    It checks its fields without a call, as `protocol.streamr.ids` does and for the same reason.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        message_id: MessageID,
+        content: str,
+        prev_msg_ref: MessageRef | None = None,
+        message_type: MessageType = MessageType.MESSAGE,
+        content_type: ContentType = ContentType.JSON,
+        encryption_type: EncryptionType = EncryptionType.NONE,
+        group_key_id: str | None = None,
+        new_group_key: EncryptedGroupKey | None = None,
+        signature_type: SignatureType = SignatureType.NONE,
+        signature: str | None = None,
+        version: int = LATEST_STREAM_VERSION,
+        draft: bool = False,
+        legacy: LegacyOffsets | None = None,
+    ) -> Self:
+        if type(content) is not str or not content:
+            refuse("content", content, FILLED_TEXT)
+        if type(message_type) is not MessageType or (message_type is _ROTATE and not draft):
+            refuse("message_type", message_type, "a message type of its version")
+        if type(content_type) is not ContentType:
+            refuse("content_type", content_type, "a content type")
+        if type(encryption_type) is not EncryptionType or (encryption_type is _NEW_KEY and version != 31):
+            refuse("encryption_type", encryption_type, "an encryption type of its version")
+        if type(signature_type) is not SignatureType:
+            refuse("signature_type", signature_type, "a signature type")
+        if group_key_id is not None and type(group_key_id) is not str:
+            refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
+        if signature is not None and type(signature) is not str:
+            refuse("signature", signature, OPTIONAL_TEXT)
+        if prev_msg_ref is not None and prev_msg_ref >= message_id[2:4]:
+            refuse("prev_msg_ref", prev_msg_ref[:], f"older than the message, {message_id[2:4]}")
+        fields = (
+            message_id, content, prev_msg_ref, message_type, content_type, encryption_type, group_key_id,
+            new_group_key, signature_type, signature, version, draft, legacy,
+        )  # fmt: skip
+        self = tuple.__new__(cls, fields)
+        if version != LATEST_STREAM_VERSION or draft or legacy:
+            self._check_older_version()
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """The same message with some fields changed, checked like any new one."""
+        return type(self)(**{**self._asdict(), **changes})
+
+    def serialize(self, version: int | None = None, *, draft: bool = False) -> str:
+        """The message as JSON: as it is, or converted to `version` where that is given.
+
+        Raises: `Unsupported` where that version cannot hold it, or a number is too large for its readers.
+        """
+        return encode_json(self.elements(version, draft=draft))
+
+    def elements(self, version: int | None = None, *, draft: bool = False) -> list[Any]:
+        """What `serialize` writes, before it is text: control messages hold stream messages in this form."""
+        if version is None and not draft:
+            return stream_message_elements(self)
+        return stream_message_elements(
+            convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft)
+        )
+
+    @property
+    def is_bye(self) -> bool:
+        """Whether this message ends its stream: plain content that is an object with a true `_bye`."""
+        if self.encryption_type is not EncryptionType.NONE or "_bye" not in self.content:
+            return False
+        try:
+            content = orjson.loads(self.content)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(content, dict) and bool(content.get("_bye"))
+
+    def _check_older_version(self) -> None:
+        if self.version not in STREAM_VERSIONS or (self.draft and self.version != LATEST_STREAM_VERSION):
+            refuse("version", self.version, "28, 29, 30, 31 or 32, and 32 for a draft")
+        for name, neutral in fields_lacking_in(self.version, draft=self.draft).items():
+            if getattr(self, name) != neutral:
+                refuse(name, getattr(self, name), f"{shown(neutral)} in version {self.version}")
+        if (self.legacy is not None) != (self.version in LEGACY_VERSIONS):
+            raise FieldError("legacy", "is there exactly in versions 28 and 29")
+        if self.version in LEGACY_VERSIONS:
+            self._check_legacy()
+
+    def _check_legacy(self) -> None:
+        if self.message_id != legacy_message_id(self.message_id, self.version):
+            raise FieldError("message_id", f"has what version {self.version} lacks")
+        try:
+            orjson.loads(self.content)
+        except orjson.JSONDecodeError as problem:
+            raise FieldError("content", f"is not JSON: {problem}") from None
