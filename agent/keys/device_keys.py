@@ -1,0 +1,83 @@
+"""A device's identity: what it signs messages and archives with, and what it locks its other keys with."""
+
+import hashlib
+from collections.abc import Callable
+from typing import NoReturn
+
+import coincurve
+from nacl.signing import SigningKey
+
+from agent.keys.secret import Secret
+from protocol.archive import Binding, sign_binding
+from protocol.archive.eth_address import checksum_address
+
+SECRET_BYTES = 32
+
+
+class DeviceKeys:
+    """The three secrets of a device and the public statement that binds the first two.
+
+    `identity` (secp256k1) signs messages, and its address is the device's name. The archive key (Ed25519) signs
+    archives. `vault` signs nothing: keys for what the device keeps locked are derived from it.
+    """
+
+    __slots__ = ("_archive", "_archive_signer", "_vault", "binding", "identity")
+
+    def __init__(self, *, identity: Secret, archive: Secret, vault: Secret) -> None:
+        """Raises: ValueError, naming none of them, unless each is 32 bytes and the first a valid key."""
+        if not len(identity) == len(archive) == len(vault) == SECRET_BYTES:
+            raise ValueError(f"each secret must have {SECRET_BYTES} bytes")
+        self.identity = identity
+        self._archive = archive
+        self._vault = vault
+        self._archive_signer = SigningKey(archive.reveal())
+        self.binding = sign_binding(_private_key(identity), bytes(self._archive_signer.verify_key))
+
+    @classmethod
+    def generate(cls, random_bytes: Callable[[int], bytes], *, identity: Secret | None = None) -> "DeviceKeys":
+        """New keys, around an identity that exists already where one is given."""
+        return cls(
+            identity=Secret(random_bytes(SECRET_BYTES)) if identity is None else identity,
+            archive=Secret(random_bytes(SECRET_BYTES)),
+            vault=Secret(random_bytes(SECRET_BYTES)),
+        )
+
+    @property
+    def address(self) -> bytes:
+        return self.binding.address
+
+    def sign_archive(self, message: bytes) -> bytes:
+        """The Ed25519 signature of `message`; what an `ArchiveWriter` wants as `sign`."""
+        return self._archive_signer.sign(message).signature
+
+    def derive(self, purpose: bytes) -> Secret:
+        """A 32-byte key for one purpose (at most 16 bytes of name), always the same for the same device."""
+        key = hashlib.blake2b(key=self._vault.reveal(), person=purpose, digest_size=SECRET_BYTES)
+        return Secret(key.digest())
+
+    def secrets(self) -> dict[str, Secret]:
+        return {"identity": self.identity, "archive": self._archive, "vault": self._vault}
+
+    def __repr__(self) -> str:
+        is_complete = hasattr(self, "binding")  # a traceback may show it half made
+        return f"DeviceKeys({checksum_address(self.address) if is_complete else '…'})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("device keys are not copied, pickled or sent anywhere")
+
+
+def _private_key(identity: Secret) -> coincurve.PrivateKey:
+    """Raises: ValueError without the secret: the library's own error is not passed on."""
+    try:
+        return coincurve.PrivateKey(identity.reveal())
+    except ValueError:
+        raise ValueError("the identity is not a secp256k1 private key") from None
+
+
+def binding_as_json(binding: Binding) -> dict[str, str]:
+    """What a collector's allow-list needs to know of a device; nothing in it is secret."""
+    return {
+        "device": checksum_address(binding.address),
+        "archive_key": binding.archive_key.hex(),
+        "binding": "0x" + binding.signature.hex(),
+    }

@@ -1,0 +1,135 @@
+"""The keys that encrypted streams share with their readers, and every one that was used before.
+
+One file per stream, named by a hash of the stream's id, so that a rotation rewrites little. Its layout:
+
+| bytes | what |
+|---|---|
+| 8 | `HGGRPK` and the version, 2 bytes |
+| … | a libsodium secret box (nonce first) under a key derived from the device's vault secret |
+
+In the box is a CBOR map: `stream`, `device`, and `keys`, a list of `[key id, created_at_ms, 32 bytes]`, oldest first.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
+
+from agent.atomic_files import replace_file
+from agent.errors import ConfigError
+from agent.keys.device_keys import DeviceKeys
+from agent.keys.private_files import make_private_folder, read_private_file
+from agent.keys.secret import Secret
+from protocol import strict_cbor
+from protocol.errors import WireError
+from protocol.strict_cbor import CborBounds, CborValue, field, items
+
+MAGIC = b"HGGRPK"
+VERSION = 1
+PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
+SUFFIX = ".group-keys"
+
+GROUP_KEY_BYTES = 32
+MAX_KEY_ID_BYTES = 256
+MAX_STREAM_ID_BYTES = 1024
+MAX_KEYS_PER_STREAM = 8_192  # a key a day for twenty-two years
+_BOUNDS = CborBounds(max_bytes=4 * 1024 * 1024, max_items=8 + 4 * MAX_KEYS_PER_STREAM, max_depth=3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKey:
+    """One AES-256 key of a stream. Its repr tells everything but the key."""
+
+    key_id: str
+    created_at_ms: int
+    secret: Secret
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.key_id.encode()) <= MAX_KEY_ID_BYTES:
+            raise ValueError(f"key id of {len(self.key_id.encode())} bytes, not within 1..{MAX_KEY_ID_BYTES}")
+        if self.created_at_ms < 0:
+            raise ValueError(f"created_at_ms {self.created_at_ms} is negative")
+        if len(self.secret) != GROUP_KEY_BYTES:
+            raise ValueError(f"group key of {len(self.secret)} bytes, not {GROUP_KEY_BYTES}")
+
+
+class GroupKeyStore:
+    """The group keys of one device, kept in one private folder. What `add` returned from is on the disk."""
+
+    def __init__(self, folder: Path, keys: DeviceKeys) -> None:
+        make_private_folder(folder)
+        self._folder = folder
+        self._device = keys.address
+        self._box = SecretBox(keys.derive(b"group keys").reveal())
+        self._known: dict[str, tuple[GroupKey, ...]] = {}
+
+    def add(self, stream_id: str, key: GroupKey) -> None:
+        """From now on the current key. The same key again changes nothing.
+
+        Raises: ValueError for another key under an id that is taken, or when the stream has too many.
+        """
+        history = self.history(stream_id)
+        taken = self.by_id(stream_id, key.key_id)
+        if taken is not None:
+            if taken.secret != key.secret:
+                raise ValueError(f"{stream_id}: key id {key.key_id} already names another key")
+            return
+        if len(history) >= MAX_KEYS_PER_STREAM:
+            raise ValueError(f"{stream_id}: {MAX_KEYS_PER_STREAM} keys are kept, and there is no room for more")
+        self._write(stream_id, (*history, key))
+
+    def current(self, stream_id: str) -> GroupKey | None:
+        history = self.history(stream_id)
+        return history[-1] if history else None
+
+    def by_id(self, stream_id: str, key_id: str) -> GroupKey | None:
+        return next((key for key in self.history(stream_id) if key.key_id == key_id), None)
+
+    def history(self, stream_id: str) -> tuple[GroupKey, ...]:
+        """Every key of the stream, oldest first. Raises: ConfigError if its file is damaged or not of this device."""
+        if stream_id not in self._known:
+            self._known[stream_id] = self._read(stream_id)
+        return self._known[stream_id]
+
+    def _path(self, stream_id: str) -> Path:
+        return self._folder / (hashlib.sha256(stream_id.encode()).hexdigest()[:32] + SUFFIX)
+
+    def _write(self, stream_id: str, keys: tuple[GroupKey, ...]) -> None:
+        if len(stream_id.encode()) > MAX_STREAM_ID_BYTES:
+            raise ValueError(f"stream id of {len(stream_id.encode())} bytes, at most {MAX_STREAM_ID_BYTES}")
+        plain = Secret(strict_cbor.encode({"stream": stream_id, "device": self._device, "keys": _keys_to_cbor(keys)}))
+        box = self._box.encrypt(plain.reveal(), secrets.token_bytes(SecretBox.NONCE_SIZE))
+        replace_file(self._path(stream_id), PREAMBLE + bytes(box))
+        self._known[stream_id] = keys
+
+    def _read(self, stream_id: str) -> tuple[GroupKey, ...]:
+        path = self._path(stream_id)
+        try:
+            data = read_private_file(path, max_bytes=_BOUNDS.max_bytes)
+        except FileNotFoundError:
+            return ()
+        if not data.startswith(PREAMBLE):
+            raise ConfigError(f"{path}: not a group key file of version {VERSION}; restore it from your copy")
+        try:
+            return self._decode(stream_id, Secret(self._box.decrypt(data[len(PREAMBLE) :])))
+        except (CryptoError, WireError, ValueError):
+            raise ConfigError(f"{path}: damaged, or of another device; restore it from your copy") from None
+
+    def _decode(self, stream_id: str, plain: Secret) -> tuple[GroupKey, ...]:
+        found = strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), "stream", "device", "keys")
+        if (found["stream"], found["device"]) != (stream_id, self._device):
+            raise ValueError("the keys of another stream or device")
+        return tuple(_key_from_cbor(*items(each, 3)) for each in items(found["keys"]))
+
+
+def _keys_to_cbor(keys: tuple[GroupKey, ...]) -> list[CborValue]:
+    return [[key.key_id, key.created_at_ms, key.secret.reveal()] for key in keys]
+
+
+def _key_from_cbor(key_id: CborValue, created_at_ms: CborValue, secret: CborValue) -> GroupKey:
+    return GroupKey(
+        key_id=field(key_id, str), created_at_ms=field(created_at_ms, int), secret=Secret(field(secret, bytes))
+    )

@@ -1,0 +1,172 @@
+"""The key file, byte by byte.
+
+| bytes | what |
+|---|---|
+| 8 | `HGKEYS` and the version, 2 bytes |
+| … | one CBOR map: `device`, `archive_key`, `binding` (public); `salt`, `opslimit`, `memlimit`; `secrets` |
+| 32 | SHA-256 of all before it, so that damage is told from a wrong passphrase |
+
+Without a passphrase, `salt` is empty, both limits are 0 and `secrets` is a CBOR map of `identity`, `archive` and
+`vault`, 32 bytes each. With one, that map is in a libsodium secret box (nonce first), under the Argon2id hash of the
+passphrase.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nacl import pwhash
+from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
+
+from agent.errors import ConfigError
+from agent.keys.device_keys import DeviceKeys
+from agent.keys.secret import Secret
+from protocol import strict_cbor
+from protocol.archive import Binding
+from protocol.errors import Corrupt, Truncated, Unsupported
+from protocol.strict_cbor import CborBounds, field
+
+MAGIC = b"HGKEYS"
+VERSION = 1
+PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
+CHECKSUM_BYTES = 32
+MAX_KEY_FILE_BYTES = 4096
+
+_BOUNDS = CborBounds(max_bytes=MAX_KEY_FILE_BYTES, max_items=32, max_depth=1)
+_SECRETS = ("identity", "archive", "vault")
+_NAMES = ("device", "archive_key", "binding", "salt", "opslimit", "memlimit", "secrets")
+
+
+class PassphraseCost(NamedTuple):
+    """How hard Argon2id makes it to guess. The file says what was used, so a later default changes nothing."""
+
+    opslimit: int
+    memlimit_bytes: int
+
+
+DEFAULT_COST = PassphraseCost(opslimit=3, memlimit_bytes=64 * 1024 * 1024)  # about a second on a small board
+MAX_COST = PassphraseCost(opslimit=16, memlimit_bytes=256 * 1024 * 1024)  # what a file may ask of us at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class KeyFile:
+    """A key file as it was read, still locked if it has a passphrase."""
+
+    binding: Binding
+    salt: bytes
+    cost: PassphraseCost
+    box: Secret
+
+    @property
+    def has_passphrase(self) -> bool:
+        return bool(self.salt)
+
+    def unlock(self, passphrase: Secret | None) -> DeviceKeys:
+        """Raises: ConfigError for a missing or wrong passphrase, Corrupt if the secrets are of another device."""
+        keys = _keys_from_cbor(self._open_box(passphrase))
+        if keys.binding != self.binding:
+            raise Corrupt("the secrets belong to another device than the public part")
+        return keys
+
+    def _open_box(self, passphrase: Secret | None) -> Secret:
+        if not self.has_passphrase:
+            return self.box
+        if passphrase is None:
+            raise ConfigError("the key file has a passphrase, and none was given")
+        try:
+            return Secret(_box(passphrase, self.salt, self.cost).decrypt(self.box.reveal()))
+        except CryptoError:
+            raise ConfigError("the passphrase is wrong") from None
+
+
+def encode_key_file(
+    keys: DeviceKeys,
+    passphrase: Secret | None,
+    random_bytes: Callable[[int], bytes],
+    cost: PassphraseCost = DEFAULT_COST,
+) -> Secret:
+    """The bytes to write: a secret themselves if there is no passphrase."""
+    if passphrase is None:
+        return _assemble(keys.binding, b"", PassphraseCost(0, 0), _secrets_to_cbor(keys))
+    salt = random_bytes(pwhash.argon2id.SALTBYTES)
+    nonce = random_bytes(SecretBox.NONCE_SIZE)
+    box = _box(passphrase, salt, cost).encrypt(_secrets_to_cbor(keys).reveal(), nonce)
+    return _assemble(keys.binding, salt, cost, Secret(bytes(box)))
+
+
+def decode_key_file(data: bytes) -> KeyFile:
+    """Raises: WireError for what is damaged, foreign or of another version."""
+    body = _checked_body(data)
+    with strict_cbor.invalid_is_corrupt("key file"):
+        found = strict_cbor.fields(strict_cbor.decode(body, _BOUNDS), *_NAMES)
+        cost = PassphraseCost(field(found["opslimit"], int), field(found["memlimit"], int))
+        salt = field(found["salt"], bytes)
+        if len(salt) not in (0, pwhash.argon2id.SALTBYTES):
+            raise Corrupt(f"salt of {len(salt)} bytes")
+        if salt and not _is_acceptable(cost):
+            raise Corrupt(
+                f"a passphrase hash of {cost.opslimit} passes over {cost.memlimit_bytes} bytes is out of bounds"
+            )
+        binding = Binding(
+            address=field(found["device"], bytes),
+            archive_key=field(found["archive_key"], bytes),
+            signature=field(found["binding"], bytes),
+        )
+        return KeyFile(binding=binding, salt=salt, cost=cost, box=Secret(field(found["secrets"], bytes)))
+
+
+def _is_acceptable(cost: PassphraseCost) -> bool:
+    return (
+        pwhash.argon2id.OPSLIMIT_MIN <= cost.opslimit <= MAX_COST.opslimit
+        and pwhash.argon2id.MEMLIMIT_MIN <= cost.memlimit_bytes <= MAX_COST.memlimit_bytes
+    )
+
+
+def _checked_body(data: bytes) -> bytes:
+    if not PREAMBLE.startswith(data[: len(PREAMBLE)]):
+        if data.startswith(MAGIC):
+            raise Unsupported(f"key file format {data[6:8].hex()}, this program knows {VERSION}", offset=len(MAGIC))
+        raise Corrupt("not a Headgate key file: it does not begin with HGKEYS", offset=0)
+    if len(data) <= len(PREAMBLE) + CHECKSUM_BYTES:
+        raise Truncated("the key file is cut short", offset=len(data))
+    if len(data) > MAX_KEY_FILE_BYTES:
+        raise Corrupt(f"a key file of {len(data)} bytes, at most {MAX_KEY_FILE_BYTES}")
+    if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
+        raise Corrupt("the key file is damaged: its checksum does not fit")
+    return data[len(PREAMBLE) : -CHECKSUM_BYTES]
+
+
+def _assemble(binding: Binding, salt: bytes, cost: PassphraseCost, box: Secret) -> Secret:
+    values = (binding.address, binding.archive_key, binding.signature, salt, *cost, box.reveal())
+    content = Secret(PREAMBLE + strict_cbor.encode(dict(zip(_NAMES, values, strict=True))))
+    return Secret(content.reveal() + hashlib.sha256(content.reveal()).digest())
+
+
+def _secrets_to_cbor(keys: DeviceKeys) -> Secret:
+    return Secret(strict_cbor.encode({name: secret.reveal() for name, secret in keys.secrets().items()}))
+
+
+def _keys_from_cbor(plain: Secret) -> DeviceKeys:
+    with strict_cbor.invalid_is_corrupt("key file's secrets"):
+        found = _SecretFields(strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), *_SECRETS))
+        return DeviceKeys(identity=found.take("identity"), archive=found.take("archive"), vault=found.take("vault"))
+
+
+class _SecretFields:
+    """A decoded map of secrets, without a repr that would tell them."""
+
+    def __init__(self, values: dict[str, strict_cbor.CborValue]) -> None:
+        self._values = values
+
+    def take(self, name: str) -> Secret:
+        return Secret(field(self._values[name], bytes))
+
+
+def _box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> SecretBox:
+    return SecretBox(
+        pwhash.argon2id.kdf(
+            SecretBox.KEY_SIZE, passphrase.reveal(), salt, opslimit=cost.opslimit, memlimit=cost.memlimit_bytes
+        )
+    )

@@ -1,0 +1,73 @@
+"""The key file on the disk: made once, read often, never replaced by accident."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent.atomic_files import create_file, replace_file
+from agent.errors import ConfigError
+from agent.keys.device_keys import DeviceKeys
+from agent.keys.key_file import (
+    DEFAULT_COST,
+    MAX_KEY_FILE_BYTES,
+    KeyFile,
+    PassphraseCost,
+    decode_key_file,
+    encode_key_file,
+)
+from agent.keys.passphrase import find_credential
+from agent.keys.private_files import make_private_folder, read_credential, read_private_file
+from agent.keys.secret import Secret
+from protocol.errors import WireError
+
+DEFAULT_KEY_FILE = Path("/var/lib/headgate/keys/device.keys")
+KEYS_VARIABLE = "HEADGATE_KEYS"
+KEYS_CREDENTIAL = "headgate.keys"
+
+
+def find_key_file(environment: Mapping[str, str]) -> Path:
+    """Handed in by the service manager, else named by the environment, else at the usual place."""
+    credential = find_credential(environment, KEYS_CREDENTIAL)
+    return credential or Path(environment.get(KEYS_VARIABLE) or DEFAULT_KEY_FILE)
+
+
+def read_key_file(path: Path) -> KeyFile:
+    """Raises: ConfigError for a file that others can read, or that is damaged, foreign or of a later version.
+
+    A file that cannot be used is never a reason to make new keys: that would be another device.
+    """
+    read = read_credential if path.name == KEYS_CREDENTIAL else read_private_file
+    try:
+        return decode_key_file(read(path, max_bytes=MAX_KEY_FILE_BYTES))
+    except WireError as error:
+        raise ConfigError(f"{path}: {error}; restore it from your copy") from None
+
+
+def load_keys(path: Path, passphrase: Callable[[], Secret]) -> DeviceKeys:
+    """`passphrase` is only called for a file that has one. Raises: ConfigError."""
+    key_file = read_key_file(path)
+    try:
+        return key_file.unlock(passphrase() if key_file.has_passphrase else None)
+    except WireError as error:
+        raise ConfigError(f"{path}: {error}; restore it from your copy") from None
+
+
+def create_key_file(
+    path: Path, keys: DeviceKeys, passphrase: Secret | None, *, cost: PassphraseCost = DEFAULT_COST
+) -> None:
+    """Raises: ConfigError if there is a file already, whatever is in it."""
+    make_private_folder(path.parent)
+    content = encode_key_file(keys, passphrase, secrets.token_bytes, cost)
+    try:
+        create_file(path, content.reveal())
+    except FileExistsError:
+        raise ConfigError(f"{path}: there is a key file already, and it is left as it is") from None
+
+
+def replace_key_file(
+    path: Path, keys: DeviceKeys, passphrase: Secret | None, *, cost: PassphraseCost = DEFAULT_COST
+) -> None:
+    """The same keys under another passphrase. Raises: ConfigError rather than put another identity in its place."""
+    if read_key_file(path).binding != keys.binding:
+        raise ConfigError(f"{path}: holds the keys of another device, and is left as it is")
+    replace_file(path, encode_key_file(keys, passphrase, secrets.token_bytes, cost).reveal())

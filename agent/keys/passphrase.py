@@ -1,0 +1,60 @@
+"""Where a passphrase comes from: a file, the service manager or the keyboard; never the command line."""
+
+import getpass
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent.errors import ConfigError
+from agent.keys.private_files import read_credential, read_private_file
+from agent.keys.secret import Secret
+
+CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
+PASSPHRASE_CREDENTIAL = "headgate.passphrase"  # noqa: S105 - the name of a file, not what is in it
+MAX_PASSPHRASE_BYTES = 1024
+
+Ask = Callable[[str], str]
+
+
+def passphrase_from(
+    file: Path | None, environment: Mapping[str, str], *, prompt: str, ask: Ask = getpass.getpass
+) -> Secret:
+    """From `file` if one is named, else from the service manager's credentials, else from whoever sits at the terminal.
+
+    Raises: ConfigError if there is none of them, or it is empty or too long.
+    """
+    if file is not None:
+        return _without_newline(Secret(read_private_file(file, max_bytes=MAX_PASSPHRASE_BYTES)), str(file))
+    credential = find_credential(environment, PASSPHRASE_CREDENTIAL)
+    if credential is not None:
+        return _without_newline(Secret(read_credential(credential, max_bytes=MAX_PASSPHRASE_BYTES)), str(credential))
+    if ask is getpass.getpass and not sys.stdin.isatty():
+        raise ConfigError(
+            "a passphrase is needed and there is no terminal to ask for it; name a --passphrase-file or hand in the"
+            f" credential {PASSPHRASE_CREDENTIAL}"
+        )
+    return _without_newline(Secret(ask(prompt).encode()), "the passphrase")
+
+
+def new_passphrase_from(file: Path | None, environment: Mapping[str, str], *, ask: Ask = getpass.getpass) -> Secret:
+    """The same, but asked for twice at the terminal."""
+    first = passphrase_from(file, environment, prompt="New passphrase: ", ask=ask)
+    if file is None and find_credential(environment, PASSPHRASE_CREDENTIAL) is None:
+        again = passphrase_from(None, environment, prompt="The same again: ", ask=ask)
+        if first != again:
+            raise ConfigError("the two passphrases differ; nothing was changed")
+    return first
+
+
+def find_credential(environment: Mapping[str, str], name: str) -> Path | None:
+    """The credential of that name, where the service manager handed one in."""
+    folder = environment.get(CREDENTIALS_VARIABLE)
+    path = Path(folder) / name if folder else None
+    return path if path is not None and path.exists() else None
+
+
+def _without_newline(passphrase: Secret, source: str) -> Secret:
+    trimmed = Secret(passphrase.reveal().removesuffix(b"\n").removesuffix(b"\r"))
+    if not 1 <= len(trimmed) <= MAX_PASSPHRASE_BYTES:
+        raise ConfigError(f"{source}: a passphrase has 1 to {MAX_PASSPHRASE_BYTES} bytes")
+    return trimmed

@@ -1,0 +1,45 @@
+"""The statement that ties a device's archive key to its address, signed by the address."""
+
+from dataclasses import dataclass
+
+import coincurve
+
+from protocol.archive.eth_address import (
+    ADDRESS_BYTES,
+    SIGNATURE_BYTES,
+    address_of,
+    recover_signer,
+    sign_statement,
+)
+
+ED25519_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """“This address signs its archives with this key.” A binding that exists is true: the signature is checked."""
+
+    address: bytes
+    archive_key: bytes  # Ed25519, public
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        for name, length in (
+            ("address", ADDRESS_BYTES),
+            ("archive_key", ED25519_KEY_BYTES),
+            ("signature", SIGNATURE_BYTES),
+        ):
+            if len(getattr(self, name)) != length:
+                raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
+        if recover_signer(binding_statement(self.address, self.archive_key), self.signature) != self.address:
+            raise ValueError(f"the binding is not signed by 0x{self.address.hex()}")
+
+
+def binding_statement(address: bytes, archive_key: bytes) -> str:
+    return f"Headgate device 0x{address.hex()} signs its archives with the Ed25519 key {archive_key.hex()}."
+
+
+def sign_binding(identity: coincurve.PrivateKey, archive_key: bytes) -> Binding:
+    address = address_of(identity.public_key)
+    signature = sign_statement(identity, binding_statement(address, archive_key))
+    return Binding(address=address, archive_key=archive_key, signature=signature)

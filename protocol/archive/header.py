@@ -1,0 +1,50 @@
+"""The first frame of an archive: whose it is."""
+
+from dataclasses import dataclass
+
+from protocol import strict_cbor
+from protocol.archive.binding import Binding
+from protocol.archive.limits import HEADER_BOUNDS
+from protocol.archive.records import MAX_TIMESTAMP_MS, check_within
+from protocol.strict_cbor import field
+
+JOURNAL_ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    binding: Binding
+    journal_id: bytes  # positions are only comparable within one journal
+    created_at_ms: int  # by the device's clock
+
+    def __post_init__(self) -> None:
+        check_within("created_at_ms", self.created_at_ms, 0, MAX_TIMESTAMP_MS)
+        if len(self.journal_id) != JOURNAL_ID_BYTES:
+            raise ValueError(f"journal_id of {len(self.journal_id)} bytes, not {JOURNAL_ID_BYTES}")
+
+    def to_bytes(self) -> bytes:
+        return strict_cbor.encode(
+            {
+                "device": self.binding.address,
+                "archive_key": self.binding.archive_key,
+                "binding": self.binding.signature,
+                "journal": self.journal_id,
+                "created_at_ms": self.created_at_ms,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Header":
+        """Raises: WireError, also when the binding is not signed by the device it names."""
+        with strict_cbor.invalid_is_corrupt("header"):
+            value = strict_cbor.decode(data, HEADER_BOUNDS)
+            found = strict_cbor.fields(value, "device", "archive_key", "binding", "journal", "created_at_ms")
+            return cls(
+                binding=Binding(
+                    address=field(found["device"], bytes),
+                    archive_key=field(found["archive_key"], bytes),
+                    signature=field(found["binding"], bytes),
+                ),
+                journal_id=field(found["journal"], bytes),
+                created_at_ms=field(found["created_at_ms"], int),
+            )

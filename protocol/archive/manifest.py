@@ -1,0 +1,182 @@
+"""The table of contents at an archive's end: what is in it, where, and what its bytes must hash to."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from protocol import strict_cbor
+from protocol.archive.limits import (
+    MANIFEST_BOUNDS,
+    MAX_BLOCK_BYTES,
+    MAX_BLOCKS,
+    MAX_CHAINS,
+    MAX_LANES,
+    MAX_LOSSES,
+    MAX_RAW_BLOCK_BYTES,
+    MAX_RAW_BYTES,
+    MAX_RECORDS,
+    MAX_RECORDS_PER_BLOCK,
+)
+from protocol.archive.records import (
+    MAX_LANE,
+    MAX_POSITION,
+    Loss,
+    Reference,
+    check_chain,
+    check_reference,
+    check_within,
+)
+from protocol.strict_cbor import CborValue, field, items
+
+DIGEST_BYTES = 32
+
+
+class BlockEntry(NamedTuple):
+    offset: int  # of the block's frame in the file
+    frame_bytes: int  # head included
+    raw_bytes: int  # decompressed
+    records: int
+    sha256: bytes  # of the frame, head included
+
+
+class ChainEntry(NamedTuple):
+    chain: str
+    records: int
+    first: Reference  # of the chain's first and last record in the order of the file
+    last: Reference
+
+
+class LaneEntry(NamedTuple):
+    lane: int
+    records: int
+    first_position: int
+    last_position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    header_sha256: bytes  # of the file's bytes before the first block
+    blocks: tuple[BlockEntry, ...]
+    chains: tuple[ChainEntry, ...]  # in order of first appearance
+    lanes: tuple[LaneEntry, ...]  # in order of their number
+    losses: tuple[Loss, ...]
+
+    @property
+    def records(self) -> int:
+        return sum(block.records for block in self.blocks)
+
+    def __post_init__(self) -> None:
+        check_within("header digest bytes", len(self.header_sha256), DIGEST_BYTES, DIGEST_BYTES)
+        check_within("blocks", len(self.blocks), 0, MAX_BLOCKS)
+        check_within("chains", len(self.chains), 0, MAX_CHAINS)
+        check_within("lanes", len(self.lanes), 0, MAX_LANES)
+        check_within("losses", len(self.losses), 0, MAX_LOSSES)
+        for block in self.blocks:
+            _check_block(block)
+        for chain in self.chains:
+            _check_chain(chain)
+        for lane in self.lanes:
+            _check_lane(lane)
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        check_within("records", self.records, 0, MAX_RECORDS)
+        check_within("decompressed bytes", sum(block.raw_bytes for block in self.blocks), 0, MAX_RAW_BYTES)
+        by_chain, by_lane = (
+            sum(each.records for each in self.chains),
+            sum(each.records for each in self.lanes),
+        )
+        if not self.records == by_chain == by_lane:
+            raise ValueError(f"{self.records} records in blocks, {by_chain} in chains, {by_lane} in lanes")
+        if len({each.chain for each in self.chains}) != len(self.chains):
+            raise ValueError("a chain stands twice")
+        if not all(before.lane < after.lane for before, after in pairwise(self.lanes)):
+            raise ValueError("lanes are not in order")
+        if not all(before.offset + before.frame_bytes == after.offset for before, after in pairwise(self.blocks)):
+            raise ValueError("blocks do not follow each other")
+
+    def to_bytes(self) -> bytes:
+        return strict_cbor.encode(
+            {
+                "header_sha256": self.header_sha256,
+                "blocks": [list(block) for block in self.blocks],
+                "chains": [[each.chain, each.records, list(each.first), list(each.last)] for each in self.chains],
+                "lanes": [list(lane) for lane in self.lanes],
+                "losses": [_loss_to_cbor(loss) for loss in self.losses],
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Manifest":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("manifest"):
+            value = strict_cbor.decode(data, MANIFEST_BOUNDS)
+            found = strict_cbor.fields(value, "header_sha256", "blocks", "chains", "lanes", "losses")
+            return cls(
+                header_sha256=field(found["header_sha256"], bytes),
+                blocks=tuple(_block_from_cbor(each) for each in items(found["blocks"])),
+                chains=tuple(_chain_from_cbor(each) for each in items(found["chains"])),
+                lanes=tuple(
+                    LaneEntry(*(field(number, int) for number in items(each, 4))) for each in items(found["lanes"])
+                ),
+                losses=tuple(_loss_from_cbor(each) for each in items(found["losses"])),
+            )
+
+
+def _check_block(block: BlockEntry) -> None:
+    check_within("block offset", block.offset, 0, MAX_POSITION)
+    check_within("block frame bytes", block.frame_bytes, 1, MAX_BLOCK_BYTES + 5)
+    check_within("block bytes", block.raw_bytes, 1, MAX_RAW_BLOCK_BYTES)
+    check_within("block records", block.records, 1, MAX_RECORDS_PER_BLOCK)
+    check_within("block digest bytes", len(block.sha256), DIGEST_BYTES, DIGEST_BYTES)
+
+
+def _check_chain(entry: ChainEntry) -> None:
+    check_chain(entry.chain)
+    check_within("chain records", entry.records, 1, MAX_RECORDS)
+    check_reference("chain's first", entry.first)
+    check_reference("chain's last", entry.last)
+
+
+def _check_lane(entry: LaneEntry) -> None:
+    check_within("lane", entry.lane, 0, MAX_LANE)
+    check_within("lane records", entry.records, 1, MAX_RECORDS)
+    check_within("lane's first position", entry.first_position, 0, entry.last_position)
+    check_within("lane's last position", entry.last_position, entry.first_position, MAX_POSITION)
+
+
+def _block_from_cbor(value: CborValue) -> BlockEntry:
+    *numbers, sha256 = items(value, 5)
+    offset, frame_bytes, raw_bytes, records = (field(number, int) for number in numbers)
+    return BlockEntry(offset, frame_bytes, raw_bytes, records, field(sha256, bytes))
+
+
+def _chain_from_cbor(value: CborValue) -> ChainEntry:
+    chain, records, first, last = items(value, 4)
+    return ChainEntry(field(chain, str), field(records, int), _reference_from_cbor(first), _reference_from_cbor(last))
+
+
+def _reference_from_cbor(value: CborValue) -> Reference:
+    timestamp_ms, sequence = items(value, 2)
+    return Reference(field(timestamp_ms, int), field(sequence, int))
+
+
+def _loss_to_cbor(loss: Loss) -> CborValue:
+    first, last = (None if each is None else list[CborValue](each) for each in (loss.first, loss.last))
+    positions = (loss.first_position, loss.last_position)
+    return [loss.number, loss.lane, loss.chain, *positions, loss.count, first, last, loss.reason]
+
+
+def _loss_from_cbor(value: CborValue) -> Loss:
+    number, lane, chain, first_position, last_position, count, first, last, reason = items(value, 9)
+    return Loss(
+        number=field(number, int),
+        lane=field(lane, int),
+        chain=field(chain, str),
+        first_position=field(first_position, int),
+        last_position=field(last_position, int),
+        count=field(count, int),
+        first=None if first is None else _reference_from_cbor(first),
+        last=None if last is None else _reference_from_cbor(last),
+        reason=field(reason, str),
+    )

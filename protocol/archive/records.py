@@ -1,0 +1,92 @@
+"""What an archive keeps: signed texts with where and when they came in, and what was lost before it could be kept."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_REASON_BYTES
+
+MAX_POSITION = 2**63 - 1
+MAX_TIMESTAMP_MS = 2**53 - 1  # what JSON carries exactly
+MAX_SEQUENCE = 2**32 - 1
+MAX_LANE = 255
+
+
+class Reference(NamedTuple):
+    """A message's place in its chain. Of two references of one chain, the greater tuple is the later message."""
+
+    timestamp_ms: int
+    sequence: int
+
+
+class Record(NamedTuple):
+    """One signed message, untouched, and its arrival.
+
+    A plain tuple, since blocks are packed and unpacked by whole columns; `encode_block` checks the ranges.
+    """
+
+    text: bytes
+    chain: str  # opaque here: equal for messages of one chain, different otherwise
+    timestamp_ms: int
+    sequence: int
+    lane: int
+    position: int  # in the journal; strictly increases within a lane
+    arrived_at_ms: int  # by the device's clock, when the reading came in
+
+    @property
+    def reference(self) -> Reference:
+        return Reference(self.timestamp_ms, self.sequence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Messages that were dropped before they could be archived, as the journal noted it.
+
+    Where damage hides the chain, `chain` is empty and both references are None.
+    """
+
+    number: int  # never used again in its journal, so that a loss told twice is counted once
+    lane: int
+    chain: str
+    first_position: int
+    last_position: int
+    count: int  # of the positions from first to last, how many are lost
+    first: Reference | None
+    last: Reference | None
+    reason: str
+
+    def __post_init__(self) -> None:
+        check_within("number", self.number, 0, MAX_POSITION)
+        check_within("lane", self.lane, 0, MAX_LANE)
+        check_within("first_position", self.first_position, 0, MAX_POSITION)
+        check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
+        check_within("count", self.count, 1, self.last_position - self.first_position + 1)
+        if len(self.reason.encode()) > MAX_REASON_BYTES:
+            raise ValueError(f"reason of {len(self.reason.encode())} bytes, at most {MAX_REASON_BYTES}")
+        if self.chain:
+            self._check_references()
+        elif self.first is not None or self.last is not None:
+            raise ValueError("a loss with references needs a chain")
+
+    def _check_references(self) -> None:
+        check_chain(self.chain)
+        if self.first is None or self.last is None:
+            raise ValueError("a loss with a chain needs references")
+        check_reference("first", self.first)
+        check_reference("last", self.last)
+        if self.last < self.first:
+            raise ValueError(f"last {tuple(self.last)} is before first {tuple(self.first)}")
+
+
+def check_within(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} {value} is not within {low}..{high}")
+
+
+def check_reference(name: str, reference: Reference) -> None:
+    check_within(f"{name} timestamp_ms", reference.timestamp_ms, 0, MAX_TIMESTAMP_MS)
+    check_within(f"{name} sequence", reference.sequence, 0, MAX_SEQUENCE)
+
+
+def check_chain(chain: str) -> None:
+    if not 1 <= len(chain.encode()) <= MAX_CHAIN_BYTES:
+        raise ValueError(f"chain key of {len(chain.encode())} bytes, not within 1..{MAX_CHAIN_BYTES}")

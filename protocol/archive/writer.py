@@ -1,0 +1,123 @@
+"""Make an archive, piece by piece, from records that are given one by one."""
+
+import hashlib
+from collections.abc import Callable
+
+from protocol.archive.block import RECORD_OVERHEAD_BYTES, encode_block
+from protocol.archive.compression import DEFAULT_ZSTD_LEVEL, compressor
+from protocol.archive.header import Header
+from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
+from protocol.archive.limits import (
+    DEFAULT_BLOCK_TARGET_BYTES,
+    MAX_BLOCK_TARGET_BYTES,
+    MAX_BLOCKS,
+    MAX_CHAINS,
+    MAX_LOSSES,
+    MAX_RAW_BYTES,
+    MAX_RECORDS,
+    MAX_RECORDS_PER_BLOCK,
+    MAX_TEXT_BYTES,
+)
+from protocol.archive.manifest import BlockEntry
+from protocol.archive.records import Loss, Record, check_within
+from protocol.archive.tally import Tally
+
+
+class ArchiveWriter:
+    """Give it records, write down the bytes it answers with, and finish.
+
+        file = writer.begin() + writer.add(record) + writer.add(record) + … + writer.finish()
+
+    The same header, records, losses and settings give the same bytes (with the same zstd library). It holds one block
+    of records at most. `sign` is handed a short message and gives its Ed25519 signature by the header's key.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        *,
+        sign: Callable[[bytes], bytes],
+        block_target_bytes: int = DEFAULT_BLOCK_TARGET_BYTES,
+        zstd_level: int = DEFAULT_ZSTD_LEVEL,
+    ) -> None:
+        check_within("block_target_bytes", block_target_bytes, 1, MAX_BLOCK_TARGET_BYTES)
+        self._header = header
+        self._sign = sign
+        self._block_target_bytes = block_target_bytes
+        self._compressor = compressor(zstd_level)
+        self._sha256 = hashlib.sha256()
+        self._tally = Tally()
+        self._losses: list[Loss] = []
+        self._pending: list[Record] = []
+        self._pending_bytes = 0
+        self._chains: set[str] = set()
+        self.size_bytes = 0
+        self.records = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a format's limit would not bear one more record or loss; then finish, and begin another archive."""
+        return (
+            self.records >= MAX_RECORDS
+            or len(self._chains) >= MAX_CHAINS
+            or len(self._losses) >= MAX_LOSSES
+            or len(self._tally.blocks) >= MAX_BLOCKS - 1
+            or self._tally.raw_bytes + self._pending_bytes >= MAX_RAW_BYTES - 2 * MAX_TEXT_BYTES
+        )
+
+    @property
+    def sha256(self) -> bytes:
+        """Of all bytes answered so far; after `finish`, the archive's name."""
+        return self._sha256.digest()
+
+    def begin(self) -> bytes:
+        start = self._emit(PREAMBLE + encode_frame(FrameKind.HEADER, self._header.to_bytes()))
+        self._header_sha256 = self.sha256
+        return start
+
+    def add(self, record: Record) -> bytes:
+        """The bytes of a block when one is full, else none.
+
+        Raises: ValueError when the archive is full or a record of the block does not fit the format.
+        """
+        if self.is_full:
+            raise ValueError("the archive is full")
+        self._pending.append(record)
+        self._pending_bytes += len(record.text) + len(record.chain) + RECORD_OVERHEAD_BYTES
+        self._chains.add(record.chain)
+        self.records += 1
+        full = self._pending_bytes >= self._block_target_bytes or len(self._pending) >= MAX_RECORDS_PER_BLOCK
+        return self._close_block() if full else b""
+
+    def add_loss(self, loss: Loss) -> None:
+        if self.is_full:
+            raise ValueError("the archive is full")
+        self._losses.append(loss)
+
+    def finish(self) -> bytes:
+        """The rest of the archive: the last block, the manifest and the signature."""
+        last_block = self._close_block() if self._pending else b""
+        manifest_offset = self.size_bytes
+        manifest = self._tally.manifest(self._header_sha256, self._losses).to_bytes()
+        signature = SIGNATURE.pack(manifest_offset, self._sign(bytes_to_sign(manifest)))
+        end = encode_frame(FrameKind.MANIFEST, manifest) + encode_frame(FrameKind.SIGNATURE, signature)
+        return last_block + self._emit(end)
+
+    def _close_block(self) -> bytes:
+        raw = encode_block(self._pending)
+        frame = encode_frame(FrameKind.BLOCK, self._compressor.compress(raw))
+        entry = BlockEntry(
+            offset=self.size_bytes,
+            frame_bytes=len(frame),
+            raw_bytes=len(raw),
+            records=len(self._pending),
+            sha256=hashlib.sha256(frame).digest(),
+        )
+        self._tally.add_block(entry, self._pending)
+        self._pending, self._pending_bytes = [], 0
+        return self._emit(frame)
+
+    def _emit(self, data: bytes) -> bytes:
+        self._sha256.update(data)
+        self.size_bytes += len(data)
+        return data

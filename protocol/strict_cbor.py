@@ -1,0 +1,142 @@
+"""CBOR in its one deterministic form (RFC 8949 §4.2.1), for whatever is signed, hashed or read from strangers.
+
+Of CBOR this keeps integers of at most 64 bits, byte and text strings, arrays, maps with text keys, false, true and
+null. No tags, floats, undefined values or indefinite lengths: each of them is a second way to write something, and most
+of them make a general decoder build what the input's size does not pay for (shared references, big numbers, regular
+expressions).
+
+The library does the work; before it runs, the heads are walked here without recursion, so that it only ever sees input
+whose depth, item count and lengths are within bounds.
+"""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+import cbor2
+
+from protocol.errors import Corrupt, Truncated, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CborBounds", "CborValue", "decode", "encode", "field", "fields", "invalid_is_corrupt", "items"]
+
+CborValue: TypeAlias = "bool | int | bytes | str | list[CborValue] | dict[str, CborValue] | None"
+T = TypeVar("T")
+
+UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE = range(8)
+_NAMES = ("integer", "integer", "byte string", "text", "array", "map", "tag", "simple value")
+_FALSE_TRUE_NULL = (20, 21, 22)
+
+
+class CborBounds(NamedTuple):
+    """How much of it a decoder is ready to take."""
+
+    max_bytes: int
+    max_items: int
+    max_depth: int
+
+
+def encode(value: CborValue) -> bytes:
+    return cbor2.dumps(value, canonical=True)
+
+
+def decode(data: bytes, bounds: CborBounds) -> CborValue:
+    """The one item that `data` is.
+
+    Raises: Truncated if more bytes could make it whole, Corrupt for anything else than one item in deterministic form.
+    """
+    if len(data) > bounds.max_bytes:
+        raise Corrupt(f"{len(data)} bytes of CBOR, more than the {bounds.max_bytes} allowed")
+    _check_heads(data, bounds)
+    try:
+        value: CborValue = cbor2.loads(data)
+    except cbor2.CBORError as error:
+        raise Corrupt(f"not CBOR: {error}") from error
+    if encode(value) != data:
+        raise Corrupt("CBOR is not in its deterministic form")
+    return value
+
+
+def _check_heads(data: bytes, bounds: CborBounds) -> None:
+    """Walk every item's head once, with a stack of the containers that are open, and refuse what is out of bounds."""
+    open_containers = [[1, False]]  # items still to come, whether it is a map
+    offset = items_seen = 0
+    while open_containers:
+        container = open_containers[-1]
+        if container[0] == 0:
+            open_containers.pop()
+            continue
+        start = offset
+        major, argument, offset = _head(data, start)
+        items_seen += 1
+        if items_seen > bounds.max_items:
+            raise Corrupt(f"more than {bounds.max_items} CBOR items", offset=start)
+        if container[1] and container[0] % 2 == 0 and major != TEXT:
+            raise Corrupt(f"a map key is {_NAMES[major]}, not text", offset=start)
+        container[0] -= 1
+        if major in (BYTES, TEXT):
+            offset += argument
+        elif major in (ARRAY, MAP):
+            if len(open_containers) > bounds.max_depth:
+                raise Corrupt(f"CBOR nested deeper than {bounds.max_depth}", offset=start)
+            open_containers.append([argument * (major - ARRAY + 1), major == MAP])
+        elif major == TAG or (major == SIMPLE and argument not in _FALSE_TRUE_NULL):
+            raise Corrupt(f"CBOR {_NAMES[major]} {argument} has no place here", offset=start)
+        if offset > len(data):
+            raise Truncated(f"CBOR {_NAMES[major]} of {argument} bytes runs past the end", offset=start)
+    if offset != len(data):
+        raise Corrupt(f"{len(data) - offset} bytes after the CBOR item", offset=offset)
+
+
+def _head(data: bytes, offset: int) -> tuple[int, int, int]:
+    """Major type, argument, and where the head ends."""
+    if offset >= len(data):
+        raise Truncated("CBOR ends before its last item", offset=offset)
+    major, short = divmod(data[offset], 32)
+    offset += 1
+    if short < 24:
+        return major, short, offset
+    if short > 27 or major == SIMPLE:
+        raise Corrupt("CBOR of indefinite length, a float or a reserved head has no place here", offset=offset - 1)
+    end = offset + (1 << (short - 24))
+    if end > len(data):
+        raise Truncated("CBOR ends within a head", offset=offset)
+    return major, int.from_bytes(data[offset:end], "big"), end
+
+
+def fields(value: CborValue, *names: str) -> dict[str, CborValue]:
+    """`value` as a map of exactly these names."""
+    if not isinstance(value, dict):
+        raise Corrupt("a CBOR map is expected")
+    if value.keys() != set(names):
+        missing, unknown = sorted(set(names) - value.keys()), sorted(value.keys() - set(names))
+        raise Corrupt(f"CBOR map: missing {missing}, unknown {[name[:32] for name in unknown[:8]]}")
+    return value
+
+
+def items(value: CborValue, count: int | None = None) -> list[CborValue]:
+    """`value` as an array, of exactly `count` items where that is given."""
+    if not isinstance(value, list):
+        raise Corrupt("a CBOR array is expected")
+    if count is not None and len(value) != count:
+        raise Corrupt(f"CBOR array of {len(value)} items, {count} are expected")
+    return value
+
+
+def field(value: CborValue, kind: type[T]) -> T:
+    """`value` as `kind`; true and false do not pass for integers."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise Corrupt(f"CBOR {kind.__name__} is expected, not {type(value).__name__}")
+    return value
+
+
+@contextmanager
+def invalid_is_corrupt(what: str) -> "Iterator[Any]":
+    """Turn a value's refusal to exist into the decoder's `Corrupt`, and say in what it was found."""
+    try:
+        yield
+    except WireError as error:
+        raise type(error)(f"{what}: {error.problem}", offset=error.offset) from error
+    except ValueError as error:
+        raise Corrupt(f"{what}: {error}") from error

@@ -1,0 +1,42 @@
+import coincurve
+import pytest
+
+from protocol.archive import Binding, binding_statement, sign_binding
+from protocol.archive.eth_address import address_of, checksum_address, recover_signer
+from tests.archives import BINDING, IDENTITY
+
+
+def test_address_and_checksum_match_a_published_key_pair() -> None:
+    key = coincurve.PrivateKey((1).to_bytes(32, "big"))
+    assert checksum_address(address_of(key.public_key)) == "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"
+
+
+def test_a_binding_is_the_same_bytes_every_time() -> None:
+    assert sign_binding(IDENTITY, BINDING.archive_key) == BINDING
+
+
+def test_a_binding_for_another_key_or_device_cannot_exist() -> None:
+    with pytest.raises(ValueError, match="not signed by"):
+        Binding(address=BINDING.address, archive_key=bytes(32), signature=BINDING.signature)
+    with pytest.raises(ValueError, match="not signed by"):
+        Binding(address=bytes(20), archive_key=BINDING.archive_key, signature=BINDING.signature)
+
+
+@pytest.mark.parametrize("field", ["address", "archive_key", "signature"])
+def test_a_field_of_the_wrong_length_is_named(field: str) -> None:
+    values = {name: getattr(BINDING, name) for name in ("address", "archive_key", "signature")}
+    with pytest.raises(ValueError, match=field):
+        Binding(**{**values, field: b"short"})
+
+
+@pytest.mark.parametrize(
+    "signature", [bytes(65), bytes(64) + b"\x1b", b"\xff" * 64 + b"\x1b", b"", bytes(64) + b"\xff"]
+)
+def test_a_signature_that_fits_no_key_recovers_no_one(signature: bytes) -> None:
+    assert recover_signer("anything", signature) is None
+
+
+def test_the_statement_says_what_it_means() -> None:
+    statement = binding_statement(BINDING.address, BINDING.archive_key)
+    assert statement.startswith("Headgate device 0x")
+    assert statement.endswith(f"signs its archives with the Ed25519 key {BINDING.archive_key.hex()}.")
