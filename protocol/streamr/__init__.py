@@ -1,6 +1,53 @@
-"""The Streamr protocol: every message of its stream, control, network and tracker layers as values."""
+"""The Streamr protocol: every message of its stream, control, network and tracker layers as values.
 
+Each layer has one function that reads text from the network, and every value writes itself with
+`serialize()`. The messages of the network and tracker layers share their names, so they stay in their
+modules, `network` and `tracker`.
+"""
+
+from protocol.streamr import network, tracker
+from protocol.streamr.control import (
+    BroadcastMessage,
+    ControlMessage,
+    ControlType,
+    ErrorResponse,
+    LegacyPublishRequest,
+    LegacyResendRequest,
+    ProxyConnectionRequest,
+    ProxyConnectionResponse,
+    PublishRequest,
+    ResendFromRequest,
+    ResendLastRequest,
+    ResendRangeRequest,
+    ResendResponseNoResend,
+    ResendResponseResending,
+    ResendResponseResent,
+    SubscribeRequest,
+    SubscribeResponse,
+    UnicastMessage,
+    UnsubscribeRequest,
+    UnsubscribeResponse,
+    parse_control_message,
+)
+from protocol.streamr.group_key_codec import parse_group_key_message
+from protocol.streamr.group_key_messages import (
+    DraftGroupKeyReset,
+    DraftGroupKeyRotate,
+    EncryptedKey,
+    GroupKeyAnnounce,
+    GroupKeyErrorResponse,
+    GroupKeyMessage,
+    GroupKeyRequest,
+    GroupKeyResponse,
+    KeyRange,
+    TimedKey,
+    TimedKeyErrorResponse,
+    TimedKeyRequest,
+    TimedKeyReset,
+    TimedKeyResponse,
+)
 from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
+from protocol.streamr.network import NetworkMessage, parse_network_message
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import (
     ContentType,
@@ -11,17 +58,60 @@ from protocol.streamr.stream_message import (
     SignatureType,
     StreamMessage,
 )
+from protocol.streamr.tracker import TrackerMessage, parse_tracker_message
 
 __all__ = [
+    "BroadcastMessage",
     "ContentType",
+    "ControlMessage",
+    "ControlType",
+    "DraftGroupKeyReset",
+    "DraftGroupKeyRotate",
     "EncryptedGroupKey",
+    "EncryptedKey",
     "EncryptionType",
+    "ErrorResponse",
+    "GroupKeyAnnounce",
+    "GroupKeyErrorResponse",
+    "GroupKeyMessage",
+    "GroupKeyRequest",
+    "GroupKeyResponse",
+    "KeyRange",
     "LegacyOffsets",
+    "LegacyPublishRequest",
+    "LegacyResendRequest",
     "MessageID",
     "MessageRef",
     "MessageType",
+    "NetworkMessage",
+    "ProxyConnectionRequest",
+    "ProxyConnectionResponse",
+    "PublishRequest",
+    "ResendFromRequest",
+    "ResendLastRequest",
+    "ResendRangeRequest",
+    "ResendResponseNoResend",
+    "ResendResponseResending",
+    "ResendResponseResent",
     "SignatureType",
     "StreamMessage",
+    "SubscribeRequest",
+    "SubscribeResponse",
+    "TimedKey",
+    "TimedKeyErrorResponse",
+    "TimedKeyRequest",
+    "TimedKeyReset",
+    "TimedKeyResponse",
+    "TrackerMessage",
+    "UnicastMessage",
+    "UnsubscribeRequest",
+    "UnsubscribeResponse",
+    "network",
     "next_message_ref",
+    "parse_control_message",
+    "parse_group_key_message",
+    "parse_network_message",
     "parse_stream_message",
+    "parse_tracker_message",
+    "tracker",
 ]

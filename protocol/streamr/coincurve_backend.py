@@ -66,7 +66,8 @@ class CoincurvePrivateKey:
         if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
             raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
         _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
-        return _unpack(written, 64) + _V[recovery_id[0]]
+        signed: bytes = _unpack(written, 64) + _V[recovery_id[0]]
+        return signed
 
 
 class CoincurvePublicKey:
@@ -108,7 +109,8 @@ class CoincurveBackend:
         if not _recover(_CONTEXT, key, parsed, digest):
             return None
         _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
-        return _unpack(written, 65)[1:]
+        public_key: bytes = _unpack(written, 65)[1:]
+        return public_key
 
 
 def _wrong_digest(digest: bytes) -> ValueError:

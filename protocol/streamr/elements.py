@@ -81,11 +81,12 @@ def read_count(element: Any) -> Any:
     return element
 
 
-def read_code(element: Any) -> Any:
-    """The number of a type. Peers look types up by their text, so that "9" is 9 to them."""
-    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isdecimal() and element.isascii():
+def read_code(elements: Sequence[Any], index: int) -> int | None:
+    """The number of a type, or None where there is none. Peers look types up by text: "9" is 9 to them."""
+    element = read_count(elements[index]) if index < len(elements) else None
+    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isascii() and element.isdecimal():
         return int(element)
-    return read_count(element) if type(element) is not bool else None
+    return element if type(element) is int else None
 
 
 def read_array(field: str, element: Any) -> list[Any]:

@@ -72,14 +72,14 @@ def _read_array(parsed: Any, *, documents: bool) -> ControlMessage:
     if type(parsed) is not list:
         raise FieldError("control_message", f"must be an array or an object, not {shown(parsed)}")
     version = read_count(parsed[0]) if parsed else None
-    kind = read_code(parsed[1]) if len(parsed) > 1 else None
+    kind = read_code(parsed, 1)
     if type(version) is not int or version not in (0, 1, 2):
         raise UnknownKindError("version", f"{shown(version)} is not one of 0, 1, 2", "[0]")
     if version == 0:
         return read_legacy_response(parsed, kind, draft=documents)
     layouts = LAYOUT_1 if version == 1 else LAYOUT_2
     if kind not in layouts:
-        raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to {max(layouts)}", "[1]")
+        raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to 15", "[1]")
     return _read_layout(parsed, version, ControlType(kind), documents=documents)
 
 

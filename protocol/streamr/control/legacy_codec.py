@@ -43,9 +43,9 @@ def read_legacy_request(members: dict[str, Any]) -> ControlMessage:
     return _read_object(members, _REQUESTS[kind], LEGACY_REQUESTS[kind])
 
 
-def read_legacy_response(elements: list[Any], kind: Any, *, draft: bool) -> ControlMessage:
+def read_legacy_response(elements: list[Any], kind: int | None, *, draft: bool) -> ControlMessage:
     """Raises: `FieldError`."""
-    if kind not in KINDS or kind > ControlType.ERROR_RESPONSE:
+    if kind is None or not 0 <= kind <= ControlType.ERROR_RESPONSE:
         raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to 7", "[1]")
     if len(elements) < 4:
         raise FieldError("payload", "is missing", "[3]")

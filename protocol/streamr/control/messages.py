@@ -5,7 +5,7 @@ version 0 alone, because they say other things than their successors: a publish 
 message that the server has yet to make, and a resend request speaks of offsets.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Final
 
 from protocol.streamr.checks import FieldError
@@ -54,8 +54,8 @@ class ControlMessage:
     request_id: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            FIELD_CHECKS[field.name](field.name, getattr(self, field.name))
+        for each in fields(self):
+            FIELD_CHECKS[each.name](each.name, getattr(self, each.name))
 
     def serialize(self, version: int | None = None, *, stream_version: int | None = None) -> str:
         """The message as JSON, in its own version or in another, the stream message within likewise.
@@ -133,7 +133,7 @@ class PublishRequest(ControlMessage):
 
     type: ClassVar = ControlType.PUBLISH_REQUEST
     stream_message: StreamMessage
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +141,8 @@ class SubscribeRequest(_AboutStream):
     """`auth_key` exists in version 0 alone."""
 
     type: ClassVar = ControlType.SUBSCRIBE_REQUEST
-    session_token: str | None = None
-    auth_key: str | None = None
+    session_token: str | None = field(default=None, repr=False)
+    auth_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ class UnsubscribeRequest(_AboutStream):
 class ResendLastRequest(_AboutStream):
     type: ClassVar = ControlType.RESEND_LAST_REQUEST
     number_last: int
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class ResendFromRequest(_AboutStream):
     from_msg_ref: MessageRef
     publisher_id: str | None = None
     msg_chain_id: str | None = None
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class ResendRangeRequest(_AboutStream):
     to_msg_ref: MessageRef
     publisher_id: str | None = None
     msg_chain_id: str | None = None
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
@@ -216,8 +216,8 @@ class LegacyPublishRequest(ControlMessage):
     publisher_id: str | None = None
     signature_type: SignatureType | None = None
     signature: str | None = None
-    auth_key: str | None = None
-    session_token: str | None = None
+    auth_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
@@ -236,8 +236,8 @@ class LegacyResendRequest(_AboutStream):
     resend_from: int | None = None
     resend_to: int | None = None
     resend_from_time: int | None = None  # ms
-    auth_key: str | None = None
-    session_token: str | None = None
+    auth_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
