@@ -33,6 +33,7 @@ class CommandModule(Protocol):
 COMMANDS = {
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
+    "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
 }
 
 
