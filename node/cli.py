@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from node.access import Access
 from node.limits import Limits
 from node.service import Node
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     host, _, port = arguments.listen.rpartition(":")
-    node = Node(arguments.data, Limits())
+    node = Node(arguments.data, Limits(), Access())
     asyncio.run(_run(node, host.strip("[]"), int(port), as_json=arguments.json))
     return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from node.access import Access
 from node.admission import Admission
 from node.authoring import Author
 from node.client_endpoint import ClientEndpoint
@@ -18,6 +19,7 @@ from node.counters import Counters
 from node.http import HttpServer, Router
 from node.hub import Hub
 from node.registry import Registry
+from node.rest import rest_routes
 from node.sessions import Sessions
 from node.storage import Storage
 
@@ -31,7 +33,7 @@ __all__ = ["Node"]
 class Node:
     """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes` and `tasks`."""
 
-    def __init__(self, data: Path, limits: "Limits") -> None:
+    def __init__(self, data: Path, limits: "Limits", access: Access) -> None:
         """Opens the database. Raises: `StorageError`."""
         self.limits = limits
         self.counters = Counters()
@@ -51,7 +53,7 @@ class Node:
             clock_s=time.monotonic,
         )
         self.endpoints: dict[str, WebsocketEndpoint] = {"/api/v1/ws": ClientEndpoint(self.services)}
-        self.routes: list[Route] = []
+        self.routes: list[Route] = rest_routes(self.services, access)
         self.tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {"storing": self.hub.store_forever}
 
     async def run(self, host: str, port: int, *, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:

@@ -21,7 +21,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from node.counters import Counters
-from node.errors import Refused
+from node.errors import Refused, StorageError
 from node.http.memory_budget import MemoryBudget
 from node.http.messages import Request, Response, error_response, json_response, parse_target
 from node.http.routing import Router
@@ -221,6 +221,8 @@ class HttpServer:
             return await self._router.answer(request)
         except Refused as problem:
             return error_response(problem)
+        except StorageError:
+            return json_response({"error": "The storage failed; try again later"}, HTTPStatus.SERVICE_UNAVAILABLE)
         except Exception:
             log.exception("a request failed; method=%s path=%s", request.method, request.path[:200])
             return json_response({"error": "Internal error"}, HTTPStatus.INTERNAL_SERVER_ERROR)
