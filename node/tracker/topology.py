@@ -114,7 +114,8 @@ class Topology:
 
     def _parts(self) -> list[list[str]]:
         """The nodes, grouped by what can reach each other."""
-        parts, seen = [], set()
+        parts: list[list[str]] = []
+        seen: set[str] = set()
         for node in sorted(self._neighbours):
             if node not in seen:
                 part = self._spanning_tree(node)

@@ -172,7 +172,7 @@ class Tracker:
             return outgoing + self._instruct(key, overlay.join(peer_id, now_s))
         known.sent_counters[part] = reported.counter
         known.reported[part] = reported.linked
-        return outgoing + self._instruct(key, overlay.report(peer_id, reported.linked, now_s))
+        return outgoing + self._instruct(key, overlay.report(peer_id, reported.linked, now_s) | {peer_id})
 
     def _open_overlay(self, key: _OverlayKey, now_s: float) -> list[Outgoing]:
         """Make the overlay if there is none, with the storage nodes in it."""
