@@ -112,6 +112,10 @@ class Hub:
         if len(self._pending) >= MAX_PENDING_MESSAGES or self._pending_bytes >= MAX_PENDING_BYTES:
             self._has_room.clear()
 
+    @property
+    def pending_messages(self) -> int:
+        return len(self._pending)
+
     # --- storing ---
 
     async def store_forever(self) -> None:

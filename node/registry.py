@@ -82,6 +82,12 @@ class Registry:
             raise
         self._grants[stream.id] = dict(zip(grants, numbers, strict=True))
 
+    async def declare(self, stream: Stream, grants: list[Grant]) -> None:
+        """Have this stream with these settings, and at least these grants on it, whatever there was before."""
+        numbers = await self._storage.put_stream(stream, grants)
+        self._streams[stream.id] = stream
+        self._grants.setdefault(stream.id, {}).update(zip(grants, numbers, strict=True))
+
     async def change(self, stream: Stream) -> None:
         """Give an existing stream other settings."""
         await self._storage.put_stream(stream, [])
