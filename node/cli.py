@@ -14,6 +14,7 @@ from typing import Any
 
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
 from node.errors import ConfigError
+from node.mqtt_bridge.command import add_mqtt_arguments, attach_mqtt_bridge
 from node.overlay.command import add_overlay_arguments, attach_overlay
 from node.service import Node
 from node.storage import DATABASE_NAME, open_reader, read_grants, read_streams, read_totals, used_bytes
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("--data", type=Path, metavar="DIR", help=f"where all is kept; default {DEFAULT_DATA}")
     serve.add_argument("--json", action="store_true", help="say where it listens in JSON")
     add_overlay_arguments(serve)
+    add_mqtt_arguments(serve)
     add_tracker_arguments(actions.add_parser("tracker", help="tell nodes whom to connect to, until SIGTERM"))
     for name, what in (
         ("streams", "list the streams and what is stored of each"),
@@ -65,6 +67,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     node = Node(config)
     attach_overlay(node, arguments)
+    attach_mqtt_bridge(node, arguments)
     asyncio.run(_run(node, as_json=arguments.json))
     return 0
 

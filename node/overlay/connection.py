@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -22,6 +23,10 @@ PING_TIMEOUT_S: Final = 10.0
 OPEN_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 2.0
 
+_quiet_log = logging.getLogger("node.overlay.sockets")
+_quiet_log.setLevel(logging.WARNING)
+_quiet_log.addFilter(lambda record: "handshake" not in str(record.msg))  # anybody can fail one, as often as they like
+
 SOCKET_OPTIONS: Final[dict[str, Any]] = {
     "max_size": MAX_FRAME_BYTES,
     "ping_interval": PING_INTERVAL_S,
@@ -29,6 +34,7 @@ SOCKET_OPTIONS: Final[dict[str, Any]] = {
     "open_timeout": OPEN_TIMEOUT_S,
     "close_timeout": CLOSE_TIMEOUT_S,
     "compression": None,
+    "logger": _quiet_log,
 }
 
 
@@ -89,14 +95,13 @@ class PeerConnection:
 @contextlib.asynccontextmanager
 async def dial(url: str, headers: Mapping[str, str]) -> AsyncIterator[ClientConnection]:
     """Raises: OSError where nobody can be reached, whatever the reason."""
-    try:
-        websocket = await connect(url, additional_headers=dict(headers), proxy=None, **SOCKET_OPTIONS)
-    except (WebSocketException, TimeoutError) as problem:
-        raise ConnectionError(f"{url}: {problem}") from problem
-    try:
+    connecting = connect(url, additional_headers=dict(headers), proxy=None, **SOCKET_OPTIONS)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            websocket = await stack.enter_async_context(connecting)
+        except (WebSocketException, TimeoutError) as problem:
+            raise ConnectionError(f"{url}: {problem}") from problem
         yield websocket
-    finally:
-        await websocket.close()
 
 
 def single_headers(headers: Headers) -> dict[str, str]:

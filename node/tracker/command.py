@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import signal
 import sys
 from random import Random
@@ -33,6 +34,7 @@ def add_tracker_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_tracker(arguments: argparse.Namespace) -> int:
     """Raises: `ConfigError`, OSError."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     asyncio.run(_run(arguments))
     return 0
 
