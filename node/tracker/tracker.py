@@ -161,29 +161,31 @@ class Tracker:
         peer_id, key = known.peer.peer_id, _OverlayKey(part, known.peer.address is not None)
         if reported.leaves:
             return self._leave(peer_id, key, now_s)
-        outgoing = self._open_overlay(key, now_s)
-        overlay = self._overlays.get(key)
+        overlay = self._overlays.get(key) or self._open_overlay(key, now_s)
         if overlay is None:
-            return outgoing
+            return []
+        if reported.counter is not None and reported.counter < known.sent_counters.get(part, 0):
+            return self._instruct(key, overlay.join(peer_id, now_s))
         if reported.counter is None:
             known.reported.pop(part, None)
-            return outgoing + self._instruct(key, overlay.join(peer_id, now_s) | {peer_id})
-        if reported.counter < known.sent_counters.get(part, 0):
-            return outgoing + self._instruct(key, overlay.join(peer_id, now_s))
-        known.sent_counters[part] = reported.counter
-        known.reported[part] = reported.linked
-        return outgoing + self._instruct(key, overlay.report(peer_id, reported.linked, now_s) | {peer_id})
+            changed = overlay.join(peer_id, now_s)
+        else:
+            known.sent_counters[part] = reported.counter
+            known.reported[part] = reported.linked
+            changed = overlay.report(peer_id, reported.linked, now_s)
+        untold = {node for node in overlay.nodes if part not in self._known[node].sent_counters}
+        return self._instruct(key, changed | untold | {peer_id})
 
-    def _open_overlay(self, key: _OverlayKey, now_s: float) -> list[Outgoing]:
-        """Make the overlay if there is none, with the storage nodes in it."""
-        if key in self._overlays:
-            return []
+    def _open_overlay(self, key: _OverlayKey, now_s: float) -> Topology | None:
+        """A new overlay with the storage nodes in it, who have yet to be told; None where there are too many."""
         if len(self._overlays) >= self._max_overlays:
             self.counters["refused_overlays"] += 1
-            return []
-        self._overlays[key] = Topology(self._chance, self._max_neighbours)
-        storage = [known.peer.peer_id for known in self._known.values() if known.peer.is_storage]
-        return [each for peer_id in storage for each in self._join_as_storage(peer_id, key, now_s)]
+            return None
+        overlay = self._overlays[key] = Topology(self._chance, self._max_neighbours)
+        for known in self._known.values():
+            if known.peer.is_storage and (known.peer.address is not None) == key.by_address:
+                overlay.join(known.peer.peer_id, now_s)
+        return overlay
 
     def _join_as_storage(self, peer_id: str, key: _OverlayKey, now_s: float) -> list[Outgoing]:
         if (self._known[peer_id].peer.address is not None) != key.by_address:

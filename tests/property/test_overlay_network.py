@@ -15,7 +15,6 @@ from node.overlay.mesh import Action, Dial, HangUp, Mesh, Replay, Report, Send
 from node.streams import StreamPart
 from node.tracker.status import write_status
 from node.tracker.tracker import Outgoing, Peer, Tracker
-from protocol.streamr.control import ControlMessage
 from protocol.streamr.tracker import InstructionMessage, StatusMessage
 
 PART = StreamPart("stream", 0)
@@ -29,7 +28,7 @@ class World:
         self.tracker = Tracker(chance=Random(seed + 1), new_request_id=lambda: "r", max_neighbours=3)
         self.meshes: dict[str, Mesh] = {}
         self.links: set[frozenset[str]] = set()
-        self.on_the_way: defaultdict[tuple[str, str], deque[ControlMessage]] = defaultdict(deque)
+        self.on_the_way: defaultdict[tuple[str, str], deque[Send]] = defaultdict(deque)
         self.to_tracker: defaultdict[str, deque[StatusMessage]] = defaultdict(deque)
         self.from_tracker: defaultdict[str, deque[InstructionMessage]] = defaultdict(deque)
         self.dials: list[tuple[str, str]] = []
@@ -71,9 +70,9 @@ class World:
                     self.dials.append((name, address))
                 case HangUp(address):
                     self.cut(name, address)
-                case Send(address, message):
+                case Send(address):
                     if frozenset((name, address)) in self.links:
-                        self.on_the_way[name, address].append(message)
+                        self.on_the_way[name, address].append(action)
                 case Report():
                     self.reporting.add(name)
                 case Replay():
@@ -95,7 +94,7 @@ class World:
                 self.dials.remove((name, other))
                 self.finish_dial(name, other)
             case "message":
-                message = self.on_the_way[name, other].popleft()
+                _, message = self.on_the_way[name, other].popleft()
                 self.act(other, self.meshes[other].receive(name, message, self.now_s))
             case "status":
                 self.send(self.tracker.receive(name, self.to_tracker[name].popleft(), self.now_s))

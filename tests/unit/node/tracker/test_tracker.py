@@ -107,6 +107,15 @@ def test_a_link_that_could_not_be_made_is_asked_for_again_where_nothing_else_joi
     assert told["a"].counter == 2
 
 
+def test_a_link_that_there_is_no_room_for_is_to_be_given_up() -> None:
+    tracker = make_tracker(max_neighbours=2)
+    sent = instructions(join(tracker, *"abcd"))["a"]
+    strangers = {"b", "c", "d"} - tracker.topology(PART)["a"]
+    told = instructions(tracker.receive("a", status(["b", "c", "d"], sent.counter), 1))
+    assert strangers
+    assert told["a"].node_addresses == sent.node_addresses
+
+
 def test_when_a_node_goes_its_neighbours_are_told_how_to_close_the_hole() -> None:
     tracker = make_tracker(max_neighbours=2)
     join(tracker, *"abcde")
