@@ -46,7 +46,6 @@ from protocol.streamr.control import (
 __all__ = ["ClientSession", "Services"]
 
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
-NO_SESSION: Final = None
 
 ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
 
@@ -174,14 +173,16 @@ class ClientSession:
             )
         else:
             message = _signed_legacy_message(request, choose_partition(stream, request.partition_key), now_ms)
-        self._hand_over(request, message, user)
+        self._hand_over(request, message, user, may_be_late=request.signature is None)
 
-    def _hand_over(self, request: ControlMessage, message: StreamMessage, user: str) -> None:
+    def _hand_over(
+        self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
+    ) -> None:
         def done(problem: StorageError | None) -> None:
             if problem is not None:
                 self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
 
-        self._services.hub.publish(message, user, done=done)
+        self._services.hub.publish(message, user, done=done, may_be_late=may_be_late)
 
     # --- subscribing ---
 

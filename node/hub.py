@@ -72,28 +72,31 @@ class Hub:
 
     # --- publishing ---
 
-    def publish(self, message: StreamMessage, user: str, *, done: Done | None = None) -> None:
+    def publish(
+        self, message: StreamMessage, user: str, *, done: Done | None = None, may_be_late: bool = False
+    ) -> None:
         """Take a message that a client publishes. `done` is called when it is stored, or could not be.
 
-        A duplicate is dropped without a word, as brokers do. Raises: `Refused`.
+        A duplicate, or a message older than the last of its chain, is dropped without a word, as brokers do; with
+        `may_be_late`, for messages that the node itself made, only the former. Raises: `Refused`.
         """
         self._admission.admit(message, user)
-        self._take(message, None, done)
+        self._take(message, None, done, may_be_late=may_be_late)
 
     def publish_relayed(self, message: StreamMessage, source: object) -> bool:
         """Take a message that another node admitted. Whether it is new here. Raises: `Refused`."""
         self._admission.admit_relayed(message)
-        return self._take(message, source, None)
+        return self._take(message, source, None, may_be_late=False)
 
     async def room(self) -> None:
         """Wait until there is room for more messages."""
         await self._has_room.wait()
 
-    def _take(self, message: StreamMessage, source: object, done: Done | None) -> bool:
+    def _take(self, message: StreamMessage, source: object, done: Done | None, *, may_be_late: bool) -> bool:
         if message.version in LEGACY_VERSIONS:
             message = convert_stream_message(message, LATEST_STREAM_VERSION, draft=False)
         broadcast = Broadcast(message, _serialized(message))
-        if not self._duplicates.take(message):
+        if not may_be_late and not self._duplicates.take(message):
             self.counters.duplicates += 1
             if done is not None:
                 done(None)

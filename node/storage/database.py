@@ -9,7 +9,10 @@ waits for the writer, nor the writer for a reader. One connection writes, from o
 | `grants` | permission |
 | `parts` | stream partition with messages, with its totals; one whose stream was deleted belongs to no stream |
 | `chains` | chain in a partition: a publisher, in lower case, and its chain id |
-| `messages` | message, in the order in which it is resent: by time, sequence number, chain; `body` is its exact text |
+| `messages` | message, found in the order in which it is resent: by time, sequence number, chain; `body` is its text |
+
+Bodies lie in the order of arrival, apart from the index that orders them: a table ordered by a key of several columns
+would keep longer bodies on pages of their own, at four times the space.
 """
 
 import sqlite3
@@ -46,9 +49,9 @@ CREATE TABLE chains (
     UNIQUE (part, publisher, chain)
 );
 CREATE TABLE messages (
-    part INTEGER NOT NULL, timestamp INTEGER NOT NULL, sequence INTEGER NOT NULL, chain INTEGER NOT NULL,
-    body TEXT NOT NULL, PRIMARY KEY (part, timestamp, sequence, chain)
-) WITHOUT ROWID;
+    number INTEGER PRIMARY KEY, part INTEGER NOT NULL, timestamp INTEGER NOT NULL, sequence INTEGER NOT NULL,
+    chain INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (part, timestamp, sequence, chain)
+);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """

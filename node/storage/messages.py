@@ -14,12 +14,11 @@ __all__ = ["Entry", "MessageWriter"]
 
 MAX_REMEMBERED_NUMBERS: Final = 10_000
 
-_INSERT: Final = "INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT OR IGNORE INTO messages (part, timestamp, sequence, chain, body) VALUES (?, ?, ?, ?, ?)"
 _COUNT: Final = "UPDATE parts SET messages = messages + ?, bytes = bytes + ? WHERE number = ?"
 _DELETE_OLDEST: Final = """
-    DELETE FROM messages WHERE part = ?1 AND (timestamp, sequence, chain) IN (
-        SELECT timestamp, sequence, chain FROM messages WHERE part = ?1 AND timestamp < ?2
-        ORDER BY timestamp, sequence, chain LIMIT ?3)
+    DELETE FROM messages WHERE number IN (
+        SELECT number FROM messages WHERE part = ? AND timestamp < ? ORDER BY timestamp, sequence, chain LIMIT ?)
     RETURNING length(CAST(body AS BLOB))
 """
 
@@ -48,7 +47,7 @@ class MessageWriter:
         try:
             with transaction(self._connection):
                 return self._insert(batch)
-        except sqlite3.Error:
+        except BaseException:
             self.forget_numbers()  # some were given out by the transaction that did not happen
             raise
 
@@ -74,7 +73,7 @@ class MessageWriter:
         return len(sizes)
 
     def drop_empty_parts(self) -> None:
-        """Forget partitions that hold nothing and belong to no stream, and chains that have no message left."""
+        """Forget partitions that hold nothing, and their chains."""
         with transaction(self._connection):
             self._connection.execute("DELETE FROM parts WHERE messages = 0")
             self._connection.execute("DELETE FROM chains WHERE part NOT IN (SELECT number FROM parts)")

@@ -80,7 +80,7 @@ def read_grants(connection: sqlite3.Connection) -> Iterator[tuple[int, Grant]]:
 
 def read_totals(connection: sqlite3.Connection) -> list[PartTotals]:
     """Every partition that holds or held messages."""
-    ends = "(SELECT {}(timestamp) FROM messages WHERE part = number)"
+    ends = "(SELECT {}(timestamp) FROM messages WHERE part = parts.number)"
     rows = connection.execute(
         f"SELECT number, stream_id, partition, messages, bytes, {ends.format('min')}, {ends.format('max')}"  # noqa: S608
         " FROM parts ORDER BY stream_id, partition"
