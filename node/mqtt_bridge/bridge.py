@@ -10,7 +10,8 @@ Promises, each with a test that can fail:
    no better the next time, and must not stand in the way of the rest.
 3. Where the storage fails nothing is acknowledged. The bridge connects anew after a while, and the broker brings
    again what was not acknowledged.
-4. While the hub has no room, the bridge reads nothing more; what waits, waits in the broker.
+4. A message that is older than the last of its chain is stored all the same: what comes again after a failure does.
+5. While the hub has no room, the bridge reads nothing more; what waits, waits in the broker.
 
 The MQTT client has a thread of its own. It hands messages to the event loop through a short queue, and while that is
 full it reads nothing.
@@ -21,8 +22,9 @@ import concurrent.futures
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -30,11 +32,10 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from node.errors import Refused, StorageError
-from node.hub import Hub
 from node.mqtt_bridge.delivery import Delivery
 from node.mqtt_bridge.payload import read_payload
 from node.mqtt_bridge.settings import MqttSettings
-from node.overlay.backoff import Backoff
+from node.peers.backoff import Backoff
 from node.streams import ANYBODY
 from protocol.errors import WireError
 from protocol.streamr import StreamMessage
@@ -51,18 +52,34 @@ MAX_ARRIVED: Final = 100
 log = logging.getLogger(__name__)
 
 
+class Inlet(Protocol):
+    """Where messages go: the hub."""
+
+    def publish(
+        self,
+        message: StreamMessage,
+        user: str,
+        *,
+        done: Callable[[StorageError | None], None] | None = None,
+        may_be_late: bool = False,
+    ) -> None: ...
+
+    async def room(self) -> None: ...
+
+
 class _Arrived(NamedTuple):
-    message: MQTTMessage
+    client: Client
     connection: int
+    message: MQTTMessage
 
 
 class MqttBridge:
-    def __init__(self, hub: Hub, settings: MqttSettings, *, chance: Random) -> None:
+    def __init__(self, hub: Inlet, settings: MqttSettings, *, chance: Random) -> None:
         self.counters: Counter[str] = Counter()
         self._hub = hub
         self._settings = settings
         self._backoff = Backoff(chance, first_delay_s=FIRST_RECONNECT_S, longest_delay_s=LONGEST_RECONNECT_S)
-        self._client = self._make_client()
+        self._client: Client | None = None
         self._connection = 0  # counts connections; an acknowledgement belongs to the one that brought the message
         self._loop: asyncio.AbstractEventLoop | None = None
         self._arrived: asyncio.Queue[_Arrived] = asyncio.Queue(MAX_ARRIVED)
@@ -92,6 +109,7 @@ class MqttBridge:
 
     def _connect(self) -> None:
         self._is_stopping = False
+        self._client = self._make_client()
         self._client.connect_async(self._settings.host, self._settings.port, KEEP_ALIVE_S)
         self._client.loop_start()
 
@@ -99,8 +117,9 @@ class MqttBridge:
         self._is_stopping = True
         if self._handing_over is not None:
             self._handing_over.cancel()
-        self._client.disconnect()
-        await asyncio.to_thread(self._client.loop_stop)
+        if self._client is not None:
+            self._client.disconnect()
+            await asyncio.to_thread(self._client.loop_stop)
 
     # --- in the client's thread ---
 
@@ -146,13 +165,15 @@ class MqttBridge:
         self, _client: Client, _data: Any, _mid: int, codes: list[ReasonCode], _properties: Properties | None
     ) -> None:
         for route, code in zip(self._settings.routes, codes, strict=False):
-            if code.is_failure:
+            if not code.is_failure:
+                log.info("mqtt bridge listens; topic=%s", route.topic_filter)
+            else:
                 log.error("mqtt broker refuses a topic; topic=%s reason=%s", route.topic_filter, code)
 
-    def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
+    def _on_message(self, client: Client, _data: Any, message: MQTTMessage) -> None:
         if self._is_stopping or self._loop is None:
             return
-        arrived = _Arrived(message, self._connection)
+        arrived = _Arrived(client, self._connection, message)
         self._handing_over = asyncio.run_coroutine_threadsafe(self._arrived.put(arrived), self._loop)
         concurrent.futures.wait([self._handing_over])
 
@@ -162,14 +183,15 @@ class MqttBridge:
         while True:
             arrived = await self._arrived.get()
             await self._hub.room()
-            self._take(*arrived)
+            self._take(arrived)
 
-    def _take(self, message: MQTTMessage, connection: int) -> None:
+    def _take(self, arrived: _Arrived) -> None:
         self.counters["payloads"] += 1
+        message = arrived.message
 
         def acknowledge() -> None:
-            if connection == self._connection:
-                self._client.ack(message.mid, message.qos)
+            if arrived.connection == self._connection:
+                arrived.client.ack(message.mid, message.qos)
                 self._backoff.reset()
 
         delivery = Delivery(acknowledge, self._give_up)
@@ -191,7 +213,7 @@ class MqttBridge:
             return
         done = delivery.expect()
         try:
-            self._hub.publish(message, ANYBODY, done=done)
+            self._hub.publish(message, ANYBODY, done=done, may_be_late=True)
             self.counters["messages"] += 1
         except Refused as problem:
             done(None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from node.errors import ConfigError
 from node.mqtt_bridge.bridge import MqttBridge
 from node.mqtt_bridge.settings import MqttSettings, Route, stable_client_id
-from node.overlay.command import new_chance
+from node.peers.arguments import new_chance
 from node.service import Node
 
 __all__ = ["add_mqtt_arguments", "attach_mqtt_bridge"]

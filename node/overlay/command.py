@@ -1,19 +1,17 @@
 """What `headgate node run` is told of the network around it, and how that becomes part of the node."""
 
 import argparse
-import secrets
 import sys
-from random import Random
 from typing import Final
 
-from node.errors import ConfigError
-from node.overlay.handshake import PeerType
 from node.overlay.overlay import Overlay, OverlaySettings
-from node.overlay.peer_server import listen, shown_address
+from node.peers.arguments import new_chance, read_listen
+from node.peers.handshake import PeerType
+from node.peers.server import listen, shown_address
 from node.service import Node
 from node.tracker.server import TrackerServer
 
-__all__ = ["add_overlay_arguments", "attach_overlay", "new_chance", "read_host_and_port"]
+__all__ = ["add_overlay_arguments", "attach_overlay"]
 
 DEFAULT_OVERLAY: Final = "127.0.0.1:0"
 
@@ -39,7 +37,7 @@ def attach_overlay(node: Node, arguments: argparse.Namespace) -> None:
     """Let the node take part, and be the tracker, as its command line says. Raises: `ConfigError`, OSError."""
     join = arguments.join
     if arguments.tracker:
-        listener = listen(*read_host_and_port("--tracker", arguments.tracker))
+        listener = listen(*read_listen("--tracker", arguments.tracker))
         address = f"ws://{shown_address(listener)}"
         tracker = TrackerServer(address, chance=new_chance())
         node.tasks["tracker"] = lambda: tracker.run(listener)
@@ -56,20 +54,7 @@ def _join(node: Node, arguments: argparse.Namespace, tracker_url: str) -> None:
         peer_type=PeerType(arguments.peer_type),
         speaks_network_layer=arguments.network_layer,
     )
-    listener = listen(*read_host_and_port("--overlay", arguments.overlay))
-    overlay = Overlay(node.hub, listener, settings, chance=new_chance())
+    listener = listen(*read_listen("--overlay", arguments.overlay))
+    overlay = Overlay(node.hub, node.storage, listener, settings, chance=new_chance())
     node.tasks["overlay"] = overlay.run
     print(f"neighbours connect to the node; address={overlay.address}", file=sys.stderr, flush=True)
-
-
-def read_host_and_port(option: str, text: str) -> tuple[str, int]:
-    """Raises: `ConfigError`."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise ConfigError(f"{option}: {text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-def new_chance() -> Random:
-    """Chance for delays and for whom to link with whom. Nothing secret hangs on it."""
-    return Random(secrets.randbits(64))  # noqa: S311

@@ -1,6 +1,6 @@
 """This node as a member of one network: the shell that gives a `Mesh` its sockets, its clock and its tracker.
 
-    tracker <── status ── Mesh ── instruction ──> Dial ──> neighbours
+    tracker ── instruction ──> Mesh ──> links to neighbours
     hub ── message taken ──> every neighbour but the one it came from
     neighbour ── message ──> recent? ──> hub, which checks, stores and passes it on as if a client had published it
 
@@ -9,38 +9,44 @@ node with the lower address dialled; both ends come to the same result without a
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, NamedTuple
-from uuid import uuid4
+from typing import Any, Final
 
 from websockets.asyncio.connection import Connection
 
-from node.errors import Refused
+from node.errors import ErrorCode, Refused, StorageError
 from node.hub import Hub
-from node.overlay.backoff import Backoff
-from node.overlay.connection import PeerConnection, dial, single_headers
-from node.overlay.dialects import Dialect
-from node.overlay.handshake import Hello, PeerType, dial_url, hello_headers, read_peer_id
+from node.overlay.identity import Identity
 from node.overlay.mesh import Action, Dial, HangUp, Mesh, Replay, Report, Send
 from node.overlay.recent import RecentMessages
+from node.overlay.resends import ResendRequest, answer_resend
+from node.overlay.tracker_link import TrackerLink
+from node.peers.connection import PeerConnection, dial, single_headers
+from node.peers.dialects import Dialect
+from node.peers.handshake import Hello, PeerType, dial_url, hello_headers, read_peer_id
 from node.serialization import Broadcast
+from node.storage import Storage
 from node.streams import StreamPart
 from node.tracker.status import write_status
 from protocol.errors import Unsupported, WireError
-from protocol.streamr.control import BroadcastMessage, ControlMessage
-from protocol.streamr.tracker import InstructionMessage, StatusMessage
+from protocol.streamr.control import (
+    BroadcastMessage,
+    ControlMessage,
+    ErrorResponse,
+    ResendFromRequest,
+    ResendLastRequest,
+    ResendRangeRequest,
+)
 
-__all__ = ["Identity", "Membership"]
+__all__ = ["Membership"]
 
 TICK_S: Final = 0.25
-STATUS_PAUSE_S: Final = 0.1  # what changes within it is told at once
-STATUS_INTERVAL_S: Final = 30.0
+MAX_RESENDS: Final = 10  # that one neighbour may have running
 
 DUPLICATE_LINK: Final = (1002, "streamr:endpoint:duplicate-connection")
 NO_SHARED_STREAMS: Final = (1000, "streamr:node:no-shared-streams")
@@ -48,26 +54,20 @@ NO_SHARED_STREAMS: Final = (1000, "streamr:node:no-shared-streams")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """How others know this node."""
-
-    peer_id: str
-    address: str
-    peer_type: PeerType
-
-
-class _Link(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Link:
     connection: PeerConnection
     dialect: Dialect
     address: str
     dialled_by: str
+    resends: set[asyncio.Task[None]] = field(default_factory=set)
 
 
 class Membership:
     def __init__(
         self,
         hub: Hub,
+        storage: Storage,
         recent: RecentMessages,
         identity: Identity,
         *,
@@ -78,24 +78,32 @@ class Membership:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._hub = hub
+        self._storage = storage
         self._recent = recent
         self._identity = identity
-        self._tracker_url = tracker_url
         self._make_dialect = make_dialect
-        self._chance = chance
         self._group = group
         keeps_everything = identity.peer_type is PeerType.STORAGE
         self._mesh = Mesh(identity.address, chance=chance, keeps_everything=keeps_everything)
         self._links: dict[str, _Link] = {}
-        self._has_news = asyncio.Event()
+        self._tracker = TrackerLink(
+            tracker_url,
+            identity,
+            make_dialect=make_dialect,
+            status=lambda: write_status(self._mesh.status()),
+            connected=self._mesh.forget_counters,
+            instruct=lambda instruction: self._act(self._mesh.instruct(instruction, time.monotonic())),
+            counters=self.counters,
+            chance=chance,
+        )
 
     @property
     def links(self) -> int:
         return len(self._links)
 
     def start(self) -> None:
-        self._group.create_task(self._follow_tracker(), name=f"following the tracker {self._tracker_url}")
-        self._group.create_task(self._tick_forever(), name="keeping links")
+        self._start(self._tracker.run(), "following the tracker")
+        self._start(self._tick_forever(), "keeping links")
 
     def want(self, part: StreamPart, *, wanted: bool) -> None:
         self._act(self._mesh.want(part, time.monotonic(), wanted=wanted))
@@ -130,7 +138,9 @@ class Membership:
                 self._act(self._mesh.link_down(address, time.monotonic()))
 
     async def _carry(self, websocket: Connection, address: str, peer_id: str, *, dialled_by: str) -> None:
-        link = _Link(PeerConnection(websocket), self._make_dialect(), address, dialled_by)
+        link = _Link(
+            connection=PeerConnection(websocket), dialect=self._make_dialect(), address=address, dialled_by=dialled_by
+        )
         if not await self._enter(link, peer_id):
             return
 
@@ -140,6 +150,8 @@ class Membership:
         try:
             await link.connection.run(receive)
         finally:
+            for resend in link.resends:
+                resend.cancel()
             if self._links.get(address) is link:
                 del self._links[address]
                 log.info("neighbour gone; address=%s", address)
@@ -167,11 +179,14 @@ class Membership:
             self.counters["unparsable_messages"] += 1
             log.debug("neighbour sent what is no message; address=%s problem=%s", link.address, problem)
             return
-        if isinstance(message, BroadcastMessage):
-            await self._hub.room()
-            self._take(message, link)
-        else:
-            self._act(self._mesh.receive(link.address, message, time.monotonic()))
+        match message:
+            case BroadcastMessage():
+                await self._hub.room()
+                self._take(message, link)
+            case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest():
+                self._start_resend(message, link)
+            case _:
+                self._act(self._mesh.receive(link.address, message, time.monotonic()))
 
     def _take(self, message: BroadcastMessage, link: _Link) -> None:
         self.counters["received_messages"] += 1
@@ -184,6 +199,41 @@ class Membership:
         except Refused as problem:
             self.counters["refused_messages"] += 1
             log.debug("neighbour sent a message that is refused; address=%s problem=%s", link.address, problem)
+
+    def _start_resend(self, request: ResendRequest, link: _Link) -> None:
+        self.counters["resends"] += 1
+        if len(link.resends) >= MAX_RESENDS:
+            self._refuse_resend(request, link, f"no more than {MAX_RESENDS} resends at a time are allowed")
+            return
+        task = self._group.create_task(self._resend(request, link), name=f"resend to {link.address}")
+        link.resends.add(task)
+        task.add_done_callback(link.resends.discard)
+
+    async def _resend(self, request: ResendRequest, link: _Link) -> None:
+        try:
+            async for answer in answer_resend(request, self._storage):
+                self._mesh.use_link(link.address, time.monotonic())
+                await link.connection.room()
+                self._send_if_possible(link, answer)
+        except StorageError as problem:
+            log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            self._refuse_resend(request, link, "storage failed")
+
+    def _refuse_resend(self, request: ResendRequest, link: _Link, problem: str) -> None:
+        self._send_if_possible(
+            link,
+            ErrorResponse(
+                request_id=request.request_id,
+                error_message=f"Resend failed: {problem}",
+                error_code=ErrorCode.RESEND_FAILED,
+            ),
+        )
+
+    def _send_if_possible(self, link: _Link, message: ControlMessage) -> None:
+        try:
+            link.connection.send(link.dialect.write_control(message))
+        except Unsupported:
+            self.counters["unsupported_messages"] += 1
 
     # --- what the mesh wants done ---
 
@@ -200,7 +250,7 @@ class Membership:
                     for broadcast in self._recent.of(part):
                         self._send_broadcast(address, broadcast)
                 case Report():
-                    self._has_news.set()
+                    self._tracker.report()
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._group.create_task(work, name=name)
@@ -213,7 +263,7 @@ class Membership:
     def _send_control(self, address: str, message: ControlMessage) -> None:
         link = self._links.get(address)
         if link is not None:
-            link.connection.send(link.dialect.write_control(message))
+            self._send_if_possible(link, message)
 
     def _send_broadcast(self, address: str, broadcast: Broadcast) -> None:
         link = self._links.get(address)
@@ -229,54 +279,3 @@ class Membership:
         while True:
             await asyncio.sleep(TICK_S)
             self._act(self._mesh.tick(time.monotonic()))
-
-    # --- the tracker ---
-
-    async def _follow_tracker(self) -> None:
-        """Stay connected to the tracker. While it cannot be reached, links stay as they are."""
-        backoff = Backoff(self._chance)
-        url = dial_url(self._tracker_url, self._identity.address)
-        while True:
-            try:
-                async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
-                    backoff.reset()
-                    log.info("tracker connected; url=%s", self._tracker_url)
-                    await self._talk_to_tracker(PeerConnection(websocket))
-                log.warning("tracker gone, links stay as they are; url=%s", self._tracker_url)
-            except OSError as problem:
-                log.debug("tracker not reached; url=%s problem=%s", self._tracker_url, problem)
-            await asyncio.sleep(backoff.next_delay_s())
-
-    async def _talk_to_tracker(self, connection: PeerConnection) -> None:
-        dialect = self._make_dialect()
-        self._mesh.forget_counters()
-        reporting = asyncio.create_task(self._report_forever(connection, dialect))
-
-        async def receive(text: str | bytes) -> None:
-            self._take_instruction(dialect, text)
-
-        try:
-            await connection.run(receive)
-        finally:
-            reporting.cancel()
-            await asyncio.wait([reporting])
-
-    def _take_instruction(self, dialect: Dialect, text: str | bytes) -> None:
-        try:
-            message = dialect.read_tracker(text)
-        except WireError as problem:
-            self.counters["unparsable_messages"] += 1
-            log.debug("tracker sent what is no tracker message; problem=%s", problem)
-            return
-        if isinstance(message, InstructionMessage):
-            self.counters["instructions"] += 1
-            self._act(self._mesh.instruct(message, time.monotonic()))
-
-    async def _report_forever(self, connection: PeerConnection, dialect: Dialect) -> None:
-        while True:
-            self._has_news.clear()
-            status = StatusMessage(version=1, request_id=str(uuid4()), status=write_status(self._mesh.status()))
-            connection.send(dialect.write_tracker(status))
-            await asyncio.sleep(STATUS_PAUSE_S)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_news.wait(), STATUS_INTERVAL_S)

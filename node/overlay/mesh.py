@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from node.overlay.backoff import Backoff
+from node.peers.backoff import Backoff
 from node.streams import StreamPart
 from node.tracker.status import PartStatus
 from protocol.streamr.control import ControlMessage, SubscribeRequest, UnsubscribeRequest
@@ -220,6 +220,12 @@ class Mesh:
                 name = StreamPart(message.stream_id, message.stream_partition)
                 return self._drop(name, address, now_s)
         return []
+
+    def use_link(self, address: str, now_s: float) -> None:
+        """A link serves something else than a partition: it is not idle now."""
+        peer = self._peers.get(address)
+        if peer is not None and peer.idle_since_s is not None:
+            peer.idle_since_s = now_s
 
     def tick(self, now_s: float) -> list[Action]:
         """Dial again whom it is time to dial, leave what is not used, and close links that serve nothing."""

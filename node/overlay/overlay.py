@@ -10,12 +10,14 @@ from random import Random
 
 from node.errors import ConfigError
 from node.hub import Hub
-from node.overlay.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, NetworkLayer, Plain
-from node.overlay.handshake import PeerType, check_address, hello_headers
-from node.overlay.membership import Identity, Membership
-from node.overlay.peer_server import PeerServer, shown_address
+from node.overlay.identity import Identity
+from node.overlay.membership import Membership
 from node.overlay.recent import RecentMessages
+from node.peers.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, NetworkLayer, Plain
+from node.peers.handshake import PeerType, check_address, hello_headers
+from node.peers.server import PeerServer, shown_address
 from node.serialization import Broadcast
+from node.storage import Storage
 from node.streams import StreamPart
 from protocol.errors import WireError
 
@@ -47,7 +49,9 @@ class OverlaySettings:
 class Overlay:
     """One node's part in the network. `listener` is the port for neighbours."""
 
-    def __init__(self, hub: Hub, listener: socket.socket, settings: OverlaySettings, *, chance: Random) -> None:
+    def __init__(
+        self, hub: Hub, storage: Storage, listener: socket.socket, settings: OverlaySettings, *, chance: Random
+    ) -> None:
         """Raises: `ConfigError` where nobody could tell others how to reach this node."""
         if settings.address is None and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
             raise ConfigError(
@@ -55,6 +59,7 @@ class Overlay:
             )
         self.address = settings.address or f"ws://{shown_address(listener)}"
         self._hub = hub
+        self._storage = storage
         self._listener = listener
         self._settings = settings
         self._chance = chance
@@ -86,6 +91,7 @@ class Overlay:
         identity = Identity(peer_id=self._peer_id, address=self.address + path, peer_type=self._settings.peer_type)
         membership = Membership(
             self._hub,
+            self._storage,
             self._recent,
             identity,
             tracker_url=self._settings.tracker_url + path,

@@ -8,8 +8,8 @@ import sys
 from random import Random
 from typing import Final
 
-from node.overlay.command import new_chance, read_host_and_port
-from node.overlay.peer_server import listen, shown_address
+from node.peers.arguments import new_chance, read_listen
+from node.peers.server import listen, shown_address
 from node.tracker.server import TrackerServer
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, LEAST_MAX_NEIGHBOURS
 
@@ -40,7 +40,7 @@ def run_tracker(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    listener = listen(*read_host_and_port("--listen", arguments.listen))
+    listener = listen(*read_listen("--listen", arguments.listen))
     chance = new_chance() if arguments.seed is None else Random(arguments.seed)  # noqa: S311 - no secret
     tracker = TrackerServer(
         arguments.id or f"ws://{shown_address(listener)}", chance=chance, max_neighbours=arguments.max_neighbours

@@ -20,10 +20,10 @@ from uuid import uuid4
 
 from websockets.asyncio.server import ServerConnection
 
-from node.overlay.connection import PeerConnection
-from node.overlay.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, Dialect, NetworkLayer, Plain
-from node.overlay.handshake import Hello, PeerType, hello_headers
-from node.overlay.peer_server import PeerServer
+from node.peers.connection import PeerConnection
+from node.peers.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, Dialect, NetworkLayer, Plain
+from node.peers.handshake import Hello, PeerType, hello_headers
+from node.peers.server import PeerServer
 from node.tracker.status import part_key
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS
 from node.tracker.tracker import Outgoing, Peer, Tracker

@@ -4,8 +4,8 @@ import contextlib
 import json
 
 from node.mqtt_bridge import read_payload
-from node.overlay.dialects import NetworkLayer, Plain
-from node.overlay.handshake import read_hello
+from node.peers.dialects import NetworkLayer, Plain
+from node.peers.handshake import read_hello
 from node.tracker.status import read_status
 from protocol.errors import WireError
 from protocol.streamr import MessageID, StreamMessage

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from node.overlay.peer_server import listen, shown_address
+from node.peers.server import listen, shown_address
 from node.tracker.server import TrackerServer
 
 TIMEOUT_S = 20

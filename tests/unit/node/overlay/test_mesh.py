@@ -1,7 +1,7 @@
 from random import Random
 
-from node.overlay.backoff import LONGEST_DELAY_S
 from node.overlay.mesh import IDLE_LINK_S, IDLE_PART_S, MAX_PARTS, Action, Dial, HangUp, Mesh, Replay, Report, Send
+from node.peers.backoff import LONGEST_DELAY_S
 from node.streams import StreamPart
 from node.tracker.status import PartStatus
 from protocol.streamr.control import SubscribeRequest, UnsubscribeRequest

@@ -18,12 +18,13 @@ __all__ = ["SOCKET_OPTIONS", "PeerConnection", "dial", "single_headers"]
 
 MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # a message of a client may have half of it
 MAX_QUEUED_CHARACTERS: Final = 16 * 1024 * 1024
+ROOM_CHARACTERS: Final = 1024 * 1024  # with less than that queued, there is room for more
 PING_INTERVAL_S: Final = 5.0
 PING_TIMEOUT_S: Final = 10.0
 OPEN_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 2.0
 
-_quiet_log = logging.getLogger("node.overlay.sockets")
+_quiet_log = logging.getLogger("node.peers.sockets")
 _quiet_log.setLevel(logging.WARNING)
 _quiet_log.addFilter(lambda record: "handshake" not in str(record.msg))  # anybody can fail one, as often as they like
 
@@ -45,14 +46,22 @@ class PeerConnection:
         self._queue: deque[str] = deque()
         self._queued_characters = 0
         self._has_queued = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     def send(self, text: str) -> None:
         """Send soon. A peer that takes less than it is sent is cut off, so that others need not wait for it."""
         self._queue.append(text)
         self._queued_characters += len(text)
         self._has_queued.set()
+        if self._queued_characters > ROOM_CHARACTERS:
+            self._has_room.clear()
         if self._queued_characters > self._max_queued_characters:
             self.abort()
+
+    async def room(self) -> None:
+        """Wait until there is room for more. Only who can wait should ask; the rest is cut off where there is none."""
+        await self._has_room.wait()
 
     def take_over(self, other: "PeerConnection") -> None:
         """Send what the other had yet to send."""
@@ -88,6 +97,8 @@ class PeerConnection:
                 while self._queue:
                     text = self._queue.popleft()
                     self._queued_characters -= len(text)
+                    if self._queued_characters <= ROOM_CHARACTERS:
+                        self._has_room.set()
                     await self._websocket.send(text)
                 self._has_queued.clear()
 

@@ -3,7 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.overlay.backoff import Backoff
+from node.peers.backoff import Backoff
 
 
 @given(st.integers(0, 2**32))

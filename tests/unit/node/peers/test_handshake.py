@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.overlay.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_hello
+from node.peers.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_hello
 from protocol.errors import Corrupt
 
 ADDRESS = "ws://10.0.0.7:7072"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from node.overlay.dialects import Dialect, NetworkLayer, Plain
+from node.peers.dialects import Dialect, NetworkLayer, Plain
 from node.serialization import Broadcast
 from protocol.errors import Unsupported, WireError
 from protocol.streamr import EncryptedGroupKey, MessageID, StreamMessage, tracker

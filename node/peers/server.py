@@ -10,8 +10,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from node.overlay.connection import SOCKET_OPTIONS, single_headers
-from node.overlay.handshake import Hello, read_hello
+from node.peers.connection import SOCKET_OPTIONS, single_headers
+from node.peers.handshake import Hello, read_hello
 from protocol.errors import WireError
 
 __all__ = ["PeerServer", "listen", "shown_address"]
