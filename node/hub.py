@@ -9,6 +9,7 @@ batch. `pending` is bounded; a publisher waits in `room()` until there is some.
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
@@ -137,7 +138,7 @@ class Hub:
 
     async def _store(self, batch: list[_Pending]) -> None:
         try:
-            fresh = await self._storage.append([_entry(pending.broadcast) for pending in batch])
+            fresh = await self._storage.append([_entry(pending.broadcast) for pending in batch], int(time.time()))
         except StorageError as problem:
             self._fail(batch, problem)
             return

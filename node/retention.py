@@ -18,27 +18,27 @@ __all__ = ["Deletion", "Retainer", "plan_deletions"]
 
 RETENTION_INTERVAL_S: Final = 60.0
 STEP_MESSAGES: Final = 1_000
-DAY_MS: Final = 24 * 60 * 60 * 1000
-FOREVER_MS: Final = 2**62
+DAY_S: Final = 24 * 60 * 60
+END_OF_TIME_S: Final = 2**62
 
 log = logging.getLogger(__name__)
 
 
 class Deletion(NamedTuple):
-    """Everything in the partition that is older than this must go."""
+    """Everything in the partition that was stored before this must go."""
 
     part: int
-    before_ms: int
+    before_s: int
 
 
-def plan_deletions(totals: Iterable[PartTotals], days_of: Callable[[str], int | None], now_ms: int) -> list[Deletion]:
+def plan_deletions(totals: Iterable[PartTotals], days_of: Callable[[str], int | None], now_s: int) -> list[Deletion]:
     """What age and deleted streams ask for. `days_of` is None for a stream that no longer exists."""
     plan = []
     for part in totals:
         days = None if part.stream_id is None else days_of(part.stream_id)
-        before_ms = FOREVER_MS if days is None else now_ms - days * DAY_MS
-        if part.oldest_ms is not None and part.oldest_ms < before_ms:
-            plan.append(Deletion(part.number, before_ms))
+        before_s = END_OF_TIME_S if days is None else now_s - days * DAY_S
+        if part.stored_since_s is not None and part.stored_since_s < before_s:
+            plan.append(Deletion(part.number, before_s))
     return plan
 
 
@@ -66,25 +66,19 @@ class Retainer:
             await asyncio.sleep(RETENTION_INTERVAL_S)
 
     async def delete_what_is_due(self) -> None:
-        for deletion in plan_deletions(await self._storage.totals(), self._days_of, self._clock_ms()):
-            while await self._delete(deletion.part, deletion.before_ms):
-                pass
-        await self._storage.drop_empty_parts()
+        for part, before_s in plan_deletions(await self._storage.totals(), self._days_of, self._clock_ms() // 1000):
+            while deleted := await self._storage.delete_old(part, before_s, STEP_MESSAGES):
+                self._counters.expired += deleted
         await self._delete_beyond_size()
+        await self._storage.drop_empty_parts()
 
     async def _delete_beyond_size(self) -> None:
         max_bytes = self._retention.max_megabytes * 1_000_000
         while await self._storage.used_bytes() > max_bytes:
-            filled = [part for part in await self._storage.totals() if part.oldest_ms is not None]
-            if not filled:
+            deleted = await self._storage.delete_first(STEP_MESSAGES)
+            if not deleted:
                 return
-            oldest = min(filled, key=lambda part: part.oldest_ms or 0)
-            await self._delete(oldest.number, FOREVER_MS)
-
-    async def _delete(self, part: int, before_ms: int) -> int:
-        deleted = await self._storage.delete_oldest(part, before_ms, STEP_MESSAGES)
-        self._counters.expired += deleted
-        return deleted
+            self._counters.expired += deleted
 
     def _days_of(self, stream_id: str) -> int | None:
         """Messages that came from other nodes may be of streams unknown here; they stay as long as any."""

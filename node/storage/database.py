@@ -12,7 +12,8 @@ waits for the writer, nor the writer for a reader. One connection writes, from o
 | `messages` | message, found in the order in which it is resent: by time, sequence number, chain; `body` is its text |
 
 Bodies lie in the order of arrival, apart from the index that orders them: a table ordered by a key of several columns
-would keep longer bodies on pages of their own, at four times the space.
+would keep longer bodies on pages of their own, at four times the space. `stored_at_s` is when a message came, by the
+node's clock, and never goes back: age is counted from then on, whatever time the message itself tells.
 """
 
 import sqlite3
@@ -50,8 +51,10 @@ CREATE TABLE chains (
 );
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY, part INTEGER NOT NULL, timestamp INTEGER NOT NULL, sequence INTEGER NOT NULL,
-    chain INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE (part, timestamp, sequence, chain)
+    chain INTEGER NOT NULL, stored_at_s INTEGER NOT NULL, body TEXT NOT NULL,
+    UNIQUE (part, timestamp, sequence, chain)
 );
+CREATE INDEX messages_by_arrival ON messages (part, stored_at_s);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """

@@ -14,13 +14,16 @@ __all__ = ["Entry", "MessageWriter"]
 
 MAX_REMEMBERED_NUMBERS: Final = 10_000
 
-_INSERT: Final = "INSERT OR IGNORE INTO messages (part, timestamp, sequence, chain, body) VALUES (?, ?, ?, ?, ?)"
-_COUNT: Final = "UPDATE parts SET messages = messages + ?, bytes = bytes + ? WHERE number = ?"
-_DELETE_OLDEST: Final = """
-    DELETE FROM messages WHERE number IN (
-        SELECT number FROM messages WHERE part = ? AND timestamp < ? ORDER BY timestamp, sequence, chain LIMIT ?)
-    RETURNING length(CAST(body AS BLOB))
+_INSERT: Final = """
+    INSERT OR IGNORE INTO messages (part, timestamp, sequence, chain, stored_at_s, body) VALUES (?, ?, ?, ?, ?, ?)
 """
+_COUNT: Final = "UPDATE parts SET messages = messages + ?, bytes = bytes + ? WHERE number = ?"
+_DELETE: Final = "DELETE FROM messages WHERE number IN ({}) RETURNING part, length(CAST(body AS BLOB))"
+_DELETE_OLD: Final = _DELETE.format(
+    "SELECT number FROM messages WHERE part = ? AND stored_at_s < ? ORDER BY stored_at_s LIMIT ?"
+)
+_DELETE_FIRST: Final = _DELETE.format("SELECT number FROM messages ORDER BY number LIMIT ?")
+_LATEST: Final = "SELECT stored_at_s FROM messages ORDER BY number DESC LIMIT 1"
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -41,9 +44,11 @@ class MessageWriter:
         self._connection = connection
         self._parts: dict[StreamPart, int] = {}
         self._chains: dict[tuple[int, str, str], int] = {}
+        self._latest_s: int = (connection.execute(_LATEST).fetchone() or (0,))[0]
 
-    def append(self, batch: Sequence[Entry]) -> list[bool]:
+    def append(self, batch: Sequence[Entry], now_s: int) -> list[bool]:
         """Store the batch, durably. For each entry, whether it is new: false where the same was stored before."""
+        self._latest_s = max(self._latest_s, now_s)
         try:
             with transaction(self._connection):
                 return self._insert(batch)
@@ -56,21 +61,34 @@ class MessageWriter:
         for entry in batch:
             part = self._part_number(entry.part)
             chain = self._chain_number(part, entry.publisher, entry.chain)
-            row = (part, entry.timestamp, entry.sequence, chain, entry.body)
+            row = (part, entry.timestamp, entry.sequence, chain, self._latest_s, entry.body)
             is_new = self._connection.execute(_INSERT, row).rowcount == 1
             fresh.append(is_new)
             if is_new:
                 messages[part] += 1
                 sizes[part] += len(entry.body.encode())
-        self._connection.executemany(_COUNT, [(messages[part], sizes[part], part) for part in messages])
+        self._count(messages, sizes)
         return fresh
 
-    def delete_oldest(self, part: int, before_ms: int, limit: int) -> int:
-        """Delete up to `limit` messages of the partition that are older than `before_ms`, the oldest first."""
+    def delete_old(self, part: int, before_s: int, limit: int) -> int:
+        """Delete up to `limit` messages of the partition that were stored before this, the oldest first."""
+        return self._delete(_DELETE_OLD, (part, before_s, limit))
+
+    def delete_first(self, limit: int) -> int:
+        """Delete those of all messages that were stored first."""
+        return self._delete(_DELETE_FIRST, (limit,))
+
+    def _delete(self, sql: str, parameters: tuple[int, ...]) -> int:
+        messages, sizes = Counter[int](), Counter[int]()
         with transaction(self._connection):
-            sizes = [size for (size,) in self._connection.execute(_DELETE_OLDEST, (part, before_ms, limit))]
-            self._connection.execute(_COUNT, (-len(sizes), -sum(sizes), part))
-        return len(sizes)
+            for part, size in self._connection.execute(sql, parameters).fetchall():
+                messages[part] -= 1
+                sizes[part] -= size
+            self._count(messages, sizes)
+        return -messages.total()
+
+    def _count(self, messages: Counter[int], sizes: Counter[int]) -> None:
+        self._connection.executemany(_COUNT, [(messages[part], sizes[part], part) for part in messages])
 
     def drop_empty_parts(self) -> None:
         """Forget partitions that hold nothing, and their chains."""

@@ -23,8 +23,9 @@ class PartTotals(NamedTuple):
     partition: int
     messages: int
     bytes: int
-    oldest_ms: int | None
+    oldest_ms: int | None  # by the messages' own time
     newest_ms: int | None
+    stored_since_s: int | None  # when the first of them was stored
 
 
 class RegistryTables:
@@ -80,9 +81,13 @@ def read_grants(connection: sqlite3.Connection) -> Iterator[tuple[int, Grant]]:
 
 def read_totals(connection: sqlite3.Connection) -> list[PartTotals]:
     """Every partition that holds or held messages."""
-    ends = "(SELECT {}(timestamp) FROM messages WHERE part = parts.number)"
     rows = connection.execute(
-        f"SELECT number, stream_id, partition, messages, bytes, {ends.format('min')}, {ends.format('max')}"  # noqa: S608
-        " FROM parts ORDER BY stream_id, partition"
+        """
+        SELECT number, stream_id, partition, messages, bytes,
+            (SELECT min(timestamp) FROM messages WHERE part = parts.number),
+            (SELECT max(timestamp) FROM messages WHERE part = parts.number),
+            (SELECT min(stored_at_s) FROM messages WHERE part = parts.number)
+        FROM parts ORDER BY stream_id, partition
+        """
     )
     return [PartTotals(*row) for row in rows]

@@ -41,9 +41,9 @@ class Storage:
         self._reader.close()
         self._writer.close()
 
-    async def append(self, batch: Sequence[Entry]) -> list[bool]:
+    async def append(self, batch: Sequence[Entry], now_s: int) -> list[bool]:
         """Store the batch, durably. For each entry, whether it is new."""
-        return await self._write(lambda: self._messages.append(batch))
+        return await self._write(lambda: self._messages.append(batch, now_s))
 
     async def resend(self, part: StreamPart, query: ResendQuery) -> AsyncIterator[list[str]]:
         """The messages asked for, in order, in pages that are not empty."""
@@ -76,8 +76,11 @@ class Storage:
     async def used_bytes(self) -> int:
         return await self._read(lambda: used_bytes(self._reader))
 
-    async def delete_oldest(self, part: int, before_ms: int, limit: int) -> int:
-        return await self._write(lambda: self._messages.delete_oldest(part, before_ms, limit))
+    async def delete_old(self, part: int, before_s: int, limit: int) -> int:
+        return await self._write(lambda: self._messages.delete_old(part, before_s, limit))
+
+    async def delete_first(self, limit: int) -> int:
+        return await self._write(lambda: self._messages.delete_first(limit))
 
     async def drop_empty_parts(self) -> None:
         await self._write(self._messages.drop_empty_parts)

@@ -158,7 +158,7 @@ def test_a_failing_disk_is_told_to_the_publisher_and_the_message_may_come_again(
 ) -> None:
     told: list[StorageError | None] = []
 
-    async def fail(_: object) -> list[bool]:
+    async def fail(*_: object) -> list[bool]:
         raise StorageError("disk full")
 
     with monkeypatch.context() as broken:

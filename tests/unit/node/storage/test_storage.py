@@ -16,6 +16,7 @@ from protocol.streamr import MessageRef
 from tests.unit.node.samples import ALICE, BOB, STREAM_ID, a_stream
 
 PART = StreamPart(STREAM_ID, 0)
+NOW_S = 1_700_000_000
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def entry(timestamp: int, sequence: int = 0, publisher: str = ALICE.address, cha
 
 
 def append(storage: Storage, *entries: Entry) -> list[bool]:
-    return asyncio.run(storage.append(entries))
+    return asyncio.run(storage.append(entries, NOW_S))
 
 
 def resend(storage: Storage, query: ResendQuery, part: StreamPart = PART) -> list[str]:
@@ -130,7 +131,7 @@ def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, mo
         bodies = []
         async for page in storage.resend(PART, ResendFrom(start=MessageRef(0, 0))):
             bodies += page
-            await storage.append([entry(10 + len(bodies))])
+            await storage.append([entry(10 + len(bodies))], NOW_S)
         return bodies
 
     assert asyncio.run(resend_while_publishing()) == ["1.0", "2.0"]
@@ -139,20 +140,35 @@ def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, mo
 def test_totals_follow_what_is_stored_and_deleted(storage: Storage) -> None:
     append(storage, entry(1, body="äö"), entry(2, body="xyz"), entry(3))
     (before,) = asyncio.run(storage.totals())
-    deleted = asyncio.run(storage.delete_oldest(before.number, 3, 10))
+    deleted = asyncio.run(storage.delete_first(2))
     (after,) = asyncio.run(storage.totals())
 
-    assert (before.messages, before.bytes, before.oldest_ms, before.newest_ms) == (3, 10, 1, 3)
+    assert before[3:] == (3, 10, 1, 3, NOW_S)
     assert deleted == 2
-    assert (after.messages, after.bytes, after.oldest_ms) == (1, 3, 3)
+    assert after[3:] == (1, 3, 3, 3, NOW_S)
 
 
-def test_deleting_goes_from_the_oldest_and_no_further_than_told(storage: Storage) -> None:
-    append(storage, entry(1), entry(2), entry(3))
+def test_age_counts_from_arrival_and_only_the_old_are_deleted(storage: Storage) -> None:
+    asyncio.run(storage.append([entry(9), entry(8)], NOW_S))
+    asyncio.run(storage.append([entry(1)], NOW_S + 1))
     (part,) = asyncio.run(storage.totals())
-    asyncio.run(storage.delete_oldest(part.number, 100, 2))
 
-    assert resend(storage, ResendLast(count=9)) == ["3.0"]
+    assert asyncio.run(storage.delete_old(part.number, NOW_S, 10)) == 0
+    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 1)) == 1
+    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 10)) == 1
+    assert resend(storage, ResendLast(count=9)) == ["1.0"]
+
+
+def test_a_clock_that_goes_back_does_not_make_new_messages_old(tmp_path: Path) -> None:
+    first = Storage(tmp_path)
+    asyncio.run(first.append([entry(1)], NOW_S))
+    first.close()
+    second = Storage(tmp_path)
+    asyncio.run(second.append([entry(2)], 5))
+    asyncio.run(second.delete_first(1))
+
+    assert asyncio.run(second.totals())[0].stored_since_s == NOW_S
+    second.close()
 
 
 def test_a_stream_made_anew_does_not_have_the_messages_of_the_deleted_one(storage: Storage) -> None:
