@@ -58,7 +58,7 @@ class NodeUnderTest:
     async def call(
         self, method: str, path: str, body: object = None, *, token: str | None = None, raw: bytes | None = None
     ) -> Answer:
-        """One REST call; a path that does not start with /api is under it."""
+        """One call; a path is under the REST interface unless it is one of the few that are not."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         url = f"http://{self.address}" + (
             path if path.startswith(("/api", "/metrics", "/healthz")) else "/api/v1" + path

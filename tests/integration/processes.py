@@ -51,6 +51,10 @@ class ServerProcess:
             raise
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 
