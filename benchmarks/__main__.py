@@ -12,6 +12,7 @@ from benchmarks.harness import Figure
 
 BENCHMARKS = {
     "iomessage": "benchmarks.bench_iomessage",
+    "node": "benchmarks.bench_node",
 }
 
 

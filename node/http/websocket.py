@@ -19,6 +19,7 @@ from node.serialization import text_frame
 __all__ = ["WebsocketConnection"]
 
 READ_BYTES: Final = 64 * 1024
+MAX_OUTBOX_BYTES: Final = 256 * 1024
 
 
 class WebsocketConnection:
@@ -42,7 +43,10 @@ class WebsocketConnection:
         self._limits = limits
         self._budget = budget
         self._clock_s = clock_s
+        self._loop = asyncio.get_running_loop()
         self._fragments: list[bytes] = []
+        self._outbox: list[bytes] = []
+        self._outbox_bytes = 0
         self._heard_at_s = self._active_at_s = clock_s()
         self._pinged = False
 
@@ -65,15 +69,28 @@ class WebsocketConnection:
         self.send_frame(text_frame(text))
 
     def send_frame(self, frame: bytes) -> None:
-        """Queue whole frames. Drops the connection where too much is queued already."""
-        if self._transport.is_closing() or self._protocol.state is not State.OPEN:
-            return
-        self._transport.write(frame)
-        self._active_at_s = self._clock_s()
-        self._note_memory()
+        """Queue whole frames; all that is queued in one turn of the event loop goes out in one piece.
+
+        Drops the connection where too much is queued already.
+        """
+        if not self._outbox:
+            self._loop.call_soon(self._write_outbox)
+        self._outbox.append(frame)
+        self._outbox_bytes += len(frame)
+        if self._outbox_bytes > MAX_OUTBOX_BYTES:
+            self._write_outbox()
+
+    def _write_outbox(self) -> None:
+        if self._outbox and self.is_open:
+            self._transport.write(b"".join(self._outbox))
+            self._active_at_s = self._clock_s()
+            self._note_memory()
+        self._outbox.clear()
+        self._outbox_bytes = 0
 
     async def drain(self) -> None:
         """Wait until the client took most of what is queued; drop it where it takes nothing for too long."""
+        self._write_outbox()
         try:
             async with asyncio.timeout(self._limits.send_timeout_s):
                 await self._writer.drain()
@@ -87,6 +104,7 @@ class WebsocketConnection:
 
     def close(self, code: int = CloseCode.NORMAL_CLOSURE, reason: str = "") -> None:
         """Say goodbye; what is queued is still sent."""
+        self._write_outbox()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(code, reason)
             self._flush()
@@ -115,7 +133,9 @@ class WebsocketConnection:
             return b""
 
     def _flush(self) -> None:
+        """What the protocol itself has to say: pongs, pings, the end."""
         for data in self._protocol.data_to_send():
+            self._write_outbox()
             if data:
                 self._transport.write(data)
             elif self._transport.can_write_eof():

@@ -84,6 +84,12 @@ class NodeUnderTest:
         answer = await self.call("POST", path, {"operation": operation, **whom}, token=token)
         assert answer.status == 200, answer
 
+    async def all_gone(self) -> None:
+        """Wait until the node has noticed that no client is left."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.node.counters.websocket_connections:  # noqa: ASYNC110 - the node tells nobody of this
+                await asyncio.sleep(0)
+
     def connect(self, query: str = MODERN) -> "connect":
         return connect(f"ws://{self.address}/api/v1/ws{query}", max_size=None, compression=None)
 

@@ -289,9 +289,7 @@ def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
                     with suppress(ConnectionError):
                         assert await asyncio.wait_for(reader.read(), 10) == b""
                 assert (await ask(last, [2, 10, "r", STREAM, 0]))[1] == 7
-            async with asyncio.timeout(10):
-                while node.node.counters.websocket_connections:
-                    await asyncio.sleep(0)
+            await node.all_gone()
             assert (await node.call("GET", "/healthz")).status == 200
 
     asyncio.run(scenario())
