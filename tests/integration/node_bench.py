@@ -61,7 +61,7 @@ class NodeUnderTest:
         """One call; a path is under the REST interface unless it is one of the few that are not."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         url = f"http://{self.address}" + (
-            path if path.startswith(("/api", "/metrics", "/healthz")) else "/api/v1" + path
+            path if path in ("/", "/metrics", "/healthz") else "/api/v1" + path
         )
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
