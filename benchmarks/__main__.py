@@ -13,6 +13,7 @@ from benchmarks.harness import Figure
 BENCHMARKS = {
     "iomessage": "benchmarks.bench_iomessage",
     "node": "benchmarks.bench_node",
+    "streamr": "benchmarks.bench_streamr",
 }
 
 

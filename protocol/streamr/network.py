@@ -16,7 +16,7 @@ source, status]`, `[…, streamId, nodeAddresses]`, `[…, streamId]`, `[…, co
 too, for nothing else looks like them, and written only on demand.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Final
 
@@ -28,6 +28,7 @@ from protocol.streamr.checks import (
     Json,
     UnknownKindError,
     check_count,
+    check_fields,
     check_filled_text,
     check_json,
     check_optional_count,
@@ -40,7 +41,6 @@ from protocol.streamr.checks import (
 from protocol.streamr.control import ControlMessage, parse_control_message
 from protocol.streamr.elements import (
     build,
-    places_of,
     read_array,
     read_code,
     read_count,
@@ -48,7 +48,7 @@ from protocol.streamr.elements import (
     read_members,
 )
 from protocol.streamr.json_text import decode_json, encode_json
-from protocol.streamr.stream_codec import read_content
+from protocol.streamr.stream_tables import read_content
 
 __all__ = [
     "FindStorageNodesMessage",
@@ -97,9 +97,7 @@ class NetworkMessage:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if each.init:
-                _FIELD_CHECKS[each.name](each.name, getattr(self, each.name))
+        check_fields(self, _FIELD_CHECKS)
 
     def serialize(self, version: str | None = None, *, documents: bool = False) -> str:
         """The frame as JSON: the object that nodes send or, with `documents`, the documents' array.
@@ -117,9 +115,7 @@ class NetworkMessage:
 
     def _document_elements(self, version: str) -> list[Any]:
         if self.source is None:
-            raise Unsupported(
-                f"{type(self).__name__} cannot be written as the documents do: it has no source"
-            )
+            raise Unsupported(f"{type(self).__name__} cannot be written as the documents do: it has no source")
         return [
             version,
             self.type,
@@ -212,12 +208,12 @@ def _read_object(frame: dict[str, Any]) -> NetworkMessage:
     kind = _read_type([frame.get("code")], 0, ".code")
     version, payload = frame.get("version", ""), frame.get("payload")
     if kind is NetworkType.STATUS:
-        return build(StatusMessage, {"version": version, "status": payload}, {"status": ".payload"})
+        return build(StatusMessage, {"version": version, "status": payload}, {"payload": "status"})
     if type(payload) is not dict:
         raise FieldError("payload", f"must be an object, not {shown(payload)}", ".payload")
     try:
         values = read_members(payload, _PAYLOAD_KEYS[kind], _READERS, ("stream_partition", "counter"))
-        return build(_KINDS[kind], {"version": version, **values}, places_of(_PAYLOAD_KEYS[kind]))
+        return build(_KINDS[kind], {"version": version, **values}, _PAYLOAD_KEYS[kind])
     except FieldError as problem:
         raise problem.within(".payload") from None
 
@@ -229,7 +225,7 @@ def _read_array(parsed: Any) -> NetworkMessage:
     readers = {**_READERS, "control_layer_payload": read_content}
     values = read_elements(elements, layout, readers, ())
     del values["type"]
-    return build(_KINDS[kind], values, places_of(layout))
+    return build(_KINDS[kind], values, layout)
 
 
 def _read_type(elements: list[Any], index: int, place: str) -> NetworkType:

@@ -7,7 +7,7 @@ The document's examples number the types 1 to 4 as 14 to 17 under version 2, and
 id. They are read, as messages of version 1, and never written.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Final
 
@@ -17,6 +17,7 @@ from protocol.streamr.checks import (
     Json,
     UnknownKindError,
     check_count,
+    check_fields,
     check_filled_text,
     check_json,
     check_text,
@@ -25,7 +26,7 @@ from protocol.streamr.checks import (
     shown,
     wire_error,
 )
-from protocol.streamr.elements import build, places_of, read_array, read_code, read_count, read_elements
+from protocol.streamr.elements import build, read_array, read_code, read_count, read_elements
 from protocol.streamr.json_text import decode_json, encode_json
 
 __all__ = [
@@ -78,8 +79,7 @@ class TrackerMessage:
     request_id: str
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            _FIELD_CHECKS[each.name](each.name, getattr(self, each.name))
+        check_fields(self, _FIELD_CHECKS)
         if self.type not in _TYPES_OF_VERSION[self.version]:
             refuse("version", self.version, f"one that knows type {int(self.type)}")
 
@@ -202,7 +202,7 @@ def _read_layout(elements: list[Any], version: int, kind: TrackerType, *, docume
         elements = _completed(elements, layout)
     values = read_elements(elements, layout, _READERS, ())
     del values["type"]
-    return build(_KINDS[kind], {**values, "version": version}, places_of(layout))
+    return build(_KINDS[kind], {**values, "version": version}, layout)
 
 
 def _completed(elements: list[Any], layout: tuple[str, ...]) -> list[Any]:

@@ -5,10 +5,10 @@ version 0 alone, because they say other things than their successors: a publish 
 message that the server has yet to make, and a resend request speaks of offsets.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from protocol.streamr.checks import FieldError
+from protocol.streamr.checks import FieldError, check_fields, check_filled_text
 from protocol.streamr.control.checks import FIELD_CHECKS
 from protocol.streamr.control.layouts import LATEST_CONTROL_VERSION, ControlType
 from protocol.streamr.control.writing import serialize_control_message
@@ -54,8 +54,7 @@ class ControlMessage:
     request_id: str = ""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            FIELD_CHECKS[each.name](each.name, getattr(self, each.name))
+        check_fields(self, FIELD_CHECKS)
 
     def serialize(self, version: int | None = None, *, stream_version: int | None = None) -> str:
         """The message as JSON, in its own version or in another, the stream message within likewise.
@@ -241,6 +240,7 @@ class LegacyResendRequest(_AboutStream):
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
+        check_filled_text("request_id", self.request_id)
         choices = (self.resend_last, self.resend_from, self.resend_from_time)
         if not self.resend_all and all(choice is None for choice in choices):
             raise FieldError("resend_all", "or another option must say what to resend")

@@ -1,6 +1,4 @@
-"""The contents a publisher sends, in the version it is spoken to: 32 names its keys, 31 says from when they
-hold.
-"""
+"""The contents a publisher sends, in the version it is spoken to: 32 names its keys, 31 says from when they hold."""
 
 from typing import Final
 
@@ -41,20 +39,14 @@ def public_key_of(request: KeyRequest) -> str:
 def response_to(
     request: KeyRequest, ring: KeyRing, rsa_public_key: RsaPublicKey
 ) -> GroupKeyResponse | TimedKeyResponse:
-    """Those of the keys asked for that there are. As real clients do, the others are left out without a
-    word.
-    """
+    """Those of the keys asked for that there are. As real clients do, the others are left out without a word."""
     if isinstance(request, GroupKeyRequest):
         asked = dict.fromkeys(request.group_key_ids[:MAX_KEYS_PER_ANSWER])
         named = [key for group_key_id in asked if (key := ring.named(group_key_id)) is not None]
         encrypted = tuple(EncryptedKey(key.group_key_id, rsa_public_key.encrypt(key)) for key in named)
-        return GroupKeyResponse(
-            request_id=request.request_id, stream_id=request.stream_id, group_keys=encrypted
-        )
+        return GroupKeyResponse(request_id=request.request_id, stream_id=request.stream_id, group_keys=encrypted)
     held = ring.newest(1) if request.range is None else ring.holding_between(*request.range)
-    timed = tuple(
-        TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_ANSWER:]
-    )
+    timed = tuple(TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_ANSWER:])
     return TimedKeyResponse(request_id=request.request_id, stream_id=request.stream_id, keys=timed)
 
 

@@ -23,17 +23,11 @@ def key_exchange_stream_id(address: str) -> str:
 
 def key_exchange_recipient(stream_id: str) -> str | None:
     """Whom the messages of this stream are for; None where it is not for key exchange."""
-    return (
-        stream_id.removeprefix(KEY_EXCHANGE_PREFIX).lower()
-        if stream_id.startswith(KEY_EXCHANGE_PREFIX)
-        else None
-    )
+    return stream_id.removeprefix(KEY_EXCHANGE_PREFIX).lower() if stream_id.startswith(KEY_EXCHANGE_PREFIX) else None
 
 
 class Outbox:
-    """Makes signed messages of contents. All of them form one strictly increasing chain, whomever they go
-    to.
-    """
+    """Makes signed messages of contents. All of them form one strictly increasing chain, whomever they go to."""
 
     def __init__(self, signer: Signer, msg_chain_id: str) -> None:
         self.address = signer.address

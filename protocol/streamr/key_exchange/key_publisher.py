@@ -65,9 +65,7 @@ class _Stream:
     def __init__(self) -> None:
         self.ring = KeyRing()
         self.next_key: GroupKey | None = None
-        self.subscribers: dict[
-            str, _Subscriber
-        ] = {}  # by address; the one that asked longest ago comes first
+        self.subscribers: dict[str, _Subscriber] = {}  # by address; the one that asked longest ago comes first
 
 
 class KeyPublisher:
@@ -94,8 +92,8 @@ class KeyPublisher:
     def rotate(self, stream_id: str, next_key: GroupKey) -> None:
         """Let the next message of the stream hand over this key.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream no
-        key yet.
+        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
+        has no key yet.
         """
         _check_name(next_key)
         stream = self._stream(stream_id)
@@ -103,8 +101,7 @@ class KeyPublisher:
         stream.next_key = next_key
 
     def take_keys(self, stream_id: str, ref: MessageRef) -> MessageKeys:
-        """The keys for the message at `ref`, which must be sent. After a rotation, those behind it get the
-        next key.
+        """The keys for the message at `ref`, which must be sent. After a rotation, those behind it get the next key.
 
         Raises ValueError where the stream has no key yet.
         """
@@ -116,14 +113,13 @@ class KeyPublisher:
         return MessageKeys(key, next_key)
 
     def rekey(self, stream_id: str, key: GroupKey, now_ms: int) -> list[StreamMessage]:
-        """Use this key from now on, and announce it to those who asked for keys before and may still have
-        them.
+        """Use this key from now on, and announce it to those who asked for keys before and may still have them.
 
         Publish what is returned. A rotation that was waiting is off: readers of the old key must not follow
         by it.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream no
-        key yet.
+        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
+        has no key yet.
         """
         _check_name(key)
         stream = self._stream(stream_id)
@@ -164,15 +160,11 @@ class KeyPublisher:
         version = version_of(request)
         _remember(stream.subscribers, requester, _Subscriber(rsa_public_key, version))
         response = response_to(request, stream.ring, rsa_public_key)
-        message = self._outbox.post(
-            response, requester, now_ms, version=version, rsa_public_key=rsa_public_key.pem
-        )
+        message = self._outbox.post(response, requester, now_ms, version=version, rsa_public_key=rsa_public_key.pem)
         return Answered(message, requester, request.stream_id)
 
     def _refuse(self, request: KeyRequest, requester: str, reason: str, now_ms: int) -> Refused:
-        message = self._outbox.post(
-            refusal_of(request, reason), requester, now_ms, version=version_of(request)
-        )
+        message = self._outbox.post(refusal_of(request, reason), requester, now_ms, version=version_of(request))
         return Refused(message, requester, request.stream_id, reason)
 
     def _announce(

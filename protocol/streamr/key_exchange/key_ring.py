@@ -50,8 +50,7 @@ class KeyRing:
         return True
 
     def add_newest(self, key: GroupKey, start: MessageRef) -> MessageRef:
-        """Add a key that follows all others, even if the clock has stepped back. Gives the start it has
-        now.
+        """Add a key that follows all others, even if the clock has stepped back. Gives the start it has now.
 
         Raises: `KeyConflictError`, also where the ring has this very key: what was used before is not new.
         """
@@ -86,9 +85,7 @@ class KeyRing:
     def _is_known(self, key: GroupKey, start: MessageRef) -> bool:
         known = self.named(key.group_key_id) if key.group_key_id else self._starting_at(start)
         if known is not None and known.key != key.key:
-            name = (
-                f"named {key.group_key_id!r}" if key.group_key_id else f"that holds from {start.timestamp} on"
-            )
+            name = f"named {key.group_key_id!r}" if key.group_key_id else f"that holds from {start.timestamp} on"
             raise KeyConflictError(f"there is another group key {name}")
         return known is not None
 

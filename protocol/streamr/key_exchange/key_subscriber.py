@@ -104,6 +104,8 @@ class KeySubscriber:
         version: int = 32,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
+        if version not in (31, 32):
+            raise ValueError(f"version: {version} is not 31 or 32")
         self._outbox = Outbox(signer, msg_chain_id)
         self._rsa_key_pair = rsa_key_pair
         self._version = version
@@ -130,9 +132,7 @@ class KeySubscriber:
         return ring.holding_at(message.message_id.ref)
 
     def learn_next_key(self, message: StreamMessage, next_key: GroupKey) -> list[KeyEvent]:
-        """Keep the key that a message handed over; `decrypt_message` gives it. It is for the messages
-        behind that one.
-        """
+        """Keep the key that a message handed over, as `decrypt_message` gives it. It is for the messages behind it."""
         return self._keep(_source_of(message), [HeldKey(ref_after(message.message_id.ref), next_key)])
 
     def request_keys(
@@ -145,8 +145,7 @@ class KeySubscriber:
         group_key_ids: Iterable[str] = (),
         time_range: KeyRange | None = None,
     ) -> StreamMessage | None:
-        """The message to publish to ask for these keys; in version 31, for the newest or those of a range
-        of time.
+        """The message to publish to ask for these keys; in version 31, for the newest or those of a range of time.
 
         None where there is nothing to ask: we have them, they are asked for already, or too many requests
         are open.
@@ -163,9 +162,7 @@ class KeySubscriber:
         request: GroupKeyRequest | TimedKeyRequest
         pem = self._rsa_key_pair.public_key_pem
         if self._version == 31:
-            request = TimedKeyRequest(
-                request_id=request_id, stream_id=stream_id, public_key=pem, range=time_range
-            )
+            request = TimedKeyRequest(request_id=request_id, stream_id=stream_id, public_key=pem, range=time_range)
         else:
             request = GroupKeyRequest(
                 request_id=request_id, stream_id=stream_id, rsa_public_key=pem, group_key_ids=wanted
@@ -173,9 +170,7 @@ class KeySubscriber:
         return self._outbox.post(request, publisher_id, now_ms, version=self._version)
 
     def receive(self, message: StreamMessage) -> list[KeyEvent]:
-        """Take a message from our key exchange stream. Anything may come, any number of times; nothing
-        raises.
-        """
+        """Take a message from our key exchange stream. Anything may come, any number of times; nothing raises."""
         content = open_envelope(message, self._outbox.address)
         publisher_id, start = message.message_id.publisher_id.lower(), message.message_id.ref
         match content:
@@ -204,10 +199,7 @@ class KeySubscriber:
     def _not_asked_for(self, source: PublisherStream, group_key_ids: Iterable[str]) -> Iterator[str]:
         ring = self._rings.get(source)
         asked = {
-            name
-            for pending in self._pending.values()
-            if pending.source == source
-            for name in pending.group_key_ids
+            name for pending in self._pending.values() if pending.source == source for name in pending.group_key_ids
         }
         for name in dict.fromkeys(group_key_ids):
             if name not in asked and (ring is None or ring.named(name) is None):
@@ -253,9 +245,7 @@ class KeySubscriber:
         pending = self._close_request(refusal.request_id, publisher_id, refusal.stream_id)
         return [_NOT_ASKED if pending is None else KeysRefused(pending.source, error_code, error_message)]
 
-    def _close_request(
-        self, request_id: str | None, publisher_id: str, stream_id: str | None
-    ) -> _Pending | None:
+    def _close_request(self, request_id: str | None, publisher_id: str, stream_id: str | None) -> _Pending | None:
         """The open request that this publisher answers. Clients before release 5 do not repeat its id."""
         for name, pending in self._pending.items():
             is_named = request_id is None or name == request_id
@@ -278,11 +268,7 @@ class KeySubscriber:
         return self._keep(source, opened) + events
 
     def _keep(self, source: PublisherStream, held_keys: list[HeldKey]) -> list[KeyEvent]:
-        ring = self._rings.pop(source, None) or KeyRing()
-        if len(self._rings) >= MAX_KEY_RINGS:
-            del self._rings[next(iter(self._rings))]
-        if held_keys or len(ring):
-            self._rings[source] = ring
+        ring = self._rings.pop(source, KeyRing())
         new: list[GroupKey] = []
         conflicts: list[KeyEvent] = []
         for start, key in held_keys:
@@ -291,7 +277,14 @@ class KeySubscriber:
                     new.append(key)
             except KeyConflictError as problem:
                 conflicts.append(KeysConflicting(source, str(problem)))
+        if len(ring):
+            self._remember(source, ring)
         return [KeysReceived(source, tuple(new)), *conflicts]
+
+    def _remember(self, source: PublisherStream, ring: KeyRing) -> None:
+        if len(self._rings) >= MAX_KEY_RINGS:
+            del self._rings[next(iter(self._rings))]
+        self._rings[source] = ring
 
 
 _NOT_ASKED: Final = Ignored("it answers no request of ours that is open")

@@ -178,9 +178,7 @@ class TestConversation:
     def test_key_that_the_publisher_does_not_have_is_left_out(self) -> None:
         publisher, subscriber = a_publisher(), a_subscriber()
         response = answered(publisher, ask(subscriber, "key-9"))
-        assert content_of(response) == GroupKeyResponse(
-            request_id="request-1", stream_id=STREAM, group_keys=()
-        )
+        assert content_of(response) == GroupKeyResponse(request_id="request-1", stream_id=STREAM, group_keys=())
         assert subscriber.receive(response) == [KeysReceived(SOURCE, ())]
 
     @pytest.mark.parametrize("version", [31, 32])
@@ -203,9 +201,7 @@ class TestRotation:
         for sequence_number in range(4):
             ref = MessageRef(NOW_MS + 5_000, sequence_number)
             keys = publisher.take_keys(STREAM, ref)
-            message = encrypt_message(
-                a_data_message(ref, version=version), keys.key, bytes, next_key=keys.next_key
-            )
+            message = encrypt_message(a_data_message(ref, version=version), keys.key, bytes, next_key=keys.next_key)
             key = subscriber.key_for(message)
             assert key is not None
             assert key.key == (KEY_1 if sequence_number == 0 else KEY_2).key
@@ -338,9 +334,7 @@ class TestRepeatsAndLies:
 
     def test_two_keys_of_version_31_for_one_time_conflict(self) -> None:
         _, subscriber = informed(31)
-        reset = TimedKeyReset(
-            stream_id=STREAM, group_key=RsaPublicKey(PEM).encrypt(KEY_2), start=START.timestamp
-        )
+        reset = TimedKeyReset(stream_id=STREAM, group_key=RsaPublicKey(PEM).encrypt(KEY_2), start=START.timestamp)
         message = Outbox(PUBLISHER, "chain").post(reset, SUBSCRIBER.address, NOW_MS, version=31)
         assert isinstance(subscriber.receive(message)[-1], KeysConflicting)
 
@@ -374,9 +368,7 @@ class TestRepeatsAndLies:
         subscriber = a_subscriber(31)
         ask(subscriber)
         outbox = Outbox(PUBLISHER, "chain")
-        message = outbox.post(
-            TimedKeyResponse(stream_id=STREAM, keys=()), SUBSCRIBER.address, NOW_MS, version=31
-        )
+        message = outbox.post(TimedKeyResponse(stream_id=STREAM, keys=()), SUBSCRIBER.address, NOW_MS, version=31)
         assert subscriber.receive(message) == [KeysReceived(SOURCE, ())]
         publisher = a_publisher()
         request = TimedKeyRequest(stream_id=STREAM, public_key=PEM)
@@ -415,9 +407,7 @@ class TestRepeatsAndLies:
             assert isinstance(a_publisher().answer(message, NOW_MS), Ignored)
 
     def test_request_with_a_bad_public_key_is_refused_with_the_reason(self) -> None:
-        request = GroupKeyRequest(
-            request_id="id", stream_id=STREAM, rsa_public_key="no key", group_key_ids=()
-        )
+        request = GroupKeyRequest(request_id="id", stream_id=STREAM, rsa_public_key="no key", group_key_ids=())
         message = Outbox(SUBSCRIBER, "chain").post(request, PUBLISHER.address, NOW_MS, version=32)
         answer = a_publisher().answer(message, NOW_MS)
         assert isinstance(answer, Refused)
@@ -450,9 +440,7 @@ class TestAsking:
         ask(subscriber, "key-1")
         assert subscriber.next_deadline_ms == NOW_MS + REQUEST_TIMEOUT_MS
         assert subscriber.tick(NOW_MS + REQUEST_TIMEOUT_MS - 1) == []
-        assert subscriber.tick(NOW_MS + REQUEST_TIMEOUT_MS) == [
-            RequestTimedOut(SOURCE, "request-1", ("key-1",))
-        ]
+        assert subscriber.tick(NOW_MS + REQUEST_TIMEOUT_MS) == [RequestTimedOut(SOURCE, "request-1", ("key-1",))]
         assert subscriber.pending_requests == 0
         ask(subscriber, "key-1")
 
@@ -476,9 +464,11 @@ class TestAsking:
         subscriber = a_subscriber()
         for n in range(MAX_PENDING_REQUESTS):
             ask(subscriber, f"key-{n}", request_id=f"request-{n}")
-        assert (
-            subscriber.request_keys(PUBLISHER.address, STREAM, "more", NOW_MS, group_key_ids=["more"]) is None
-        )
+        assert subscriber.request_keys(PUBLISHER.address, STREAM, "more", NOW_MS, group_key_ids=["more"]) is None
+
+    def test_version_without_key_exchange_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="version"):
+            a_subscriber(30)
 
     def test_request_id_in_use_is_refused(self) -> None:
         subscriber = a_subscriber()
@@ -489,9 +479,7 @@ class TestAsking:
     def test_key_rings_are_bounded_and_the_oldest_goes(self) -> None:
         subscriber = a_subscriber()
         for n in range(MAX_KEY_RINGS + 1):
-            message = a_data_message(START).replace(
-                message_id=MessageID(f"s{n}", 0, 1, 0, PUBLISHER.address, "c")
-            )
+            message = a_data_message(START).replace(message_id=MessageID(f"s{n}", 0, 1, 0, PUBLISHER.address, "c"))
             subscriber.learn_next_key(message, KEY_1)
         assert len(subscriber._rings) == MAX_KEY_RINGS
         assert PublisherStream(PUBLISHER.address, "s0") not in subscriber._rings
@@ -505,9 +493,7 @@ class TestAsking:
 class TestRealClients:
     def test_conversation_that_a_real_client_wrote_is_understood(self) -> None:
         assert len(VECTORS) == 4
-        request, response, announce, error = (
-            parse_stream_message(vector["serialized"]) for vector in VECTORS
-        )
+        request, response, announce, error = (parse_stream_message(vector["serialized"]) for vector in VECTORS)
         for vector, message in zip(VECTORS, (request, response, announce, error), strict=True):
             assert verify(message)
             assert message.message_id.publisher_id == vector["signer"].lower()
