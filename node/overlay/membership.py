@@ -4,8 +4,9 @@
     hub ── message taken ──> every neighbour but the one it came from
     neighbour ── message ──> recent? ──> hub, which checks, stores and passes it on as if a client had published it
 
-Two nodes that were told of each other dial each other at the same moment. Of the two links the one stays that the
-node with the lower address dialled; both ends come to the same result without asking.
+Two nodes that were told of each other may dial each other at the same moment. Of the two links the one is used that
+the node with the lower address dialled; both ends come to the same result without asking. The other is closed a little
+later, so that nothing on its way is lost, and so that one is left where the far end decides otherwise.
 """
 
 import asyncio
@@ -47,6 +48,8 @@ __all__ = ["Membership"]
 
 TICK_S: Final = 0.25
 MAX_RESENDS: Final = 10  # that one neighbour may have running
+MAX_LINKS_TO_ONE: Final = 4
+DUPLICATE_GRACE_S: Final = 1.0
 
 DUPLICATE_LINK: Final = (1002, "streamr:endpoint:duplicate-connection")
 NO_SHARED_STREAMS: Final = (1000, "streamr:node:no-shared-streams")
@@ -85,7 +88,7 @@ class Membership:
         self._group = group
         keeps_everything = identity.peer_type is PeerType.STORAGE
         self._mesh = Mesh(identity.address, chance=chance, keeps_everything=keeps_everything)
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, list[_Link]] = {}  # by address; the first is used, there may be others for a moment
         self._tracker = TrackerLink(
             tracker_url,
             identity,
@@ -141,36 +144,46 @@ class Membership:
         link = _Link(
             connection=PeerConnection(websocket), dialect=self._make_dialect(), address=address, dialled_by=dialled_by
         )
-        if not await self._enter(link, peer_id):
+        if len(self._links.get(address, ())) >= MAX_LINKS_TO_ONE:
+            await link.connection.close(*DUPLICATE_LINK)
             return
 
         async def receive(text: str | bytes) -> None:
             await self._receive(link, text)
 
+        self._enter(link, peer_id)
         try:
             await link.connection.run(receive)
         finally:
-            for resend in link.resends:
-                resend.cancel()
-            if self._links.get(address) is link:
-                del self._links[address]
-                log.info("neighbour gone; address=%s", address)
-                self._act(self._mesh.link_down(address, time.monotonic()))
+            self._leave(link)
 
-    async def _enter(self, link: _Link, peer_id: str) -> bool:
-        """Whether the link is the one to keep of those to the same address."""
-        existing = self._links.get(link.address)
-        if existing is not None and existing.dialled_by < link.dialled_by:
-            await link.connection.close(*DUPLICATE_LINK)
-            return False
-        self._links[link.address] = link
-        if existing is None:
+    def _enter(self, link: _Link, peer_id: str) -> None:
+        links = self._links.setdefault(link.address, [])
+        if links and links[0].dialled_by < link.dialled_by:
+            links.append(link)
+        else:
+            links.insert(0, link)
+        if len(links) == 1:
             log.info("neighbour connected; address=%s", link.address)
             self._act(self._mesh.link_up(link.address, peer_id, time.monotonic()))
         else:
-            link.connection.take_over(existing.connection)
-            self._start(existing.connection.close(*DUPLICATE_LINK), "closing a duplicate link")
-        return True
+            self._start(self._close_duplicates(link.address), "closing duplicate links")
+
+    def _leave(self, link: _Link) -> None:
+        for resend in link.resends:
+            resend.cancel()
+        links = self._links.get(link.address, [])
+        if link in links:
+            links.remove(link)
+            if not links:
+                del self._links[link.address]
+                log.info("neighbour gone; address=%s", link.address)
+                self._act(self._mesh.link_down(link.address, time.monotonic()))
+
+    async def _close_duplicates(self, address: str) -> None:
+        await asyncio.sleep(DUPLICATE_GRACE_S)
+        for link in self._links.get(address, [])[1:]:
+            await link.connection.close(*DUPLICATE_LINK)
 
     async def _receive(self, link: _Link, text: str | bytes) -> None:
         try:
@@ -256,24 +269,20 @@ class Membership:
         self._group.create_task(work, name=name)
 
     def _hang_up(self, address: str) -> None:
-        link = self._links.pop(address, None)
-        if link is not None:
+        for link in self._links.pop(address, []):
             self._start(link.connection.close(*NO_SHARED_STREAMS), f"hanging up {address}")
 
     def _send_control(self, address: str, message: ControlMessage) -> None:
-        link = self._links.get(address)
-        if link is not None:
+        for link in self._links.get(address, [])[:1]:
             self._send_if_possible(link, message)
 
     def _send_broadcast(self, address: str, broadcast: Broadcast) -> None:
-        link = self._links.get(address)
-        if link is None:
-            return
-        try:
-            link.connection.send(link.dialect.write_broadcast(broadcast))
-            self.counters["sent_messages"] += 1
-        except Unsupported:
-            self.counters["unsupported_messages"] += 1
+        for link in self._links.get(address, [])[:1]:
+            try:
+                link.connection.send(link.dialect.write_broadcast(broadcast))
+                self.counters["sent_messages"] += 1
+            except Unsupported:
+                self.counters["unsupported_messages"] += 1
 
     async def _tick_forever(self) -> None:
         while True:

@@ -8,6 +8,9 @@ are known by their websocket addresses, because that is what a tracker names. Fo
                               └── after a delay, while still wanted <─────┴── link is down: Report
     the neighbour subscribes here ──────────────────────────────────────> linked
 
+A tracker tells both ends at once. The one with the higher address waits a little before it dials, so that there is
+mostly one link and not two.
+
 A partition is left when no client wants it, nothing was published to it for a while, and no tracker or neighbour asked
 for it; a storage node never leaves.
 
@@ -31,6 +34,7 @@ MAX_PARTS: Final = 10_000
 MAX_NEIGHBOURS: Final = 100
 IDLE_PART_S: Final = 600.0
 IDLE_LINK_S: Final = 10.0
+COURTESY_S: Final = 0.5
 
 
 class Dial(NamedTuple):
@@ -160,15 +164,18 @@ class Mesh:
         for address in sorted(part.linked - part.wanted):
             actions += self._unlink(name, address, now_s)
         for address in sorted(part.wanted - part.linked):
-            actions += self._reach(name, address)
+            actions += self._reach(name, address, now_s)
         part.settle()
         return [*actions, Report()]
 
-    def _reach(self, name: StreamPart, address: str) -> list[Action]:
+    def _reach(self, name: StreamPart, address: str, now_s: float) -> list[Action]:
         peer = self._peer(address)
         if peer.is_up:
             return self._link(name, address, subscribe=True)
         if peer.is_dialling or peer.redial_s is not None:
+            return []
+        if self.own_address > address:
+            peer.redial_s = now_s + COURTESY_S
             return []
         peer.is_dialling = True
         return [Dial(address)]

@@ -63,13 +63,6 @@ class PeerConnection:
         """Wait until there is room for more. Only who can wait should ask; the rest is cut off where there is none."""
         await self._has_room.wait()
 
-    def take_over(self, other: "PeerConnection") -> None:
-        """Send what the other had yet to send."""
-        for text in other._queue:
-            self.send(text)
-        other._queue.clear()
-        other._queued_characters = 0
-
     async def run(self, receive: Callable[[str | bytes], Awaitable[None]]) -> None:
         """Carry messages both ways until the connection ends, however it ends."""
         writer = asyncio.create_task(self._write())

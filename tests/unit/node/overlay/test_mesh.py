@@ -1,6 +1,18 @@
 from random import Random
 
-from node.overlay.mesh import IDLE_LINK_S, IDLE_PART_S, MAX_PARTS, Action, Dial, HangUp, Mesh, Replay, Report, Send
+from node.overlay.mesh import (
+    COURTESY_S,
+    IDLE_LINK_S,
+    IDLE_PART_S,
+    MAX_PARTS,
+    Action,
+    Dial,
+    HangUp,
+    Mesh,
+    Replay,
+    Report,
+    Send,
+)
 from node.peers.backoff import LONGEST_DELAY_S
 from node.streams import StreamPart
 from node.tracker.status import PartStatus
@@ -12,7 +24,7 @@ A, B = "ws://a", "ws://b"
 
 
 def make_mesh(*, keeps_everything: bool = True) -> Mesh:
-    return Mesh("ws://me", chance=Random(1), keeps_everything=keeps_everything)
+    return Mesh("ws://0", chance=Random(1), keeps_everything=keeps_everything)
 
 
 def instruction(*addresses: str, counter: int = 1) -> InstructionMessage:
@@ -49,11 +61,18 @@ def test_a_partition_that_a_client_wants_is_reported() -> None:
 
 def test_an_instruction_makes_the_node_dial_and_then_subscribe_and_replay() -> None:
     mesh = make_mesh()
-    assert mesh.instruct(instruction(A, B, "ws://me"), 0) == [Report(), Dial(A), Dial(B), Report()]
+    assert mesh.instruct(instruction(A, B, "ws://0"), 0) == [Report(), Dial(A), Dial(B), Report()]
     actions = mesh.link_up(A, "id of a", 0)
     assert sent(actions) == [(A, SubscribeRequest)]
     assert Replay(A, PART) in actions
     assert mesh.neighbours(PART) == {A}
+
+
+def test_of_two_that_are_told_of_each_other_the_one_with_the_higher_address_waits_for_the_other_to_dial() -> None:
+    mesh = Mesh("ws://z", chance=Random(1), keeps_everything=True)
+    assert mesh.instruct(instruction(A, B), 0) == [Report(), Report()]
+    mesh.link_up(A, "id of a", 0.1)
+    assert mesh.tick(COURTESY_S) == [Dial(B)]
 
 
 def test_an_instruction_is_followed_only_when_every_neighbour_was_tried() -> None:
