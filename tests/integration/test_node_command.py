@@ -1,0 +1,121 @@
+"""`headgate node` as its operator meets it: started, looked into, stopped."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.integration.processes import node_arguments, running
+
+LISTENS = r"node listens; address=(\S+)"
+
+
+def headgate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "agent", "node", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_it_starts_without_settings_on_a_free_port_and_ends_cleanly(tmp_path: Path) -> None:
+    with running(*node_arguments(tmp_path / "data")) as node:
+        address = node.wait_for(LISTENS)
+        with urllib.request.urlopen(f"http://{address}/", timeout=30) as response:
+            page = response.read().decode()
+            policy = response.headers["Content-Security-Policy"]
+
+        assert node.stop() == 0
+    assert "Headgate node" in page
+    assert "<script" not in page
+    assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[^']+'; .*frame-ancestors 'none'", policy)
+    assert headgate("stat", "--data", str(tmp_path / "data")).returncode == 0
+
+
+def test_it_says_where_it_listens_in_json(tmp_path: Path) -> None:
+    with running(*node_arguments(tmp_path / "data", "--json")) as node:
+        assert node.wait_for(r'^(\{"listen": "127\.0\.0\.1:\d+"\})$')
+
+
+@pytest.mark.slow
+def test_streams_permissions_and_sums_are_shown_from_the_settings_on(tmp_path: Path) -> None:
+    settings = tmp_path / "node.toml"
+    settings.write_text('[[streams]]\nid = "boiler"\npartitions = 3\nsubscribers = ["anybody"]\n')
+    data = tmp_path / "data"
+    with running(*node_arguments(data, "--config", str(settings))) as node:
+        node.wait_for(LISTENS)
+        while_running = headgate("streams", "--data", str(data))
+        node.stop()
+
+    assert while_running.stdout.splitlines()[1].split() == ["boiler", "3", "no", "no", "-", "0", "0"]
+    assert json.loads(headgate("permissions", "--json", "--data", str(data)).stdout) == [
+        {"number": 1, "stream": "boiler", "user": "anybody", "operation": "stream_subscribe"},
+        {"number": 2, "stream": "boiler", "user": "anybody", "operation": "stream_get"},
+    ]
+    sums = json.loads(headgate("stat", "--json", "--data", str(data)).stdout)
+    assert (sums["streams"], sums["permissions"], sums["messages"]) == (1, 2, 0)
+
+
+def test_wrong_settings_end_it_before_anything_is_opened(tmp_path: Path) -> None:
+    settings = tmp_path / "node.toml"
+    settings.write_text("[limits]\nmax_connection = 0\n[retention]\nmax_days = -1\n")
+    done = headgate(*node_arguments(tmp_path / "data", "--config", str(settings)))
+
+    assert done.returncode == 78
+    assert "2 problems" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "problem"),
+    [
+        (["run", "--listen", "nowhere"], 78, "--listen: 'nowhere' is not HOST:PORT"),
+        (["stat", "--data", "/nonexistent"], 74, "is this the data directory of a node?"),
+        (["run", "--config", "/nonexistent.toml"], 66, "/nonexistent.toml: No such file"),
+    ],
+)
+def test_what_cannot_work_is_said_in_one_line(arguments: list[str], exit_code: int, problem: str) -> None:
+    done = headgate(*arguments)
+
+    assert done.returncode == exit_code
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(os.fspath(tmp_path / "notify"))
+        channel.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", os.fspath(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "300000")
+        with running(*node_arguments(tmp_path / "data")) as node:
+            heard = [channel.recv(100) for _ in range(3)]
+            node.stop()
+            while heard[-1] != b"STOPPING=1":
+                heard.append(channel.recv(100))
+
+    assert heard[0] == b"READY=1"
+    assert set(heard[1:-1]) == {b"WATCHDOG=1"}
+
+
+@pytest.mark.slow
+def test_a_message_acknowledged_by_http_survives_a_kill(tmp_path: Path) -> None:
+    settings = tmp_path / "node.toml"
+    settings.write_text('[[streams]]\nid = "open"\npublishers = ["anybody"]\nsubscribers = ["anybody"]\n')
+    arguments = node_arguments(tmp_path / "data", "--config", str(settings))
+    with running(*arguments) as node:
+        base = f"http://{node.wait_for(LISTENS)}/api/v1/streams/open/data"
+        for n in range(3):
+            request = urllib.request.Request(base, data=b'{"n":%d}' % n, method="POST")
+            with urllib.request.urlopen(request, timeout=30):
+                pass
+        node.kill()
+    with running(*arguments) as node:
+        base = f"http://{node.wait_for(LISTENS)}/api/v1/streams/open/data"
+        with urllib.request.urlopen(f"{base}/partitions/0/last?count=9", timeout=30) as response:
+            found = [entry["content"]["n"] for entry in json.load(response)]
+
+    assert found == [0, 1, 2]

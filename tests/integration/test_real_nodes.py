@@ -1,0 +1,164 @@
+"""Real nodes and trackers of two releases, as the registry has them, together with ours."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.streamr import parse_stream_message
+from protocol.streamr.signer import Signer
+from tests.integration.processes import node_arguments, running
+from tests.integration.small_client import MessageMaker, SmallClient
+
+REAL = Path(__file__).parent / "real_nodes"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headgate-tests"
+INSTALL_TIMEOUT_S = 600
+TIMEOUT_S = 30
+SIGNER = Signer(b"\x03" * 32)
+STREAM = f"{SIGNER.address}/real"
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
+
+
+class RealProcess:
+    """A real node or tracker."""
+
+    def __init__(self, release: str, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            ["node", str(REAL / "driver.js"), *arguments],
+            env={**os.environ, "NODE_PATH": str(_installed(release) / "node_modules")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        self._said: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
+        self.port = self.hear("port")
+
+    def say(self, **what: object) -> None:
+        assert self._process.stdin is not None
+        print(json.dumps(what), file=self._process.stdin, flush=True)
+
+    def hear(self, kind: str) -> Any:
+        """The next thing of a kind that it says."""
+        while kind not in (said := self._said.get(timeout=TIMEOUT_S)):
+            pass
+        return said[kind]
+
+    def hear_content(self, content: object) -> None:
+        """Wait for a message with this content. What others published before may come first."""
+        while parse_stream_message(self.hear("message")).content != json.dumps(content):
+            pass
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._listening.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._said.put(json.loads(line))
+
+
+def _installed(release: str) -> Path:
+    """The folder with the release, installed once for all runs, without what only a compiler could make."""
+    folder = CACHE / f"streamr-network-{release}"
+    if not folder.exists():
+        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+        shutil.copytree(REAL / release, making)
+        shutil.copytree(REAL / "uws", making / "uws")
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
+        making.rename(folder)
+    return folder
+
+
+@contextmanager
+def real(release: str, *arguments: str) -> Iterator[RealProcess]:
+    process = RealProcess(release, *arguments)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def start_tracker(stack: ExitStack) -> str:
+    tracker = stack.enter_context(running("tracker", "--listen", "127.0.0.1:0"))
+    return "ws://" + tracker.wait_for(r"tracker listens; address=(\S+)")
+
+
+def start_node(stack: ExitStack, data: Path, tracker: str, *options: str) -> SmallClient:
+    node = stack.enter_context(running(*node_arguments(data, "--join", tracker, *options)))
+    client = SmallClient(node.wait_for(r"node listens; address=(\S+)"), SIGNER)
+    stack.callback(client.close)
+    client.make_public_stream(STREAM)
+    client.subscribe(STREAM)
+    return client
+
+
+def check_both_ways(client: SmallClient, real_node: RealProcess) -> None:
+    ours, theirs = MessageMaker(SIGNER, STREAM, "ours"), MessageMaker(SIGNER, STREAM, "theirs")
+    for number in range(5):
+        client.publish(ours.make(["ours", number]))
+        real_node.hear_content(["ours", number])
+        assert client.read(1) == [json.dumps(["ours", number])]
+    for number in range(5):
+        real_node.say(publish=theirs.make(["theirs", number]).serialize())
+        assert client.read(1) == [json.dumps(["theirs", number])]
+
+
+def test_a_real_node_22_at_our_tracker_and_our_node_hear_each_other(stack: ExitStack, tmp_path: Path) -> None:
+    tracker = start_tracker(stack)
+    client = start_node(stack, tmp_path, tracker)
+    check_both_ways(client, stack.enter_context(real("release22", "node", tracker, STREAM)))
+
+
+def test_a_real_node_22_finds_our_storage_and_is_resent_what_it_keeps(stack: ExitStack, tmp_path: Path) -> None:
+    tracker = start_tracker(stack)
+    client = start_node(stack, tmp_path, tracker)
+    maker = MessageMaker(SIGNER, STREAM)
+    client.publish(*(maker.make(number) for number in range(10)))
+    client.read(10)
+    real_node = stack.enter_context(real("release22", "node", tracker, STREAM))
+    real_node.hear("message")
+    real_node.say(resendLast=3)
+    assert [parse_stream_message(text).content for text in real_node.hear("resent")] == ["7", "8", "9"]
+
+
+def test_our_nodes_follow_a_real_tracker_22(stack: ExitStack, tmp_path: Path) -> None:
+    tracker = f"ws://127.0.0.1:{stack.enter_context(real('release22', 'tracker')).port}"
+    one, other = start_node(stack, tmp_path / "one", tracker), start_node(stack, tmp_path / "other", tracker)
+    maker = MessageMaker(SIGNER, STREAM)
+    one.publish(*(maker.make(number) for number in range(20)))
+    assert one.read(20) == other.read(20) == [json.dumps(number) for number in range(20)]
+    check_both_ways(one, stack.enter_context(real("release22", "node", tracker, STREAM)))
+
+
+def test_a_real_node_19_and_our_node_hear_each_other_in_frames_of_the_network_layer(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    tracker = start_tracker(stack)
+    client = start_node(stack, tmp_path, tracker, "--network-layer")
+    check_both_ways(client, stack.enter_context(real("release19", "node", f"{tracker}/network", STREAM)))
