@@ -31,6 +31,7 @@ class CommandModule(Protocol):
 
 
 COMMANDS = {
+    "archive": Command("agent.commands.archive", "list, verify and read archive files"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
 }

@@ -16,9 +16,10 @@ from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifes
 from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.archive.reader import Archive, ArchiveReader
 from protocol.archive.receipt import Receipt, sign_receipt
-from protocol.archive.records import Loss, Record, Reference
+from protocol.archive.records import Loss, Record
 from protocol.archive.sealing import Opener, Sealer, SealingKeys, derive_sealing_keys, is_sealed, sealed_for
 from protocol.archive.writer import ArchiveWriter
+from protocol.reference import Reference
 
 __all__ = [
     "Archive",

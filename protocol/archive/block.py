@@ -32,12 +32,11 @@ from protocol.archive.limits import (
 from protocol.archive.records import (
     MAX_LANE,
     MAX_POSITION,
-    MAX_SEQUENCE,
-    MAX_TIMESTAMP_MS,
     Record,
     check_chain,
     check_within,
 )
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 _COUNTS = struct.Struct(">II")
 RECORD_OVERHEAD_BYTES = 2 + 1 + 8 + 8 + 4 + 8 + 4

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from protocol import strict_cbor
 from protocol.archive.binding import Binding
 from protocol.archive.limits import HEADER_BOUNDS
-from protocol.archive.records import MAX_TIMESTAMP_MS, check_within
+from protocol.archive.records import check_within
+from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field
 
 JOURNAL_ID_BYTES = 16

@@ -21,11 +21,11 @@ from protocol.archive.records import (
     MAX_LANE,
     MAX_POSITION,
     Loss,
-    Reference,
     check_chain,
     check_reference,
     check_within,
 )
+from protocol.reference import Reference
 from protocol.strict_cbor import CborValue, field, items
 
 DIGEST_BYTES = 32

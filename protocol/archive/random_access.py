@@ -50,13 +50,32 @@ class OpenArchive:
         return block
 
     def blocks(self) -> Iterator[Block]:
-        """All of them in order; at the end, the totals are checked as well."""
-        tally = Tally()
+        """All of them in order; at the end, the totals are checked as well. Raises: CorruptArchive."""
+        for found in self.inspect():
+            if isinstance(found, CorruptArchive):
+                raise found
+            yield found
+
+    def inspect(self) -> Iterator[Block | CorruptArchive]:
+        """The same, but damage is told in place of a block, and the rest still comes."""
+        tally, is_whole = Tally(), True
         for index in range(len(self.manifest.blocks)):
-            block = self.block(index)
-            add_to_tally(tally, block)
-            yield block
-        check_manifest(self.manifest, tally, self.manifest.header_sha256, offset=0)
+            try:
+                block = self.block(index)
+                add_to_tally(tally, block)
+            except CorruptArchive as error:
+                is_whole = False
+                yield error
+            else:
+                yield block
+        if is_whole:
+            yield from self._inspect_totals(tally)
+
+    def _inspect_totals(self, tally: Tally) -> Iterator[CorruptArchive]:
+        try:
+            check_manifest(self.manifest, tally, self.manifest.header_sha256, offset=0)
+        except CorruptArchive as error:
+            yield error
 
 
 def open_archive(read_at: ReadAt, size_bytes: int) -> OpenArchive:

@@ -11,8 +11,9 @@ from protocol.archive.binding import ED25519_KEY_BYTES
 from protocol.archive.eth_address import ADDRESS_BYTES
 from protocol.archive.limits import RECEIPT_BOUNDS
 from protocol.archive.manifest import DIGEST_BYTES
-from protocol.archive.records import MAX_POSITION, MAX_TIMESTAMP_MS, check_within
+from protocol.archive.records import MAX_POSITION, check_within
 from protocol.errors import Unsupported
+from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field
 
 VERSION = 1

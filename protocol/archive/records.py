@@ -4,18 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_REASON_BYTES
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
 
 MAX_POSITION = 2**63 - 1
-MAX_TIMESTAMP_MS = 2**53 - 1  # what JSON carries exactly
-MAX_SEQUENCE = 2**32 - 1
 MAX_LANE = 255
-
-
-class Reference(NamedTuple):
-    """A message's place in its chain. Of two references of one chain, the greater tuple is the later message."""
-
-    timestamp_ms: int
-    sequence: int
 
 
 class Record(NamedTuple):

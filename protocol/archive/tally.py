@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifest
-from protocol.archive.records import Loss, Record, Reference
+from protocol.archive.records import Loss, Record
+from protocol.reference import Reference
 
 
 class Tally:
@@ -51,6 +52,13 @@ class Tally:
     def chains(self) -> int:
         return len(self._chain_first)
 
+    @property
+    def lanes(self) -> tuple[LaneEntry, ...]:
+        return tuple(
+            LaneEntry(lane, self._lane_records[lane], first, self._lane_last[lane])
+            for lane, first in sorted(self._lane_first.items())
+        )
+
     def manifest(self, header_sha256: bytes, losses: Iterable[Loss]) -> Manifest:
         return Manifest(
             header_sha256=header_sha256,
@@ -59,9 +67,6 @@ class Tally:
                 ChainEntry(chain, self._chain_records[chain], first, self._chain_last[chain])
                 for chain, first in self._chain_first.items()
             ),
-            lanes=tuple(
-                LaneEntry(lane, self._lane_records[lane], first, self._lane_last[lane])
-                for lane, first in sorted(self._lane_first.items())
-            ),
+            lanes=self.lanes,
             losses=tuple(losses),
         )

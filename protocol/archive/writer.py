@@ -18,7 +18,7 @@ from protocol.archive.limits import (
     MAX_RECORDS_PER_BLOCK,
     MAX_TEXT_BYTES,
 )
-from protocol.archive.manifest import BlockEntry
+from protocol.archive.manifest import BlockEntry, LaneEntry
 from protocol.archive.records import Loss, Record, check_within
 from protocol.archive.tally import Tally
 
@@ -69,6 +69,11 @@ class ArchiveWriter:
     def sha256(self) -> bytes:
         """Of all bytes answered so far; after `finish`, the archive's name."""
         return self._sha256.digest()
+
+    @property
+    def lanes(self) -> tuple[LaneEntry, ...]:
+        """How far each lane of the journal is in the blocks closed so far; after `finish`, in the archive."""
+        return self._tally.lanes
 
     def begin(self) -> bytes:
         start = self._emit(PREAMBLE + encode_frame(FrameKind.HEADER, self._header.to_bytes()))

@@ -1,0 +1,243 @@
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from nacl.public import PrivateKey
+from nacl.signing import SigningKey
+
+from agent.archive import (
+    Archiver,
+    ArchiverSettings,
+    ArchiveStore,
+    KeptArchive,
+    RealDirectory,
+    to_archive_loss,
+    to_archive_record,
+)
+from agent.archive.store import STATE_NAME
+from agent.errors import ConfigError, StorageError
+from agent.keys import DeviceKeys
+from protocol.archive import Loss, Opener, Receipt, Record, Reference, open_archive, sign_receipt
+from tests.archives import LOSS, read_archive, read_at_of, record
+
+KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
+COLLECTOR = SigningKey(b"c" * 32)
+COLLECTOR_BOX = PrivateKey(b"k" * 32)
+JOURNAL_ID = b"journal-of-tests"
+RECORDS = [record(number) for number in range(25)]
+
+
+class Device:
+    """A directory with its store and archiver, opened anew as often as wanted."""
+
+    def __init__(self, path: Path, settings: ArchiverSettings) -> None:
+        self.path = path
+        self.settings = settings
+        self.directory = RealDirectory(path)
+        self.store = ArchiveStore(self.directory, JOURNAL_ID)
+        self.archiver = Archiver(self.store, self.directory, KEYS, settings)
+
+    def reopened(self) -> "Device":
+        self.directory.close()
+        return Device(self.path, self.settings)
+
+    def archive(self, records: Iterable[Record] = RECORDS, losses: Iterable[Loss] = ()) -> KeptArchive | None:
+        return self.archiver.archive(iter(records), losses, now_ms=1_700_000_000_000)
+
+    def archive_all(self, records: Iterable[Record] = RECORDS, losses: Iterable[Loss] = ()) -> list[KeptArchive]:
+        return list(iter(lambda: self.archive(records, losses), None))
+
+    def records_of(self, archive: KeptArchive) -> list[Record]:
+        return read_archive((self.path / archive.file_name).read_bytes())[1]
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path / "archives", ArchiverSettings(max_records=10))
+
+
+def receipt_for(archive: KeptArchive, key: SigningKey = COLLECTOR) -> Receipt:
+    return sign_receipt(
+        archive=archive.sha256,
+        size_bytes=archive.size_bytes,
+        device=KEYS.address,
+        received_at_ms=1,
+        collector_key=bytes(key.verify_key),
+        sign=lambda message: key.sign(message).signature,
+    )
+
+
+def release(device: Device, receipt: Receipt) -> KeptArchive:
+    return device.store.release(receipt, device=KEYS.address, collector_key=bytes(COLLECTOR.verify_key))
+
+
+def test_records_go_into_archives_of_the_size_that_was_set_and_none_is_taken_too_many(device: Device) -> None:
+    source = iter(RECORDS)
+    sizes = []
+    while (archive := device.archiver.archive(source, (), now_ms=1)) is not None:
+        sizes.append(len(device.records_of(archive)))
+    assert sizes == [10, 10, 5]
+
+
+def test_an_archive_is_also_closed_by_the_size_of_its_texts(tmp_path: Path) -> None:
+    device = Device(tmp_path, ArchiverSettings(max_text_bytes=3 * len(RECORDS[0].text)))
+    archive = device.archive()
+    assert archive is not None
+    assert len(device.records_of(archive)) == 3
+
+
+def test_the_file_is_named_by_its_digest_and_private_to_user_and_group(device: Device) -> None:
+    archive = device.archive()
+    assert archive is not None
+    path = device.path / archive.file_name
+    assert path.name == hashlib.sha256(path.read_bytes()).hexdigest() + ".hga"
+    assert path.stat().st_mode & 0o007 == 0
+    assert archive.size_bytes == path.stat().st_size
+
+
+def test_what_is_archived_is_not_archived_again_not_even_after_a_restart(device: Device) -> None:
+    assert len(device.archive_all()) == 3
+    assert device.archive() is None
+    reopened = device.reopened()
+    assert reopened.archive() is None
+    more = reopened.archive([*RECORDS, record(25)])
+    assert more is not None
+    assert reopened.records_of(more) == [record(25)]
+
+
+def test_losses_are_told_once_and_need_no_records(device: Device) -> None:
+    later = dataclasses.replace(LOSS, number=8)
+    first = device.archive([], [LOSS])
+    assert first is not None
+    assert device.archive([], [LOSS]) is None
+    second = device.reopened().archive([], [later, LOSS])
+    assert second is not None
+    manifests = [read_archive((device.path / each.file_name).read_bytes())[0].manifest for each in (first, second)]
+    assert [manifest.losses for manifest in manifests] == [(LOSS,), (later,)]
+
+
+def test_a_sealed_archive_opens_with_the_collectors_key_and_nothing_plain_is_left(tmp_path: Path) -> None:
+    device = Device(tmp_path, ArchiverSettings(seal_to=COLLECTOR_BOX.public_key))
+    archive = device.archive()
+    assert archive is not None
+    assert {path.name for path in tmp_path.iterdir()} == {archive.file_name, STATE_NAME}
+    data = (tmp_path / archive.file_name).read_bytes()
+    assert archive.file_name == hashlib.sha256(data).hexdigest() + ".hgs"
+    opener = Opener(COLLECTOR_BOX)
+    plain = b"".join([*opener.feed(data), opener.finish()])
+    opened = open_archive(read_at_of(plain), len(plain))
+    assert [each for block in opened.blocks() for each in block.records] == RECORDS
+    assert device.reopened().archive() is None
+
+
+def test_a_receipt_releases_exactly_its_archive_and_the_journal_behind_it(device: Device) -> None:
+    first, second, third = device.archive_all()
+    assert device.store.state.released_up_to() == {0: 9, 1: 10}
+    release(device, receipt_for(second))
+    assert device.store.state.released_up_to() == {0: 9, 1: 10}
+    release(device, receipt_for(first))
+    assert device.store.state.released_up_to() == {0: 29, 1: 30}
+    assert {path.name for path in device.path.iterdir()} == {third.file_name, STATE_NAME}
+    assert device.reopened().archive() is None
+
+
+def test_a_receipt_for_another_file_device_or_collector_releases_nothing(device: Device) -> None:
+    (archive, *_) = device.archive_all()
+    other_file = dataclasses.replace(archive, sha256=bytes(32))
+    shorter = dataclasses.replace(archive, size_bytes=archive.size_bytes - 1)
+    for receipt in (receipt_for(other_file), receipt_for(shorter), receipt_for(archive, SigningKey(b"x" * 32))):
+        with pytest.raises(ConfigError, match="covers no archive"):
+            release(device, receipt)
+    assert (device.path / archive.file_name).exists()
+    assert len(device.store.state.kept) == 3
+
+
+def test_files_that_are_not_ours_are_left_alone(device: Device) -> None:
+    foreign = device.path / ("ab" * 32 + ".hga")
+    foreign.write_bytes(b"someone else's")
+    device.archive_all()
+    device.reopened()
+    assert foreign.read_bytes() == b"someone else's"
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_lost_or_damaged_state_is_made_anew_from_the_archives(device: Device, damage: str) -> None:
+    archives = device.archive_all(losses=[LOSS])
+    state = device.store.state
+    path = device.path / STATE_NAME
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    (device.path / ("cd" * 32 + ".hga")).write_bytes(b"not an archive")
+    reopened = device.reopened()
+    assert reopened.store.was_rebuilt
+    assert reopened.store.state.archived_up_to == state.archived_up_to
+    assert reopened.store.state.losses_up_to == LOSS.number
+    assert set(reopened.store.state.kept) == set(archives)
+    assert reopened.archive(RECORDS, [LOSS]) is None
+
+
+def test_an_archive_that_is_gone_without_a_receipt_is_told_and_does_not_block_the_start(device: Device) -> None:
+    first, *_ = device.archive_all()
+    (device.path / first.file_name).unlink()
+    reopened = device.reopened()
+    assert reopened.store.missing == (first.file_name,)
+    assert reopened.store.state.released_up_to() == {0: 9, 1: 10}
+    assert reopened.archive([*RECORDS, record(25)]) is not None
+
+
+def test_a_second_archiver_in_the_same_directory_is_refused(device: Device) -> None:
+    with pytest.raises(ConfigError, match="another process"):
+        RealDirectory(device.path)
+    device.directory.close()
+    RealDirectory(device.path).close()
+
+
+def test_when_too_many_archives_wait_it_says_so_and_takes_no_more(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.archive.store.MAX_KEPT_ARCHIVES", 2)
+    device.archive()
+    device.archive()
+    with pytest.raises(StorageError, match="2 archives wait for a receipt"):
+        device.archive()
+
+
+def test_an_endless_source_is_read_in_bounded_bites(device: Device) -> None:
+    archive = device.archive(map(record, itertools.count()))
+    assert archive is not None
+    assert len(device.records_of(archive)) == 10
+
+
+class FromJournal(NamedTuple):
+    position: int = 4
+    lane: int = 1
+    payload: bytes = b"text"
+    chain: str = "chain"
+    time_ms: int = 1000
+    sequence: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class LostInJournal:
+    lane: int = 1
+    chain: str = "chain"
+    first_position: int = 3
+    last_position: int = 5
+    count: int = 2
+    first: tuple[int, int] | None = (1000, 1)
+    last: tuple[int, int] | None = (1000, 2)
+
+
+def test_what_the_journal_gives_becomes_what_an_archive_keeps() -> None:
+    assert to_archive_record(FromJournal()) == Record(b"text", "chain", 1000, 2, 1, 4, 1000)
+    assert to_archive_record(FromJournal(), arrived_at_ms=7).arrived_at_ms == 7
+    loss = to_archive_loss(LostInJournal(), number=9, reason="shed")
+    assert (loss.number, loss.count, loss.first, loss.reason) == (9, 2, Reference(1000, 1), "shed")
+    unknown = to_archive_loss(LostInJournal(chain="", first=None, last=None), number=9, reason="damaged")
+    assert unknown.first is None

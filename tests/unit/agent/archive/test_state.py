@@ -1,0 +1,52 @@
+import pytest
+
+from agent.archive import ArchiveState, KeptArchive
+from protocol.archive import LaneEntry
+from protocol.errors import WireError
+
+JOURNAL = b"journal-of-tests"
+
+
+def kept(number: int, *lanes: tuple[int, int, int]) -> KeptArchive:
+    entries = tuple(LaneEntry(lane, last - first + 1, first, last) for lane, first, last in lanes)
+    return KeptArchive(file_name=f"{number}.hga", sha256=bytes([number]) * 32, size_bytes=100 + number, lanes=entries)
+
+
+FIRST, SECOND = kept(1, (0, 0, 9), (1, 0, 4)), kept(2, (0, 10, 19))
+STATE = ArchiveState(journal_id=JOURNAL).with_archive(FIRST, 3).with_archive(SECOND, -1)
+
+
+def test_round_trip() -> None:
+    assert ArchiveState.from_bytes(STATE.to_bytes()) == STATE
+    assert ArchiveState.from_bytes(STATE.without_archive(FIRST).to_bytes()) == STATE.without_archive(FIRST)
+
+
+def test_it_knows_how_far_each_lane_is_archived() -> None:
+    assert STATE.archived_up_to == {0: 19, 1: 4}
+    assert STATE.losses_up_to == 3
+
+
+def test_a_lane_is_released_up_to_the_first_archive_that_has_no_receipt() -> None:
+    assert STATE.released_up_to() == {0: -1, 1: -1}
+    assert STATE.without_archive(FIRST).released_up_to() == {0: 9, 1: 4}
+    assert STATE.without_archive(SECOND).released_up_to() == {0: -1, 1: -1}
+    assert STATE.without_archive(FIRST).without_archive(SECOND).released_up_to() == {0: 19, 1: 4}
+
+
+def test_another_journal_starts_anew_but_old_archives_still_wait() -> None:
+    state = STATE.for_journal(b"another journal!")
+    assert state.archived_up_to == {}
+    assert state.losses_up_to == -1
+    assert [each.file_name for each in state.kept] == ["1.hga", "2.hga"]
+    assert state.with_archive(kept(3, (0, 0, 1)), -1).released_up_to() == {0: -1}
+    assert STATE.for_journal(JOURNAL) is STATE
+
+
+def test_no_byte_can_change_and_no_beginning_passes() -> None:
+    data = STATE.to_bytes()
+    for offset in range(len(data)):
+        damaged = bytearray(data)
+        damaged[offset] ^= 0x01
+        for bad in (bytes(damaged), data[:offset]):
+            with pytest.raises(WireError):
+                ArchiveState.from_bytes(bad)

@@ -1,0 +1,185 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.clock import CeilingFile, ChainReferences
+from agent.clock.references import RESERVE_MS
+from agent.errors import StorageError
+from protocol.reference import LATEST_CLOCK_MS, Reference
+
+NOW_MS = 1_700_000_000_000
+
+
+class FakeJournal:
+    """Remembers the last reference of each chain until it is told to forget it."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, Reference] = {}
+
+    def last_reference(self, chain: str) -> tuple[int, int] | None:
+        return self.last.get(chain)
+
+
+class CountingCeiling(CeilingFile):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writes = 0
+
+    def write(self, ceiling_ms: int) -> None:
+        super().write(ceiling_ms)
+        self.writes += 1
+
+
+class Device:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = FakeJournal()
+        self.start()
+
+    def start(self) -> None:
+        self.ceiling = CountingCeiling(self.path)
+        self.references = ChainReferences(self.ceiling, self.journal)
+
+    def crash_and_start(self) -> None:
+        self.ceiling.close()
+        self.start()
+
+    def stop_and_start(self) -> None:
+        self.references.close()
+        self.start()
+
+    def commit(self, chain: str, now_ms: int) -> Reference:
+        reference = self.references.next(chain, now_ms)
+        self.journal.last[chain] = reference
+        return reference
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path / "ceiling")
+
+
+def test_a_right_clock_is_followed_exactly(device: Device) -> None:
+    assert device.commit("a", NOW_MS) == Reference(NOW_MS, 0)
+    assert device.commit("a", NOW_MS + 5) == Reference(NOW_MS + 5, 0)
+    assert device.commit("b", NOW_MS + 5) == Reference(NOW_MS + 5, 0)
+
+
+def test_a_crash_does_not_disturb_a_chain_that_the_journal_holds(device: Device) -> None:
+    device.commit("a", NOW_MS)
+    device.crash_and_start()
+    assert device.commit("a", NOW_MS + 1) == Reference(NOW_MS + 1, 0)
+
+
+def test_a_clock_that_starts_in_1970_goes_on_after_the_last_message(device: Device) -> None:
+    device.commit("a", NOW_MS)
+    device.crash_and_start()
+    assert device.commit("a", 17_000) == Reference(NOW_MS, 1)
+
+
+def test_a_chain_that_the_journal_forgot_goes_on_above_the_ceiling(device: Device) -> None:
+    last = device.commit("a", NOW_MS)
+    device.journal.last.clear()
+    device.crash_and_start()
+    after = device.commit("a", 17_000)
+    assert last < after <= Reference(NOW_MS + RESERVE_MS + 1, 0)
+
+
+def test_after_a_clean_stop_even_a_forgotten_chain_is_not_pushed_ahead(device: Device) -> None:
+    device.commit("a", NOW_MS)
+    device.journal.last.clear()
+    device.stop_and_start()
+    assert device.commit("a", NOW_MS + 2) == Reference(NOW_MS + 2, 0)
+
+
+def test_the_ceiling_of_an_earlier_crash_is_not_lowered_by_a_clean_stop(device: Device) -> None:
+    device.commit("busy", NOW_MS)
+    last = device.commit("rare", NOW_MS + 100)
+    del device.journal.last["rare"]
+    device.crash_and_start()
+    assert device.commit("busy", 0) < last
+    device.stop_and_start()
+    assert device.commit("rare", 0) > last
+
+
+def test_a_clock_that_stopped_and_a_clean_stop_do_not_repeat_a_sequence_number(device: Device) -> None:
+    last = max(device.commit("a", NOW_MS) for _ in range(3))
+    device.journal.last.clear()
+    device.stop_and_start()
+    assert device.commit("a", NOW_MS) > last
+
+
+def test_the_very_first_millisecond_of_1970_is_not_given_out_twice(device: Device) -> None:
+    first = device.commit("a", 0)
+    device.journal.last.clear()
+    device.crash_and_start()
+    assert device.commit("a", 0) > first
+
+
+def test_an_hour_of_messages_costs_one_small_write_in_two_minutes(device: Device) -> None:
+    for second in range(3600):
+        device.commit("a", NOW_MS + 1000 * second)
+    assert device.ceiling.writes <= 30
+
+
+def test_reserving_in_good_time_leaves_no_write_for_the_message(device: Device) -> None:
+    device.references.reserve(NOW_MS)
+    before = device.ceiling.writes
+    device.commit("a", NOW_MS + RESERVE_MS // 2)
+    assert device.ceiling.writes == before == 1
+    device.references.reserve(NOW_MS + 1)
+    assert device.ceiling.writes == 1
+
+
+def test_a_ceiling_that_cannot_be_kept_is_a_storage_error_and_gives_nothing_out(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device.ceiling, "write", fail)
+        with pytest.raises(StorageError, match="Input/output error"):
+            device.references.next("a", NOW_MS)
+    assert device.commit("a", NOW_MS) == Reference(NOW_MS, 0)
+
+
+CLOCKS = (
+    st.integers(-1000, 3000) | st.integers(NOW_MS - 5, NOW_MS + 5) | st.sampled_from([2**40, 2**62, LATEST_CLOCK_MS])
+)
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["message", "crash", "stop", "forget", "reserve"]), st.sampled_from("ab"), CLOCKS),
+    max_size=40,
+)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("ceilings")
+    return (folder / str(number) for number in range(100_000))
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=EVENTS)
+def test_references_strictly_increase_through_any_clock_restart_and_forgetting(
+    events: list[tuple[str, str, int]], paths: Iterator[Path]
+) -> None:
+    device = Device(next(paths))
+    given_out: dict[str, list[Reference]] = {"a": [], "b": []}
+    for event, chain, now_ms in events:
+        match event:
+            case "message":
+                given_out[chain].append(device.commit(chain, now_ms))
+            case "crash":
+                device.crash_and_start()
+            case "stop":
+                device.stop_and_start()
+            case "forget":
+                device.journal.last.pop(chain, None)
+            case "reserve":
+                device.references.reserve(now_ms)
+    for references in given_out.values():
+        assert references == sorted(set(references))
