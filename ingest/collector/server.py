@@ -1,0 +1,182 @@
+"""The listener, its connections, and the end of both.
+
+One task group owns every task. At most `max_connections` are open; when all are taken, a newcomer pushes out the one
+that has waited longest without a complete request, so silent connections, however many, keep no device out.
+"""
+
+import asyncio
+import logging
+import signal
+import ssl
+import time
+from collections.abc import Callable
+
+from ingest.collector.blocking import Workers
+from ingest.collector.connection import BUFFER_BYTES, Answer, ClientGone, Connection
+from ingest.collector.errors import ConfigError, Refused
+from ingest.collector.intake import Intake
+from ingest.collector.metrics import Metrics
+from ingest.collector.routes import Routes
+from ingest.collector.service_manager import ALIVE, READY, STOPPING, notify, watchdog_interval_s
+from ingest.collector.settings import Settings, TlsFiles
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 512
+EXPIRY_INTERVAL_S = 3600.0
+TLS_HANDSHAKE_TIMEOUT_S = 10.0
+
+
+class Collector:
+    def __init__(self, settings: Settings, intake: Intake) -> None:
+        self._settings = settings
+        self._intake = intake
+        self._workers = Workers()
+        self._metrics = Metrics()
+        self._routes = Routes(intake, settings.limits, self._metrics, self._workers)
+        self._waiting: dict[Connection, None] = {}  # without a complete request, oldest first
+        self._tasks: set[asyncio.Task[None]] = set()  # one per connection
+        self._stop = asyncio.Event()
+        self._tls = None if settings.tls is None else _tls_context(settings.tls)
+
+    async def run(self, announce: Callable[[str], None]) -> None:
+        """Serve until `stop`. `announce` is told the address, once, when it is listened on."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                server = await self._listen(group)
+                announce(self._url(server))
+                notify(READY)
+                helpers = [group.create_task(self._expire_parts()), group.create_task(self._show_life())]
+                await self._stop.wait()
+                notify(STOPPING)
+                server.close()
+                await self._finish_requests()
+                for task in (*helpers, *self._tasks):
+                    task.cancel()
+        finally:
+            self._workers.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def _listen(self, group: asyncio.TaskGroup) -> asyncio.Server:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = Connection(reader, writer, self._settings.limits)
+            task = group.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return await asyncio.start_server(
+            accept,
+            self._settings.host,
+            self._settings.port,
+            limit=BUFFER_BYTES,
+            backlog=BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else TLS_HANDSHAKE_TIMEOUT_S,
+        )
+
+    async def _serve(self, connection: Connection) -> None:
+        self._metrics.connections_accepted += 1
+        self._routes.open_connections += 1
+        try:
+            self._push_out_one_too_many()
+            while await self._serve_request(connection):
+                pass
+            await connection.close()
+        except ClientGone:
+            pass
+        finally:
+            connection.abort()
+            self._waiting.pop(connection, None)
+            self._routes.open_connections -= 1
+
+    async def _serve_request(self, connection: Connection) -> bool:
+        """Whether another may follow."""
+        self._waiting[connection] = None
+        is_head = False
+        try:
+            request = await connection.next_request()
+            is_head = request.method == "HEAD"
+            del self._waiting[connection]
+            answer = await self._routes.answer(request, connection)
+        except Refused as refused:
+            answer = self._routes.refuse(refused)
+        await self._give(connection, answer, is_head=is_head)
+        return connection.can_go_on and not self._stop.is_set()
+
+    async def _give(self, connection: Connection, answer: Answer, *, is_head: bool) -> None:
+        """A client that was refused for who it is, or is no HTTP client at all, has to connect anew."""
+        self._metrics.answers[answer.status] += 1
+        close = self._stop.is_set() or answer.status in (400, 401, 403, 431)
+        await connection.answer(answer, to_head=is_head, close=close)
+
+    def _push_out_one_too_many(self) -> None:
+        if self._routes.open_connections > self._settings.limits.max_connections:
+            oldest = next(iter(self._waiting), None)
+            if oldest is None:
+                raise ClientGone  # all are at work: the newcomer itself has to go
+            del self._waiting[oldest]
+            oldest.abort()
+            self._metrics.connections_pushed_out += 1
+
+    async def _finish_requests(self) -> None:
+        """Those without a request go at once; the others have a little time, and what came in is kept."""
+        for connection in list(self._waiting):
+            connection.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._settings.limits.shutdown_grace_s)
+
+    async def _expire_parts(self) -> None:
+        while True:
+            expired = await self._workers.run(self._intake.uploads.expire, time.time())
+            self._metrics.parts_expired += expired
+            if expired:
+                log.info("unfinished uploads expired; parts=%d", expired)
+            await asyncio.sleep(EXPIRY_INTERVAL_S)
+
+    async def _show_life(self) -> None:
+        """Alive means: the loop turns and a worker thread answers."""
+        interval_s = watchdog_interval_s()
+        while interval_s is not None:
+            await self._workers.run(self._intake.uploads.free_bytes)
+            notify(ALIVE)
+            await asyncio.sleep(interval_s)
+
+    def catch_signals(self) -> None:
+        """SIGTERM and SIGINT stop it; SIGHUP makes it read its certificate again."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_certificate)
+
+    def _reload_certificate(self) -> None:
+        """A renewed certificate counts from the next connection on; a broken one changes nothing."""
+        if self._tls is None or self._settings.tls is None:
+            return
+        try:
+            _load_certificate(self._tls, self._settings.tls)
+            log.info("certificate read again")
+        except ConfigError as error:
+            log.error(  # noqa: TRY400 - the text says it all
+                "certificate not read, the old one stays; %s", error
+            )
+
+    def _url(self, server: asyncio.Server) -> str:
+        host, port = server.sockets[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'http' if self._tls is None else 'https'}://{shown}:{port}"
+
+
+def _tls_context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificate(context, files)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{files.certificate}, {files.key}: cannot be used for TLS: {error}") from error
