@@ -159,3 +159,4 @@ def running_collector(
         thread.join(30)
         assert not thread.is_alive(), "the collector did not stop"
         loop.close()
+        assert collector.metrics.faults == 0, "a fault of the collector; the log has its traceback"

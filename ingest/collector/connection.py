@@ -109,9 +109,12 @@ class Connection:
             yield bytes(event.data)
 
     async def answer(self, answer: Answer, *, to_head: bool, close: bool) -> None:
-        """Raises: ClientGone if it does not take the answer in time."""
+        """An answer that comes before all of the request was read is the last one.
+
+        Raises: ClientGone if the client does not take it in time.
+        """
         headers = {"Content-Length": str(len(answer.body)), "Cache-Control": "no-store", **answer.headers}
-        if close:
+        if close or not self._request_is_read():
             headers["Connection"] = "close"
         events: list[h11.Event] = [h11.Response(status_code=answer.status, headers=list(headers.items()))]
         if answer.body and not to_head:
@@ -132,6 +135,13 @@ class Connection:
                 self._writer.close()
                 await self._writer.wait_closed()
         self.abort()
+
+    def _request_is_read(self) -> bool:
+        """Whether the request is at its end, once what is here already of its body is skipped."""
+        with suppress(h11.RemoteProtocolError):
+            while isinstance(self._http.next_event(), h11.Data):
+                pass
+        return self._http.their_state is h11.DONE
 
     async def _throw_away(self, max_bytes: int) -> None:
         while max_bytes > 0 and (data := await self._reader.read(READ_BYTES)):

@@ -21,6 +21,7 @@ class Metrics:
         self.connections_accepted = 0
         self.connections_pushed_out = 0
         self.parts_expired = 0
+        self.faults = 0  # of the program; each has a traceback in the log
 
     def as_text(self, gauges: Mapping[str, int]) -> str:
         lines = [
@@ -33,6 +34,7 @@ class Metrics:
             *_plain("connections_accepted_total", "counter", self.connections_accepted),
             *_plain("connections_pushed_out_total", "counter", self.connections_pushed_out),
             *_plain("parts_expired_total", "counter", self.parts_expired),
+            *_plain("faults_total", "counter", self.faults),
         ]
         for name, value in gauges.items():
             lines += _plain(name, "gauge", value)

@@ -19,6 +19,7 @@ from ingest.collector.metrics import Metrics
 from ingest.collector.routes import Routes
 from ingest.collector.service_manager import ALIVE, READY, STOPPING, notify, watchdog_interval_s
 from ingest.collector.settings import Settings, TlsFiles
+from protocol.shipping import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ class Collector:
         self._settings = settings
         self._intake = intake
         self._workers = Workers()
-        self._metrics = Metrics()
-        self._routes = Routes(intake, settings.limits, self._metrics, self._workers)
+        self.metrics = Metrics()
+        self._routes = Routes(intake, settings.limits, self.metrics, self._workers)
         self._waiting: dict[Connection, None] = {}  # without a complete request, oldest first
         self._tasks: set[asyncio.Task[None]] = set()  # one per connection
         self._stop = asyncio.Event()
@@ -77,15 +78,21 @@ class Collector:
         )
 
     async def _serve(self, connection: Connection) -> None:
-        self._metrics.connections_accepted += 1
+        self.metrics.connections_accepted += 1
         self._routes.open_connections += 1
         try:
-            self._push_out_one_too_many()
-            while await self._serve_request(connection):
-                pass
-            await connection.close()
+            if self._make_room():
+                while await self._serve_request(connection):
+                    pass
+                await connection.close()
+            else:
+                refused = Refused(Refusal.BUSY, "all connections are at work", retry_after_s=30)
+                await self._give(connection, self._routes.refuse(refused), is_head=False)
         except ClientGone:
             pass
+        except Exception:
+            log.exception("a fault of the collector; only this connection is dropped")
+            self.metrics.faults += 1
         finally:
             connection.abort()
             self._waiting.pop(connection, None)
@@ -98,7 +105,7 @@ class Collector:
         try:
             request = await connection.next_request()
             is_head = request.method == "HEAD"
-            del self._waiting[connection]
+            self._waiting.pop(connection, None)  # it may just have been pushed out
             answer = await self._routes.answer(request, connection)
         except Refused as refused:
             answer = self._routes.refuse(refused)
@@ -107,18 +114,21 @@ class Collector:
 
     async def _give(self, connection: Connection, answer: Answer, *, is_head: bool) -> None:
         """A client that was refused for who it is, or is no HTTP client at all, has to connect anew."""
-        self._metrics.answers[answer.status] += 1
+        self.metrics.answers[answer.status] += 1
         close = self._stop.is_set() or answer.status in (400, 401, 403, 431)
         await connection.answer(answer, to_head=is_head, close=close)
 
-    def _push_out_one_too_many(self) -> None:
-        if self._routes.open_connections > self._settings.limits.max_connections:
-            oldest = next(iter(self._waiting), None)
-            if oldest is None:
-                raise ClientGone  # all are at work: the newcomer itself has to go
-            del self._waiting[oldest]
-            oldest.abort()
-            self._metrics.connections_pushed_out += 1
+    def _make_room(self) -> bool:
+        """Whether there is room for one more connection, if need be by pushing out the longest silent one."""
+        if self._routes.open_connections <= self._settings.limits.max_connections:
+            return True
+        oldest = next(iter(self._waiting), None)
+        if oldest is None:
+            return False
+        del self._waiting[oldest]
+        oldest.abort()
+        self.metrics.connections_pushed_out += 1
+        return True
 
     async def _finish_requests(self) -> None:
         """Those without a request go at once; the others have a little time, and what came in is kept."""
@@ -130,7 +140,7 @@ class Collector:
     async def _expire_parts(self) -> None:
         while True:
             expired = await self._workers.run(self._intake.uploads.expire, time.time())
-            self._metrics.parts_expired += expired
+            self.metrics.parts_expired += expired
             if expired:
                 log.info("unfinished uploads expired; parts=%d", expired)
             await asyncio.sleep(EXPIRY_INTERVAL_S)
