@@ -8,28 +8,31 @@ from ingest.collector.errors import Refused
 from ingest.collector.turns import Turns
 
 
-async def hold(turns: Turns, key: str, log: list[str], name: str, release: asyncio.Event) -> None:
+async def hold(turns: Turns, key: str, log: list[str], name: str, begun: asyncio.Event, end: asyncio.Event) -> None:
     try:
         async with turns.take(key):
             log.append(f"{name} begins")
-            await release.wait()
+            begun.set()
+            await end.wait()
             log.append(f"{name} ends")
     except Refused as refused:
         log.append(f"{name}: {refused.refusal.code}")
 
 
-def test_the_newest_request_pushes_out_the_one_before() -> None:
-    async def scenario() -> list[str]:
-        turns, log, release = Turns(), list[str](), asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            for name in ("first", "second", "third"):
-                group.create_task(hold(turns, "key", log, name, release))
-                while f"{name} begins" not in log:
-                    await asyncio.sleep(0)
-            release.set()
-        return log
+async def hold_in_turn(*names_and_keys: tuple[str, str]) -> list[str]:
+    """Each begins before the next one comes; in the end, those that are left go."""
+    turns, log, end = Turns(), list[str](), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name, key in names_and_keys:
+            begun = asyncio.Event()
+            group.create_task(hold(turns, key, log, name, begun, end))
+            await begun.wait()
+        end.set()
+    return log
 
-    assert asyncio.run(scenario()) == [
+
+def test_the_newest_request_pushes_out_the_one_before() -> None:
+    assert asyncio.run(hold_in_turn(("first", "key"), ("second", "key"), ("third", "key"))) == [
         "first begins",
         "first: taken-over",
         "second begins",
@@ -40,23 +43,15 @@ def test_the_newest_request_pushes_out_the_one_before() -> None:
 
 
 def test_other_keys_are_not_disturbed() -> None:
-    async def scenario() -> list[str]:
-        turns, log, release = Turns(), list[str](), asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(hold(turns, "one", log, "one", release))
-            group.create_task(hold(turns, "other", log, "other", release))
-            await asyncio.sleep(0)
-            release.set()
-        return log
-
-    assert sorted(asyncio.run(scenario())) == ["one begins", "one ends", "other begins", "other ends"]
+    log = asyncio.run(hold_in_turn(("one", "key"), ("other", "other key")))
+    assert log == ["one begins", "other begins", "one ends", "other ends"]
 
 
 def test_a_task_that_is_cancelled_from_elsewhere_stays_cancelled() -> None:
     async def scenario() -> None:
-        turns = Turns()
-        task = asyncio.create_task(hold(turns, "key", [], "one", asyncio.Event()))
-        await asyncio.sleep(0)
+        begun = asyncio.Event()
+        task = asyncio.create_task(hold(Turns(), "key", [], "one", begun, asyncio.Event()))
+        await begun.wait()
         task.cancel()
         await task
 

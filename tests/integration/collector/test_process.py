@@ -1,0 +1,156 @@
+"""The collector as a process: how it starts, refuses to start, stops, and speaks to its manager."""
+
+import datetime
+import http.client
+import os
+import signal
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from protocol.shipping import archive_path
+from tests.collector_process import PROJECT, collector_process, make_state, run_command
+from tests.collectors import ARCHIVE, claim_for, head_of, read_reply
+
+HALF = len(ARCHIVE) // 2
+
+pytestmark = pytest.mark.slow  # each starts a process
+
+
+def refusal_to_start(root: Path, *options: str) -> str:
+    done = subprocess.run(run_command(root, *options), cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (78, "")
+    return done.stderr
+
+
+def test_it_stops_on_sigterm_and_keeps_what_came_in(tmp_path: Path) -> None:
+    claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
+    with collector_process(tmp_path) as running, socket.create_connection(running.address) as idle:
+        with socket.create_connection(running.address) as link:
+            link.sendall(head_of("PUT", claim, len(ARCHIVE), "Expect: 100-continue"))
+            assert link.recv(100).startswith(b"HTTP/1.1 100")
+            running.process.send_signal(signal.SIGTERM)
+            assert idle.recv(1) == b""
+            link.sendall(ARCHIVE[:HALF])
+        assert running.process.wait(30) == 0
+    (part,) = (tmp_path / "landing.uploads").glob("*/*.part")
+    assert part.read_bytes() == ARCHIVE[:HALF]
+
+
+def test_an_upload_that_is_nearly_done_is_finished_before_it_stops(tmp_path: Path) -> None:
+    claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
+    with collector_process(tmp_path) as running, socket.create_connection(running.address) as link:
+        link.sendall(head_of("PUT", claim, len(ARCHIVE), "Expect: 100-continue"))
+        assert link.recv(100).startswith(b"HTTP/1.1 100")
+        running.process.send_signal(signal.SIGTERM)
+        link.sendall(ARCHIVE)
+        assert link.recv(100).startswith(b"HTTP/1.1 201")
+        assert running.process.wait(30) == 0
+
+
+def test_the_manager_is_told_of_start_life_and_stop(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
+        with collector_process(tmp_path, environment={**os.environ, **told}) as running:
+            assert manager.recv(100) == b"READY=1"
+            assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            assert running.stop() == 0
+            while (word := manager.recv(100)) == b"WATCHDOG=1":
+                pass
+            assert word == b"STOPPING=1"
+
+
+def test_it_does_not_start_without_keys(tmp_path: Path) -> None:
+    assert "keys init" in refusal_to_start(tmp_path)
+
+
+def test_it_does_not_start_with_keys_that_others_can_read(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    (tmp_path / "state" / "keys" / "signing.key").chmod(0o644)
+    assert "others can read" in refusal_to_start(tmp_path)
+
+
+def test_it_starts_without_the_sealing_key_which_may_live_elsewhere(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    (tmp_path / "state" / "keys" / "sealing.key").unlink()
+    with collector_process(tmp_path) as running:
+        assert running.stop() == 0
+
+
+def test_a_second_one_with_the_same_state_does_not_start(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    with collector_process(tmp_path):
+        assert "another collector" in refusal_to_start(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--listen", "nowhere"], "HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "HOST:PORT"),
+        (["--max-archive-bytes", "0"], "not above 0"),
+        (["--max-connections", "1000000000"], "open files"),
+        (["--tls-key", "key.pem"], "go together"),
+        (["--tls-key", "no-key.pem", "--tls-certificate", "no-certificate.pem"], "cannot be used for TLS"),
+    ],
+)
+def test_it_does_not_start_with_settings_that_make_no_sense(tmp_path: Path, options: list[str], words: str) -> None:
+    make_state(tmp_path)
+    assert words in refusal_to_start(tmp_path, *options)
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    private = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(key.private_bytes(*private))
+
+
+def subject_of(address: tuple[str, int]) -> str:
+    certificate = x509.load_pem_x509_certificate(ssl.get_server_certificate(address).encode())
+    return certificate.subject.rfc4514_string()
+
+
+def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(tmp_path: Path) -> None:
+    claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
+    make_certificate(tmp_path, "localhost")
+    files = ("--tls-certificate", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    with collector_process(tmp_path, *files) as running:
+        assert running.url.startswith("https://")
+        context = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
+        context.check_hostname = False
+        client = http.client.HTTPSConnection(*running.address, timeout=10, context=context)
+        client.request("PUT", archive_path(claim.archive), ARCHIVE, {"Authorization": claim.to_header()})
+        assert read_reply(client.getresponse()).status == 201
+        client.close()
+        with socket.create_connection(running.address) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert not plain.recv(100).startswith(b"HTTP")
+        make_certificate(tmp_path, "renewed")
+        running.process.send_signal(signal.SIGHUP)
+        while subject_of(running.address) != "CN=renewed":
+            pass
+        assert running.stop() == 0
