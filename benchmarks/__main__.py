@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from benchmarks.harness import Figure
 
 BENCHMARKS = {
+    "collector": "benchmarks.bench_collector",
     "iomessage": "benchmarks.bench_iomessage",
 }
 

@@ -13,8 +13,8 @@ from ingest.collector.settings import Limits
 from protocol.shipping import Refusal
 
 MAX_HEAD_BYTES = 16 * 1024
-READ_BYTES = 128 * 1024
-BUFFER_BYTES = 64 * 1024  # the stream holds at most twice this
+READ_BYTES = 512 * 1024
+BUFFER_BYTES = 128 * 1024  # the stream holds at most twice this, and what one read of the socket brought
 ANSWER_TIMEOUT_S = 20.0
 LINGER_S = 2.0
 LINGER_BYTES = 1024 * 1024
@@ -106,7 +106,7 @@ class Connection:
             if not isinstance(event, h11.Data):
                 return
             pace.note(len(event.data), time.monotonic() - started_s)
-            yield bytes(event.data)
+            yield event.data
 
     async def answer(self, answer: Answer, *, to_head: bool, close: bool) -> None:
         """An answer that comes before all of the request was read is the last one.

@@ -13,7 +13,7 @@ class Limits:
     """How much of anything the collector bears. Each is checked before the cost arises."""
 
     max_archive_bytes: int = 256 * MEBI
-    max_connections: int = 512
+    max_connections: int = 256
     max_uploads_per_device: int = 4  # unfinished ones; the oldest gives way
     upload_expiry_s: int = 7 * 24 * 3600  # since its last byte
     min_free_bytes: int = 256 * MEBI  # stays free on the landing area's disk
