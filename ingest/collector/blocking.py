@@ -9,14 +9,12 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WORKERS = 8
-
 
 class Workers:
-    """A few threads for disk and hashing."""
+    """A few threads for one kind of work; what they cannot do at once waits for its turn."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="disk")
+    def __init__(self, count: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Call it in a thread. A step that began is awaited to its end, even by a task that is cancelled meanwhile.

@@ -76,6 +76,11 @@ class Connection:
         """Whether another request may follow on this connection."""
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
+    @property
+    def waits_for_permission(self) -> bool:
+        """Whether the client holds its body back until it is told to go on (`Expect: 100-continue`)."""
+        return self._http.they_are_waiting_for_100_continue
+
     async def next_request(self) -> Request:
         """Raises: ClientGone, also when the client is silent for too long; Refused for what is not HTTP."""
         if self._http.our_state is h11.DONE:
@@ -148,7 +153,7 @@ class Connection:
             max_bytes -= len(data)
 
     async def _tell_to_go_on(self) -> None:
-        if self._http.they_are_waiting_for_100_continue:
+        if self.waits_for_permission:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
 
     async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:

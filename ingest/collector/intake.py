@@ -5,7 +5,6 @@ A crash between any two of these leaves a state from which the same request goes
 """
 
 import time
-from contextlib import suppress
 
 from nacl.signing import SigningKey
 
@@ -38,14 +37,16 @@ class Intake:
             problem = f"{claim.size_bytes} bytes, and at most {self._limits.max_archive_bytes} are accepted"
             raise Refused(Refusal.TOO_LARGE, problem)
 
-    def find_receipt(self, claim: UploadClaim) -> bytes | None:
-        """The receipt of an archive that is stored already, whether or not a crash kept us from giving one."""
-        receipt = self.receipts.find(claim)
-        if receipt is None and self.landing.holds(claim.archive):
-            with suppress(Refused):  # a damaged file there is as good as none: an upload will replace it
-                verify_archive(self.landing.path(claim.archive), claim, self._sealing_key)
-                receipt = self.receipts.give(claim, _now_ms())
-        return receipt
+    def give_missing_receipt(self, claim: UploadClaim) -> bytes | None:
+        """For an archive that was stored when a crash kept us from giving one; None if what is stored is damaged.
+
+        A damaged file there is as good as none: an upload will replace it.
+        """
+        try:
+            verify_archive(self.landing.path(claim.archive), claim, self._sealing_key)
+        except Refused:
+            return None
+        return self.receipts.give(claim, _now_ms())
 
     def offset(self, claim: UploadClaim) -> int:
         return self.uploads.offset(claim)

@@ -38,12 +38,13 @@ _METHODS = {ARCHIVES_PATH: ("HEAD", "PUT", "PATCH"), RECEIPTS_PATH: ("GET", "HEA
 
 
 class Routes:
-    def __init__(self, intake: Intake, limits: Limits, metrics: Metrics, workers: Workers) -> None:
+    def __init__(self, intake: Intake, limits: Limits, metrics: Metrics, disk: Workers, checks: Workers) -> None:
         self._intake = intake
         self._rates = DeviceRates(limits)
         self._limits = limits
         self._metrics = metrics
-        self._workers = workers
+        self._disk = disk
+        self._checks = checks
         self._turns = Turns()
         self.open_connections = 0
 
@@ -85,36 +86,49 @@ class Routes:
 
     async def _serve_archive(self, request: Request, connection: Connection, digest: bytes) -> Answer:
         claim = _claim_of(request, digest)
-        await self._workers.run(self._intake.admit, claim)
+        await self._disk.run(self._intake.admit, claim)
         self._rates.count_request(claim.device, time.monotonic())
         async with self._turns.take((claim.device, claim.archive)):
-            receipt = await self._workers.run(self._intake.find_receipt, claim)
+            receipt = await self._find_receipt(claim)
             if request.path.startswith(RECEIPTS_PATH):
                 return _receipt_or_refusal(receipt)
             if request.method == "HEAD":
                 return await self._tell_offset(claim, is_stored=receipt is not None)
             if receipt is not None:
-                self._metrics.receipts_repeated += 1
-                return _receipt_answer(200, receipt, claim)
+                return await self._repeat_receipt(connection, claim, receipt)
             return await self._upload(request, connection, claim)
+
+    async def _find_receipt(self, claim: UploadClaim) -> bytes | None:
+        receipt = await self._disk.run(self._intake.receipts.find, claim)
+        if receipt is None and await self._disk.run(self._intake.landing.holds, claim.archive):
+            receipt = await self._checks.run(self._intake.give_missing_receipt, claim)
+        return receipt
 
     async def _tell_offset(self, claim: UploadClaim, *, is_stored: bool) -> Answer:
         if is_stored:
             return Answer(status=200, headers={UPLOAD_OFFSET: str(claim.size_bytes), UPLOAD_COMPLETE: COMPLETE})
-        offset = await self._workers.run(self._intake.offset, claim)
+        offset = await self._disk.run(self._intake.offset, claim)
         return Answer(status=200, headers={UPLOAD_OFFSET: str(offset), UPLOAD_COMPLETE: INCOMPLETE})
+
+    async def _repeat_receipt(self, connection: Connection, claim: UploadClaim, receipt: bytes) -> Answer:
+        """A client that did not ask before it sends is heard out: many do not listen until they have sent all."""
+        if not connection.waits_for_permission:
+            async for piece in connection.body():
+                await self._slow_down(claim, len(piece))
+        self._metrics.receipts_repeated += 1
+        return _receipt_answer(200, receipt, claim)
 
     async def _upload(self, request: Request, connection: Connection, claim: UploadClaim) -> Answer:
         length, offset = _length_of(request), _offset_of(request)
-        upload = await self._workers.run(self._intake.begin, claim, offset, length)
+        upload = await self._disk.run(self._intake.begin, claim, offset, length)
         try:
             await self._receive(connection, claim, upload)
             if upload.missing_bytes:
                 headers = {UPLOAD_OFFSET: str(upload.offset), UPLOAD_COMPLETE: INCOMPLETE}
                 return Answer(status=202, headers=headers)
-            receipt = await self._workers.run(self._intake.complete, claim)
+            receipt = await self._checks.run(self._intake.complete, claim)
         finally:
-            await self._workers.run(self._intake.uploads.close, upload)
+            await self._disk.run(self._intake.uploads.close, upload)
         self._metrics.archives_stored += 1
         self._metrics.bytes_stored += claim.size_bytes
         log.info("archive stored; %s", describe(claim))
@@ -122,14 +136,18 @@ class Routes:
 
     async def _receive(self, connection: Connection, claim: UploadClaim, upload: UploadFile) -> None:
         async for piece in connection.body():
-            await self._workers.run(upload.append, piece)
-            self._metrics.bytes_received += len(piece)
-            wait_s = self._rates.count_bytes(claim.device, len(piece), time.monotonic())
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
+            await self._disk.run(upload.append, piece)
+            await self._slow_down(claim, len(piece))
+
+    async def _slow_down(self, claim: UploadClaim, received: int) -> None:
+        """Read no more for as long as the device is ahead of its rate; TCP makes it wait."""
+        self._metrics.bytes_received += received
+        wait_s = self._rates.count_bytes(claim.device, received, time.monotonic())
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
 
     async def _health(self) -> Answer:
-        free_bytes = await self._workers.run(self._intake.uploads.free_bytes)
+        free_bytes = await self._disk.run(self._intake.uploads.free_bytes)
         if free_bytes < self._limits.min_free_bytes:
             raise Refused(Refusal.NO_SPACE, f"{free_bytes} bytes are free, {self._limits.min_free_bytes} must be")
         return Answer(status=200, headers={"Content-Type": "text/plain"}, body=b"ok\n")
@@ -138,7 +156,7 @@ class Routes:
         gauges = {
             "connections": self.open_connections,
             "uploads_under_way": self._intake.uploads.under_way,
-            "free_bytes": await self._workers.run(self._intake.uploads.free_bytes),
+            "free_bytes": await self._disk.run(self._intake.uploads.free_bytes),
         }
         body = self._metrics.as_text(gauges).encode()
         return Answer(status=200, headers={"Content-Type": CONTENT_TYPE_METRICS}, body=body)

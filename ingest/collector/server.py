@@ -24,6 +24,8 @@ from protocol.shipping import Refusal
 log = logging.getLogger(__name__)
 
 BACKLOG = 512
+DISK_THREADS = 8
+CHECK_THREADS = 2  # so that manifests, which a hostile device can make large, are in memory one or two at a time
 EXPIRY_INTERVAL_S = 3600.0
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
 
@@ -32,9 +34,10 @@ class Collector:
     def __init__(self, settings: Settings, intake: Intake) -> None:
         self._settings = settings
         self._intake = intake
-        self._workers = Workers()
+        self._disk = Workers(DISK_THREADS, "disk")
+        self._checks = Workers(CHECK_THREADS, "check")
         self.metrics = Metrics()
-        self._routes = Routes(intake, settings.limits, self.metrics, self._workers)
+        self._routes = Routes(intake, settings.limits, self.metrics, self._disk, self._checks)
         self._waiting: dict[Connection, None] = {}  # without a complete request, oldest first
         self._tasks: set[asyncio.Task[None]] = set()  # one per connection
         self._stop = asyncio.Event()
@@ -55,7 +58,8 @@ class Collector:
                 for task in (*helpers, *self._tasks):
                     task.cancel()
         finally:
-            self._workers.close()
+            self._disk.close()
+            self._checks.close()
 
     def stop(self) -> None:
         self._stop.set()
@@ -139,7 +143,7 @@ class Collector:
 
     async def _expire_parts(self) -> None:
         while True:
-            expired = await self._workers.run(self._intake.uploads.expire, time.time())
+            expired = await self._disk.run(self._intake.uploads.expire, time.time())
             self.metrics.parts_expired += expired
             if expired:
                 log.info("unfinished uploads expired; parts=%d", expired)
@@ -149,7 +153,7 @@ class Collector:
         """Alive means: the loop turns and a worker thread answers."""
         interval_s = watchdog_interval_s()
         while interval_s is not None:
-            await self._workers.run(self._intake.uploads.free_bytes)
+            await self._disk.run(self._intake.uploads.free_bytes)
             notify(ALIVE)
             await asyncio.sleep(interval_s)
 

@@ -3,13 +3,14 @@
 import hashlib
 import http.client
 import os
+import random
 import stat
 import time
 from pathlib import Path
 
 from ingest.collector.settings import Limits
 from protocol.shipping import archive_path
-from tests.archives import BINDING
+from tests.archives import BINDING, record, write_archive
 from tests.collectors import (
     ARCHIVE,
     COLLECTOR_KEY,
@@ -43,6 +44,21 @@ def test_the_same_archive_again_gets_the_same_receipt(collector: RunningCollecto
     assert (again.status, again.body) == (200, first.body)
     assert collector.get_receipt(CLAIM).body == first.body
     assert len(collector.receipts()) == 1
+
+
+def test_a_client_that_sends_all_before_it_listens_hears_that_the_archive_is_known(collector: RunningCollector) -> None:
+    large = write_archive([record(number, text=random.Random(number).randbytes(1_000_000)) for number in range(8)])
+    first, again = collector.put(large), collector.put(large)
+    assert (first.status, again.status, again.body) == (201, 200, first.body)
+
+
+def test_a_client_that_asks_first_need_not_send_what_is_known(collector: RunningCollector) -> None:
+    receipt = collector.put(ARCHIVE).body
+    with collector.connect() as link:
+        link.sendall(head_of("PUT", CLAIM, len(ARCHIVE), "Expect: 100-continue"))
+        answer = link.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(receipt)
 
 
 def test_the_receipt_outlives_a_restart_and_the_archive_in_the_landing_area(tmp_path: Path) -> None:

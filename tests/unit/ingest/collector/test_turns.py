@@ -61,7 +61,7 @@ def test_a_task_that_is_cancelled_from_elsewhere_stays_cancelled() -> None:
 
 def test_a_step_on_the_disk_is_awaited_to_its_end_even_when_cancelled() -> None:
     async def scenario() -> list[str]:
-        workers, log = Workers(), list[str]()
+        workers, log = Workers(1, "test"), list[str]()
         begun, release = threading.Event(), threading.Event()
 
         def step() -> None:
