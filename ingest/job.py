@@ -4,9 +4,9 @@
     files       rows       dated,    one commit per batch
                            once
 
-Run by `headgate ingest run`, or by `spark-submit ingest/job.py` with the same arguments. Structured Streaming remembers
-which files it has seen; that is for speed alone. What the tables hold is decided by the digests of the archives in them,
-so a lost checkpoint costs a second look at each file and changes nothing.
+Run by `headgate ingest run`, or by `spark-submit ingest/job.py` with the same arguments. Structured Streaming
+remembers which files it has seen; that is for speed alone. What the tables hold is decided by the digests of the
+archives in them, so a lost checkpoint costs a second look at each file and changes nothing.
 """
 
 import shutil

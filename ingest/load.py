@@ -20,12 +20,12 @@ from ingest.clean import (
     suspected_rows,
 )
 from ingest.rollup import merge_rollups, roll_up
-from ingest.schemas import MESSAGES, ROLLUPS, TABLES
+from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
 from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
 from ingest.summary import KNOWN, VERIFIED, ArchiveSummary
 
-__all__ = ["Loaded", "load_batch", "read_files"]
+__all__ = ["ORDER", "Loaded", "load_batch", "read_files", "write_files"]
 
 MESSAGES_PER_FILE: Final = 500_000
 ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence")
@@ -68,6 +68,14 @@ def read_files(spark: SparkSession, store: Store, table: str, files: list[Stored
     paths = [store.path(table, file) for file in files]
     reader = spark.read.schema(TABLES[table]).option("basePath", str(store.folder / table))
     return reader.parquet(*paths).select(TABLES[table].fieldNames())
+
+
+def write_files(store: Store, table: str, rows: DataFrame) -> list[Path]:
+    """New files of a table in the work area, as a commit takes them."""
+    folder = store.work(table)
+    writer = rows.write.mode("overwrite")
+    (writer.partitionBy("date") if table in PARTITIONED else writer).parquet(str(folder))
+    return sorted(folder.rglob("part-*.parquet"))
 
 
 class _Batch:
@@ -135,7 +143,7 @@ class _Batch:
     def _write_messages(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
         files = max(1, sum(summary.records or 0 for summary in self._summaries) // MESSAGES_PER_FILE)
         ordered = messages.coalesce(files).sortWithinPartitions(*ORDER)
-        self._changes["messages"] = Change(self._write("messages", ordered), rewritten)
+        self._changes["messages"] = Change(write_files(self._store, "messages", ordered), rewritten)
 
     def _write_rollups(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
         """Minutes of dates that stay are added up with what is there; dates that are rewritten are counted anew."""
@@ -146,14 +154,14 @@ class _Batch:
         merged = [file for file in there if file.date not in anew]
         if merged:
             parts = merge_rollups(parts.unionByName(read_files(self._spark, self._store, "rollups", merged)))
-        added = self._write("rollups", parts.select(ROLLUPS.fieldNames()).coalesce(1))
+        added = write_files(self._store, "rollups", parts.select(ROLLUPS.fieldNames()).coalesce(1))
         self._changes["rollups"] = Change(added, there)
 
     def _write_quarantine(self) -> None:
         if any(_has_quarantined(summary) for summary in self._summaries):
             rows = choose_quarantine(self._decoded, self._unwanted).coalesce(1)
             self._changes["quarantine"] = Change(
-                self._write("quarantine", rows.sortWithinPartitions("archive", "record"))
+                write_files(self._store, "quarantine", rows.sortWithinPartitions("archive", "record"))
             )
 
     def _note_boots(self, messages: DataFrame, changed: set[Boot]) -> None:
@@ -179,12 +187,6 @@ class _Batch:
 
     def _replace(self, table: str, rows: list[dict[str, Any]]) -> None:
         self._changes[table] = Change([self._write_small(table, rows)], self._store.files(table))
-
-    def _write(self, table: str, rows: DataFrame) -> list[Path]:
-        folder = self._store.work(table)
-        writer = rows.write.mode("overwrite")
-        (writer.partitionBy("date") if "date" in TABLES[table].fieldNames() else writer).parquet(str(folder))
-        return sorted(folder.rglob("part-*.parquet"))
 
     def _write_small(self, table: str, rows: list[dict[str, Any]]) -> Path:
         return write_rows(table, rows, self._store.work(table) / "all.parquet")

@@ -27,6 +27,7 @@ __all__ = ["Content", "Decoded", "decode_record", "open_content", "verify_record
 EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
 LATEST_MS: Final = 4_102_444_800_000  # 2100-01-01
 MAX_INTEGER: Final = 2**63 - 1
+MAX_PRIORITY: Final = 2**31 - 1
 
 _NOT_ENCRYPTED: Final = EncryptionType.NONE
 _MESSAGE: Final = MessageType.MESSAGE
@@ -154,7 +155,7 @@ def _describe(io: IoMessage, digest: str | None) -> tuple[Any, ...]:
     unit = unit_of(io.info_format or "")
     values = (None, None, None, None, io.content_data) if unit is None else _scalar_columns(io.content_data)
     return (
-        io.id, io.publisher, io.tag, io.group_id, io.priority and min(io.priority, 2**31 - 1), io.info_type,
+        io.id, io.publisher, io.tag or None, io.group_id or None, _small(io.priority), io.info_type,
         io.info_format, unit, *values, _fitting(io.chain_position), None if digest is None else bytes.fromhex(digest),
     )  # fmt: skip
 
@@ -178,6 +179,10 @@ def _scalar_columns(data: bytes) -> tuple[Any, ...]:
             return (None, None, None, None, scalar)
         case None:
             return _NO_VALUES
+
+
+def _small(number: int | None) -> int | None:
+    return None if number is None else min(number, MAX_PRIORITY)
 
 
 def _fitting(number: int | None) -> int | None:

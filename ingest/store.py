@@ -20,7 +20,6 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -30,7 +29,7 @@ from ingest.account import Account
 from ingest.errors import IngestBusy, IngestError
 from ingest.schemas import PARTITIONED, TABLES
 
-__all__ = ["Change", "Store", "StoredFile", "TableFormat"]
+__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of"]
 
 TableFormat = Literal["parquet", "delta"]
 OWN_FOLDER: Final = "_headgate"
@@ -100,17 +99,7 @@ class Store:
 
     def files(self, table: str, dates: Iterable[str] | None = None) -> list[StoredFile]:
         """The files of a table, of these dates only where they are given. Asking for dates costs what they cost."""
-        if self.format == "delta":
-            from ingest.delta import delta_files
-
-            return delta_files(self.folder / table, dates)
-        folder = self.folder / table
-        if table not in PARTITIONED:
-            return [StoredFile(path.name) for path in _parquet_files(folder)]
-        parts = (
-            sorted(folder.glob(f"{DATE_PREFIX}*")) if dates is None else [folder / f"{DATE_PREFIX}{d}" for d in dates]
-        )
-        return [StoredFile(f"{part.name}/{path.name}") for part in parts for path in _parquet_files(part)]
+        return _list_files(self.folder, table, self.format, dates)
 
     def path(self, table: str, file: StoredFile) -> str:
         return str(self.folder / table / file.name)
@@ -121,18 +110,11 @@ class Store:
         plan = {
             "number": account.commits,
             "account": account.to_json().decode(),
-            "tables": {table: self._plan(table, change, account.commits) for table, change in changes.items()},
+            "tables": {table: _plan(change, account.commits) for table, change in changes.items()},
         }
         _write_durably(self._own / "commit.json", orjson.dumps(plan))
         self._finish_commit()
         self._clear_work()
-
-    def _plan(self, table: str, change: Change, number: int) -> dict[str, object]:
-        moves = []
-        for index, path in enumerate(sorted(change.add)):
-            part = path.parent.name if path.parent.name.startswith(DATE_PREFIX) else ""
-            moves.append([str(path), str(Path(part) / f"{number:06d}-{index:05d}.parquet")])
-        return {"moves": moves, "remove": [file.name for file in change.remove]}
 
     def _finish_commit(self) -> None:
         """Make the moves of the commit that is written down, if there is one. Each can be made twice."""
@@ -178,8 +160,33 @@ class Store:
         return wanted or "parquet"
 
 
-def partition_date(day: date) -> str:
-    return day.isoformat()
+def _plan(change: Change, number: int) -> dict[str, object]:
+    moves = []
+    for index, path in enumerate(sorted(change.add)):
+        part = path.parent.name if path.parent.name.startswith(DATE_PREFIX) else ""
+        moves.append([str(path), str(Path(part) / f"{number:06d}-{index:05d}.parquet")])
+    return {"moves": moves, "remove": [file.name for file in change.remove]}
+
+
+def files_of(tables: Path, table: str) -> list[Path]:
+    """The files of a table, for a reader: it takes no lock and changes nothing."""
+    found = (tables / OWN_FOLDER / "format").read_text()
+    files = _list_files(tables, table, "delta" if found == "delta" else "parquet", None)
+    return [tables / table / file.name for file in files]
+
+
+def _list_files(tables: Path, table: str, table_format: TableFormat, dates: Iterable[str] | None) -> list[StoredFile]:
+    folder = tables / table
+    if table_format == "delta":
+        from ingest.delta import delta_files
+
+        return delta_files(folder, dates)
+    if table not in PARTITIONED:
+        return [StoredFile(path.name) for path in _parquet_files(folder)]
+    days = (
+        sorted(folder.glob(f"{DATE_PREFIX}*")) if dates is None else [folder / f"{DATE_PREFIX}{day}" for day in dates]
+    )
+    return [StoredFile(f"{day.name}/{path.name}") for day in days for path in _parquet_files(day)]
 
 
 def _parquet_files(folder: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 """Make archives as devices would, and remember the truth about every message in them.
 
-A `Device` signs with its own keys, a `Chain` makes its messages one after the other, and an `Archive` files them. What a
-test wants to go wrong it does to the records on the way into the archive, and says what must become of them. Everything
-follows from numbers, so the same corpus comes out every time.
+A `Device` signs with its own keys, a `Chain` makes its messages one after the other, and an `Archive` files them. What
+a test wants to go wrong it does to the records on the way into the archive, and says what must become of them.
+Everything follows from numbers, so the same corpus comes out every time.
 """
 
 import base64
