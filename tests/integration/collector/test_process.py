@@ -1,6 +1,7 @@
 """The collector as a process: how it starts, refuses to start, stops, and speaks to its manager."""
 
 import datetime
+import hashlib
 import http.client
 import os
 import signal
@@ -17,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.shipping import archive_path
 from tests.collector_process import PROJECT, collector_process, make_state, run_command
-from tests.collectors import ARCHIVE, claim_for, head_of, read_reply
+from tests.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
 
 HALF = len(ARCHIVE) // 2
 
@@ -68,6 +69,22 @@ def test_the_manager_is_told_of_start_life_and_stop(tmp_path: Path) -> None:
             while (word := manager.recv(100)) == b"WATCHDOG=1":
                 pass
             assert word == b"STOPPING=1"
+
+
+def test_an_upload_of_any_size_takes_little_memory(tmp_path: Path) -> None:
+    piece, pieces = bytes(1_000_000), 150
+    digest = hashlib.sha256()
+    for _ in range(pieces):
+        digest.update(piece)
+    claim = claim_of(digest.digest(), pieces * len(piece), collector_key=make_state(tmp_path).signing)
+    with collector_process(tmp_path) as running, socket.create_connection(running.address) as link:
+        link.sendall(head_of("PUT", claim, claim.size_bytes))
+        for _ in range(pieces):
+            link.sendall(piece)
+        assert link.recv(100).startswith(b"HTTP/1.1 422")  # all of it was read, hashed and found to be no archive
+        status = Path(f"/proc/{running.process.pid}/status").read_text()
+        peak_kilobytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        assert peak_kilobytes < 100_000
 
 
 def test_it_does_not_start_without_keys(tmp_path: Path) -> None:
