@@ -1,7 +1,12 @@
 import dataclasses
+import json
+from pathlib import Path
 
+import coincurve
 import pytest
+from nacl.signing import SigningKey
 
+from protocol.archive import sign_binding
 from protocol.errors import WireError
 from protocol.shipping import (
     ARCHIVES_PATH,
@@ -19,6 +24,7 @@ from protocol.shipping import (
 )
 from tests.archives import BINDING, sign
 
+VECTORS = Path(__file__).parents[2] / "vectors" / "shipping"
 DIGEST = bytes(range(32))
 CLAIM = sign_claim(binding=BINDING, archive=DIGEST, size_bytes=4096, collector_key=b"c" * 32, sign=sign)
 
@@ -102,3 +108,18 @@ def test_an_answer_of_a_stranger_is_met_with_care() -> None:
     assert reaction_to(502, None) == Reaction.RETRY
     assert reaction_to(429, "something new") == Reaction.RETRY
     assert reaction_to(418, "something new") == Reaction.ASK_OPERATOR
+
+
+def test_the_worked_example_of_the_document_is_what_we_write_and_read() -> None:
+    example = json.loads((VECTORS / "claim.json").read_text())
+    archive_key = SigningKey(bytes.fromhex(example["archive_key_seed"]))
+    claim = sign_claim(
+        binding=sign_binding(coincurve.PrivateKey.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
+        archive=bytes.fromhex(example["archive"]),
+        size_bytes=example["size_bytes"],
+        collector_key=bytes(SigningKey(bytes.fromhex(example["collector_key_seed"])).verify_key),
+        sign=lambda message: archive_key.sign(message).signature,
+    )
+    assert claim.to_header() == example["authorization"]
+    assert claim.to_bytes().hex() == example["claim"]
+    assert UploadClaim.from_header(example["authorization"]) == claim
