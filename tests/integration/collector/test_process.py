@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from protocol.archive import Receipt
 from protocol.shipping import archive_path
 from tests.collector_process import PROJECT, collector_process, make_state, run_command
 from tests.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
@@ -85,6 +86,27 @@ def test_an_upload_of_any_size_takes_little_memory(tmp_path: Path) -> None:
         status = Path(f"/proc/{running.process.pid}/status").read_text()
         peak_kilobytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
         assert peak_kilobytes < 100_000
+
+
+@pytest.mark.needs("curl", "curl")
+def test_curl_can_bring_an_archive_and_go_on_with_an_upload(tmp_path: Path) -> None:
+    claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
+    (tmp_path / "first").write_bytes(ARCHIVE[:HALF])
+    (tmp_path / "rest").write_bytes(ARCHIVE[HALF:])
+    with collector_process(tmp_path) as running:
+        curl = ["curl", "--silent", "--show-error", "--fail", "--write-out", "%{http_code}", "--output", "answer"]
+        request = [*curl, "--header", f"Authorization: {claim.to_header()}", running.url + archive_path(claim.archive)]
+        asking = ["--header", "Expect: 100-continue"]
+        for options, status in (
+            (["--head"], "200"),
+            (["--upload-file", "first", *asking], "202"),
+            (["--request", "PATCH", "--upload-file", "rest", "--header", f"Upload-Offset: {HALF}", *asking], "201"),
+            (["--upload-file", "first"], "200"),
+        ):
+            done = subprocess.run([*request, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
+            assert done.stdout == status
+    receipt = Receipt.from_bytes((tmp_path / "answer").read_bytes())
+    assert receipt.archive == claim.archive
 
 
 def test_it_does_not_start_without_keys(tmp_path: Path) -> None:
