@@ -226,5 +226,15 @@ def _chain_to_json(account: ChainAccount) -> list[Any]:
 
 
 def _chain_from_json(values: list[Any]) -> ChainAccount:
-    *numbers, spans, held = values
-    return ChainAccount(*numbers, [span_from_json(span) for span in spans], {(first, second) for first, second in held})
+    archived, ingested, duplicate, quarantined, forked, archives, unreconciled, spans, held = values
+    return ChainAccount(
+        archived=archived,
+        ingested=ingested,
+        duplicate=duplicate,
+        quarantined=quarantined,
+        forked=forked,
+        archives=archives,
+        unreconciled=unreconciled,
+        spans=[span_from_json(span) for span in spans],
+        held={(timestamp_ms, sequence) for timestamp_ms, sequence in held},
+    )

@@ -3,7 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from ingest.errors import IngestError
 from protocol.errors import HeadgateError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ingest.archive_rows import DecodeSettings
     from ingest.job import JobSettings
 
@@ -113,19 +116,26 @@ def _spark_options(arguments: argparse.Namespace) -> dict[str, str]:
     return dict(setting.split("=", 1) for setting in arguments.conf)
 
 
+@contextmanager
+def _spark(arguments: argparse.Namespace) -> "Iterator[SparkSession]":
+    from ingest.session import open_session
+
+    spark = open_session(arguments.master, {"spark.ui.showConsoleProgress": "false", **_spark_options(arguments)})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
 def _run_job(arguments: argparse.Namespace) -> int:
     if not arguments.landing.is_dir():
         raise FileNotFoundError(2, "no such landing area", str(arguments.landing))
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
-    from ingest.session import open_session
 
-    spark = open_session(arguments.master, {"spark.ui.showConsoleProgress": "false", **_spark_options(arguments)})
-    try:
+    with _spark(arguments) as spark:
         run_job(spark, settings, Progress(quiet=arguments.quiet))
-    finally:
-        spark.stop()
     return 0
 
 
@@ -168,7 +178,8 @@ def _report(arguments: argparse.Namespace) -> int:
     from ingest.facts import collect_facts
     from ingest.report import render_page
 
-    facts = collect_facts(arguments.tables.resolve(), arguments.master, _spark_options(arguments))
+    with _spark(arguments) as spark:
+        facts = collect_facts(spark, arguments.tables.resolve())
     if arguments.json:
         print(json.dumps(facts, indent=2, default=str))
     else:
@@ -180,9 +191,8 @@ def _report(arguments: argparse.Namespace) -> int:
 def _query(arguments: argparse.Namespace) -> int:
     from ingest.query import run_query
 
-    rows = run_query(
-        arguments.tables.resolve(), arguments.sql, arguments.limit, arguments.master, _spark_options(arguments)
-    )
+    with _spark(arguments) as spark:
+        rows = run_query(spark, arguments.tables.resolve(), arguments.sql, arguments.limit)
     print("\n".join(rows.as_json_lines() if arguments.json else rows.as_table()))
     return 0
 
@@ -201,8 +211,7 @@ def _gaps(arguments: argparse.Namespace) -> int:
 def _compact(arguments: argparse.Namespace) -> int:
     from ingest.compact import compact_tables
 
-    before, after = compact_tables(
-        arguments.tables.resolve(), arguments.min_files, arguments.master, _spark_options(arguments)
-    )
+    with _spark(arguments) as spark:
+        before, after = compact_tables(spark, arguments.tables.resolve(), arguments.min_files)
     print(f"{before} files became {after}")
     return 0

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from ingest.load import ORDER, read_files, write_files
-from ingest.session import open_session
 from ingest.store import Change, Store, StoredFile
 
 __all__ = ["compact_tables"]
@@ -12,24 +13,26 @@ COMPACTED = ("messages", "quarantine", "archives")  # each commit writes the oth
 ORDERS = {"messages": ORDER, "quarantine": ("archive", "record"), "archives": ("archive",)}
 
 
-def compact_tables(tables: Path, min_files: int, master: str | None, options: dict[str, str]) -> tuple[int, int]:
+def compact_tables(spark: SparkSession, tables: Path, min_files: int = 2) -> tuple[int, int]:
     """How many files there were and how many there are. Raises: IngestBusy while a run writes the tables."""
     with Store(tables) as store:
-        work = {table: _crowded(store, table, min_files) for table in COMPACTED}
-        before = sum(len(store.files(table)) for table in COMPACTED)
-        if any(work.values()):
-            spark = open_session(master, {"spark.ui.showConsoleProgress": "false", **options})
-            try:
-                changes = {}
-                for table, files in work.items():
-                    if files:
-                        rows = read_files(spark, store, table, files).coalesce(1)
-                        written = write_files(store, table, rows.sortWithinPartitions(*ORDERS[table]))
-                        changes[table] = Change(written, files)
-                store.commit(store.account(), changes)
-            finally:
-                spark.stop()
-        return before, sum(len(store.files(table)) for table in COMPACTED)
+        before = _count_files(store)
+        crowded = {table: _crowded(store, table, min_files) for table in COMPACTED}
+        changes = {
+            table: Change(_rewrite(spark, store, table, files), files) for table, files in crowded.items() if files
+        }
+        if changes:
+            store.commit(store.account(), changes)
+        return before, _count_files(store)
+
+
+def _rewrite(spark: SparkSession, store: Store, table: str, files: list[StoredFile]) -> list[Path]:
+    rows = read_files(spark, store, table, files).coalesce(1)
+    return write_files(store, table, rows.sortWithinPartitions(*ORDERS[table]))
+
+
+def _count_files(store: Store) -> int:
+    return sum(len(store.files(table)) for table in COMPACTED)
 
 
 def _crowded(store: Store, table: str, min_files: int) -> list[StoredFile]:

@@ -6,7 +6,6 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from ingest.query import open_views
-from ingest.session import open_session
 
 __all__ = ["collect_facts"]
 
@@ -33,7 +32,8 @@ _DEVICES: Final = """
     LEFT JOIN (SELECT device, count(*) AS gaps FROM gaps WHERE state = 'open' GROUP BY device) g ON g.device = m.device
     ORDER BY m.device"""
 _QUARANTINE: Final = """
-    SELECT reason, count(*) AS rows, sum(records) AS records FROM quarantine GROUP BY reason ORDER BY rows DESC, reason"""
+    SELECT reason, count(*) AS rows, sum(records) AS records FROM quarantine
+    GROUP BY reason ORDER BY rows DESC, reason"""
 _LEDGER: Final = """
     SELECT l.*, coalesce(m.counted, 0) AS counted FROM ledger l
     LEFT JOIN (SELECT device, chain, count(*) AS counted FROM messages GROUP BY device, chain) m
@@ -45,18 +45,9 @@ _SENSORS: Final = f"""
     FROM rollups GROUP BY ALL ORDER BY readings DESC, device, sensor, quantity LIMIT {MAX_CURVES}"""  # noqa: S608
 
 
-def collect_facts(tables: Path, master: str | None, options: dict[str, str]) -> dict[str, Any]:
+def collect_facts(spark: SparkSession, tables: Path) -> dict[str, Any]:
     """Everything that the page shows and `--json` prints."""
-    spark = open_session(master, {"spark.ui.showConsoleProgress": "false", **options})
-    try:
-        open_views(spark, tables)
-        return ask_facts(spark)
-    finally:
-        spark.stop()
-
-
-def ask_facts(spark: SparkSession) -> dict[str, Any]:
-    """The same of a session in which the tables are views."""
+    open_views(spark, tables)
     ledger = _rows(spark, _LEDGER)
     return {
         "totals": _rows(spark, _TOTALS)[0],
@@ -95,8 +86,8 @@ def _curve(spark: SparkSession, sensor: dict[str, Any]) -> dict[str, Any]:
     step_s = max(60, int(spread_s / MAX_POINTS) // 60 * 60 + 60)
     points = _rows(
         spark,
-        """SELECT timestamp_seconds(floor(unix_seconds(minute) / :step) * :step) AS at, min(min) AS min, max(max) AS max,
-           sum(sum) / sum(count) AS mean FROM rollups
+        """SELECT timestamp_seconds(floor(unix_seconds(minute) / :step) * :step) AS at,
+           min(min) AS min, max(max) AS max, sum(sum) / sum(count) AS mean FROM rollups
            WHERE device = :device AND sensor = :sensor AND quantity = :quantity AND unit = :unit
            GROUP BY ALL ORDER BY at""",
         step=step_s,

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings
 from ingest.decode import decode_archives

@@ -46,7 +46,10 @@ def stacked_plot(columns: Sequence[tuple[datetime, dict[str, float]]], names: Se
     width = max(1.0, (WIDTH - LEFT - RIGHT) / max(len(columns), (last - first) / 3600 + 1))
     lines = _axes(most, 0.0, columns[0][0], columns[-1][0])
     for at, parts in columns:
-        x, y = LEFT + (at.timestamp() - first) / max(last - first, 1) * (WIDTH - LEFT - RIGHT - width), HEIGHT - BOTTOM
+        x, y = (
+            LEFT + (at.timestamp() - first) / max(last - first, 1) * (WIDTH - LEFT - RIGHT - width),
+            HEIGHT - BOTTOM + 0.0,
+        )
         for index, name in enumerate(names):
             height = parts.get(name, 0) / most * (HEIGHT - TOP - BOTTOM)
             y -= height

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from ingest.errors import IngestError
 from ingest.schemas import TABLES
-from ingest.session import open_session
 from ingest.store import files_of
 
 __all__ = ["Rows", "open_views", "run_query"]
@@ -32,17 +31,14 @@ class Rows(NamedTuple):
         return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def run_query(tables: Path, sql: str, limit: int, master: str | None, options: dict[str, str]) -> Rows:
+def run_query(spark: SparkSession, tables: Path, sql: str, limit: int) -> Rows:
     """Raises: IngestError, with Spark's words, for SQL that makes no sense."""
-    spark = open_session(master, {"spark.ui.showConsoleProgress": "false", **options})
+    open_views(spark, tables)
     try:
-        open_views(spark, tables)
         found = spark.sql(sql).limit(limit)
         return Rows(found.columns, [list(row) for row in found.collect()])
     except (AnalysisException, ParseException) as error:
         raise IngestError(str(error).splitlines()[0]) from None
-    finally:
-        spark.stop()
 
 
 def open_views(spark: SparkSession, tables: Path) -> None:

@@ -4,6 +4,7 @@ Every record of every device passes here, beside the cost of one signature check
 """
 
 import binascii
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -34,7 +35,10 @@ _MESSAGE: Final = MessageType.MESSAGE
 _VERIFIED: Final = Verdict.VERIFIED
 _NO_VALUES: Final = (None, None, None, None, None)
 _NOTHING_DESCRIBED: Final = (None,) * 15
-_EVENTS: Final = {GAP_INFO_TYPE: GapNotice.from_bytes, CORRECTION_INFO_TYPE: ClockCorrection.from_bytes}
+_EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {
+    GAP_INFO_TYPE: GapNotice.from_bytes,
+    CORRECTION_INFO_TYPE: ClockCorrection.from_bytes,
+}
 
 
 class Content(NamedTuple):
@@ -153,7 +157,7 @@ def _rewritten_hash(io: IoMessage) -> str | None:
 def _describe(io: IoMessage, digest: str | None) -> tuple[Any, ...]:
     """The columns from `message_id` to `hash`."""
     unit = unit_of(io.info_format or "")
-    values = (None, None, None, None, io.content_data) if unit is None else _scalar_columns(io.content_data)
+    values = (None, None, None, None, io.content_data) if unit is None else _scalar_columns(io.content_data or b"")
     return (
         io.id, io.publisher, io.tag or None, io.group_id or None, _small(io.priority), io.info_type,
         io.info_format, unit, *values, _fitting(io.chain_position), None if digest is None else bytes.fromhex(digest),

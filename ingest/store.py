@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -64,11 +64,12 @@ class Store:
         self._own = folder / OWN_FOLDER
         self._own.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self._own / "lock", folder)
-        self.format = self._agree_on_format(table_format)
-        self._finish_commit()
-        self._clear_work()
-        for table in TABLES:
-            (folder / table).mkdir(exist_ok=True)
+        try:
+            self.format = self._agree_on_format(table_format)
+            self._recover()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         os.close(self._lock)
@@ -128,7 +129,13 @@ class Store:
         path.unlink()
         _sync_folder(self._own)
 
-    def _apply(self, table: Path, changes: dict[str, list[str]], number: int) -> None:
+    def _recover(self) -> None:
+        self._finish_commit()
+        self._clear_work()
+        for table in TABLES:
+            (self.folder / table).mkdir(exist_ok=True)
+
+    def _apply(self, table: Path, changes: dict[str, Any], number: int) -> None:
         folders = set()
         for source, name in changes["moves"]:
             target = table / name
