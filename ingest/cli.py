@@ -133,7 +133,9 @@ def _run_job(arguments: argparse.Namespace) -> int:
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
+    from ingest.store import Store
 
+    Store(settings.tables, settings.table_format).close()  # refuse now what would be refused once Spark has started
     with _spark(arguments) as spark:
         run_job(spark, settings, Progress(quiet=arguments.quiet))
     return 0

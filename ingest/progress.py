@@ -22,6 +22,7 @@ class Progress:
 
     def expect(self, archives: int) -> None:
         self._expected = max(0, archives)
+        self._say(f"{self._expected} archives to look at")
 
     def reach(self, loaded: Loaded) -> None:
         self.archives += loaded.archives

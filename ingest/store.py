@@ -18,6 +18,7 @@ A reader that lists a table in the middle of a commit may see some of its files;
 import fcntl
 import os
 import shutil
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,9 +86,8 @@ class Store:
         return self._own / "checkpoint"
 
     def work(self, name: str) -> Path:
-        """A folder of this name to write new files to; it is not there yet."""
-        folder = self._own / "work" / name
-        shutil.rmtree(folder, ignore_errors=True)
+        """A new folder for new files, not there yet. Never one that a task of a dead run might still write to."""
+        folder = self._own / "work" / f"{name}-{uuid.uuid4().hex}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         return folder
 
