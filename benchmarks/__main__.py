@@ -13,6 +13,7 @@ from benchmarks.harness import Figure
 BENCHMARKS = {
     "collector": "benchmarks.bench_collector",
     "iomessage": "benchmarks.bench_iomessage",
+    "streamr": "benchmarks.bench_streamr",
 }
 
 

@@ -8,17 +8,25 @@ from typing import Final
 
 import orjson
 
-from protocol.streamr.checks import FieldError, check_filled_text, check_optional_text
+from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.signer import Signer
-from protocol.streamr.stream_message import EncryptedGroupKey
+from protocol.streamr.stream_message import (
+    ContentType,
+    EncryptedGroupKey,
+    EncryptionType,
+    MessageType,
+    SignatureType,
+)
 
 __all__ = ["ChainWriter"]
 
-_MESSAGE: Final = 27
-_JSON: Final = 0
-_NOT_ENCRYPTED, _AES = 0, 2
-_ETH: Final = 2
+_VERSION: Final = 32
+_MESSAGE: Final = int(MessageType.MESSAGE)
+_JSON: Final = int(ContentType.JSON)
+_NOT_ENCRYPTED: Final = int(EncryptionType.NONE)
+_AES: Final = int(EncryptionType.AES)
+_ETH: Final = int(SignatureType.ETH)
 
 
 class ChainWriter:
@@ -34,9 +42,7 @@ class ChainWriter:
         "_stream_id",
     )
 
-    def __init__(
-        self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str
-    ) -> None:
+    def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
         """Raises ValueError, naming the field, where no message can have such an id."""
         MessageID(stream_id, stream_partition, 0, 0, signer.address, msg_chain_id)
         self._sign = signer.sign
@@ -58,8 +64,10 @@ class ChainWriter:
 
         Raises ValueError, naming the field, where there can be no such message.
         """
-        check_filled_text("content", content)
-        check_optional_text("group_key_id", group_key_id)
+        if type(content) is not str or not content:
+            refuse("content", content, FILLED_TEXT)
+        if group_key_id is not None and type(group_key_id) is not str:
+            refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
         if prev is not None and prev >= ref:
             raise FieldError("prev_msg_ref", f"{prev[:]} is not older than the message, {ref[:]}")
         timestamp, sequence_number = ref
@@ -79,7 +87,7 @@ class ChainWriter:
         encryption_type = _NOT_ENCRYPTED if group_key_id is None else _AES
         return _encode(
             [
-                32,
+                _VERSION,
                 message_id,
                 None if prev is None else [prev.timestamp, prev.sequence_number],
                 _MESSAGE,

@@ -4,7 +4,10 @@ A constructor raises `FieldError`, which names the field; a decoder knows where 
 the place.
 """
 
-from typing import Final, NoReturn, Self
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, NoReturn, Self
 
 import orjson
 
@@ -18,6 +21,8 @@ OPTIONAL_TEXT: Final = "a string or null"
 MAX_SHOWN_CHARACTERS: Final = 40
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Check = Callable[[str, object], None]
+"""Takes a field's name and value; raises `FieldError`."""
 
 
 class FieldError(ValueError):
@@ -86,21 +91,31 @@ def check_json(field: str, value: object) -> None:
         raise FieldError(field, f"is not JSON that can be written: {problem}") from problem
 
 
+def check_fields(value: object, checks: Mapping[str, Check]) -> None:
+    """Check every field of a dataclass by its name."""
+    kind: Any = type(value)
+    for name in _field_names(kind):
+        checks[name](name, getattr(value, name))
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.init)
+
+
 def refuse(field: str, value: object, wanted: str) -> NoReturn:
     raise FieldError(field, f"must be {wanted}, not {shown(value)}")
 
 
 def shown(value: object) -> str:
-    """The value, short enough for an error text whatever its size."""
+    """The value for an error text, short whatever its size. Strings are not quoted: a token may stand in any place."""
     match value:
         case None:
             return "null"
         case bool():
             return str(value).lower()
-        case str() if len(value) > MAX_SHOWN_CHARACTERS:
-            return f"a string of {len(value)} characters"
         case str():
-            return ascii(value)
+            return f"a string of {len(value)}"
         case list() | tuple():
             return f"an array of {len(value)}"
         case dict():

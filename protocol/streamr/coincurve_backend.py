@@ -1,12 +1,12 @@
 """secp256k1 by libsecp256k1, called through coincurve's own binding.
 
-coincurve's classes parse and copy more than a hot loop can afford, and take no compact signature for a
-known key, so its binding is called directly, and its functions are looked up once. Every call allocates
-what it writes to: the binding releases the interpreter's lock, so shared buffers would let two threads
-spoil each other's signatures.
+coincurve's classes parse and copy more than a hot loop can afford, and take no compact signature for a known key, so
+its binding is called directly, and its functions are looked up once. What a call writes to is taken from a pool and
+put back afterwards: the binding releases the interpreter's lock, so two threads that shared a buffer would spoil each
+other's signatures; taking from a list and adding to it are atomic.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import coincurve
 from coincurve._libsecp256k1 import ffi, lib
@@ -29,7 +29,6 @@ _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 _CONTEXT: Final = GLOBAL_CONTEXT.ctx
 _NULL: Final = ffi.NULL
 _INT: Final = ffi.typeof("int *")
-_CHAR_64: Final = ffi.typeof("char[64]")
 _CHAR_65: Final = ffi.typeof("char[65]")
 _PUBLIC_KEY: Final = ffi.typeof("secp256k1_pubkey *")
 _SIGNATURE: Final = ffi.typeof("secp256k1_ecdsa_signature *")
@@ -62,11 +61,13 @@ class CoincurvePrivateKey:
     def sign(self, digest: bytes) -> bytes:
         if len(digest) != DIGEST_BYTES:
             raise _wrong_digest(digest)
-        signature, written, recovery_id = _new(_RECOVERABLE), _new(_CHAR_64), _new(_INT)
+        buffers = signature, _, written, recovery_id = _take_buffers()
         if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
             raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
         _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
-        return _unpack(written, 64) + _V[recovery_id[0]]
+        signed: bytes = _unpack(written, 64) + _V[recovery_id[0]]
+        _buffer_pool.append(buffers)
+        return signed
 
 
 class CoincurvePublicKey:
@@ -85,9 +86,7 @@ class CoincurvePublicKey:
         if len(signature) != SIGNATURE_BYTES:
             return False
         parsed = _new(_SIGNATURE)
-        return bool(
-            _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
-        )
+        return bool(_parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key))
 
 
 class CoincurveBackend:
@@ -102,13 +101,26 @@ class CoincurveBackend:
             raise _wrong_digest(digest)
         if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
-        parsed, key, written = _new(_RECOVERABLE), _new(_PUBLIC_KEY), _new(_CHAR_65)
-        if not _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET):
-            return None
-        if not _recover(_CONTEXT, key, parsed, digest):
-            return None
-        _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
-        return _unpack(written, 65)[1:]
+        buffers = parsed, key, written, _ = _take_buffers()
+        public_key: bytes | None = None
+        if _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET) and _recover(
+            _CONTEXT, key, parsed, digest
+        ):
+            _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
+            public_key = _unpack(written, 65)[1:]
+        _buffer_pool.append(buffers)
+        return public_key
+
+
+_Buffers = tuple[Any, Any, Any, Any]  # what the library writes to: signature, public key, their bytes, recovery id
+_buffer_pool: Final[list[_Buffers]] = []  # as many as ever were in use at once
+
+
+def _take_buffers() -> _Buffers:
+    try:
+        return _buffer_pool.pop()
+    except IndexError:
+        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), _new(_CHAR_65), _new(_INT)
 
 
 def _wrong_digest(digest: bytes) -> ValueError:

@@ -13,7 +13,10 @@ from protocol.streamr.checks import MAX_READABLE_INTEGER, FieldError, refuse
 from protocol.streamr.ids import MessageRef
 
 MAX_CODE_DIGITS: Final = 2
+MESSAGE_REF_LAYOUT: Final = ("timestamp", "sequence_number")
 
+Layout = tuple[str, ...] | Mapping[str, str]
+"""The fields in the order of an array, or by the keys of an object."""
 Reader = Callable[[Any], Any]
 Value = TypeVar("Value")
 
@@ -54,19 +57,19 @@ def read_members(
     return fields
 
 
-def build(kind: Callable[..., Value], fields: Mapping[str, Any], places: Mapping[str, str]) -> Value:
+def build(kind: Callable[..., Value], fields: Mapping[str, Any], layout: Layout) -> Value:
     """Make the value. A field that its constructor refuses is reported where it stood."""
     try:
         return kind(**fields)
     except FieldError as problem:
-        raise problem.within(places.get(problem.field, "")) from None
+        raise problem.within(_place_in(layout, problem.field)) from None
 
 
-def places_of(layout: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Where each field stands: `[1]` in an array, `.key` in an object."""
+def _place_in(layout: Layout, field: str) -> str:
+    """`[1]` in an array, `.key` in an object, nothing for a field that has no place of its own."""
     if isinstance(layout, Mapping):
-        return {name: f".{key}" for key, name in layout.items()}
-    return {name: f"[{index}]" for index, name in enumerate(layout)}
+        return next((f".{key}" for key, name in layout.items() if name == field), "")
+    return f"[{layout.index(field)}]" if field in layout else ""
 
 
 def is_falsy(element: Any) -> bool:
@@ -81,11 +84,12 @@ def read_count(element: Any) -> Any:
     return element
 
 
-def read_code(element: Any) -> Any:
-    """The number of a type. Peers look types up by their text, so that "9" is 9 to them."""
-    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isdecimal() and element.isascii():
+def read_code(elements: Sequence[Any], index: int) -> int | None:
+    """The number of a type, or None where there is none. Peers look types up by text: "9" is 9 to them."""
+    element = read_count(elements[index]) if index < len(elements) else None
+    if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isascii() and element.isdecimal():
         return int(element)
-    return read_count(element) if type(element) is not bool else None
+    return element if type(element) is int else None
 
 
 def read_array(field: str, element: Any) -> list[Any]:
@@ -97,11 +101,11 @@ def read_array(field: str, element: Any) -> list[Any]:
 def read_message_ref(element: Any) -> MessageRef:
     fields = read_elements(
         read_array("message_ref", element),
-        ("timestamp", "sequence_number"),
+        MESSAGE_REF_LAYOUT,
         {"timestamp": read_count, "sequence_number": read_count},
         frozenset(),
     )
-    return build(MessageRef, fields, {"timestamp": "[0]", "sequence_number": "[1]"})
+    return build(MessageRef, fields, MESSAGE_REF_LAYOUT)
 
 
 def kind_reader(field: str, kinds: type[IntEnum]) -> Reader:

@@ -30,9 +30,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 class Decrypted(NamedTuple):
-    """What an encrypted message says, and the key that the messages after it are encrypted with, if it
-    hands one over.
-    """
+    """What an encrypted message says, and the key for the messages behind it, if it hands one over."""
 
     content: str
     next_key: GroupKey | None
@@ -46,9 +44,7 @@ def encrypt(plaintext: bytes, key: GroupKey, *, iv: bytes) -> str:
 
 
 def decrypt(encrypted_hex: str, key: GroupKey) -> bytes:
-    """What was encrypted, or, with another key, noise. Raises `Corrupt` where the text is not IV and
-    ciphertext in hex.
-    """
+    """What was encrypted; with another key, noise. Raises: `Corrupt` where the text is not IV and ciphertext in hex."""
     try:
         raw = binascii.unhexlify(encrypted_hex)
     except ValueError:
@@ -61,8 +57,7 @@ def decrypt(encrypted_hex: str, key: GroupKey) -> bytes:
 def encrypt_message(
     message: StreamMessage, key: GroupKey, random_bytes: RandomBytes, *, next_key: GroupKey | None = None
 ) -> StreamMessage:
-    """The same message with its content encrypted, handing over `next_key` where one is given. Sign it
-    afterwards.
+    """The same message with its content encrypted, handing over `next_key` where one is given. Sign it afterwards.
 
     Raises ValueError where the message is encrypted already, or of a version that knows no encryption.
     """
@@ -134,9 +129,7 @@ def _decrypt_content(message: StreamMessage, key: GroupKey) -> str:
 def _decrypt_content_and_key_31(content: str, key: GroupKey) -> Decrypted:
     plaintext = decrypt(content, key)
     if len(plaintext) < GROUP_KEY_BYTES:
-        raise Corrupt(
-            f"plaintext of {len(plaintext)} bytes has no room for the next key of {GROUP_KEY_BYTES}"
-        )
+        raise Corrupt(f"plaintext of {len(plaintext)} bytes has no room for the next key of {GROUP_KEY_BYTES}")
     return Decrypted(_decode_content(plaintext[GROUP_KEY_BYTES:]), GroupKey("", plaintext[:GROUP_KEY_BYTES]))
 
 
@@ -144,9 +137,7 @@ def _decode_content(plaintext: bytes) -> str:
     try:
         decode_json(plaintext)
     except WireError:
-        raise Corrupt(
-            "content does not decrypt to JSON; it was encrypted with another key, or is damaged"
-        ) from None
+        raise Corrupt("content does not decrypt to JSON; it was encrypted with another key, or is damaged") from None
     return plaintext.decode()
 
 

@@ -25,9 +25,7 @@ _MAGIC: Final = b"\x19Ethereum Signed Message:\n"
 
 def eip191_digest(payload: bytes, *, claimed_length: int | None = None) -> bytes:
     """What is signed for a text. `claimed_length` is for signers that count something else than bytes."""
-    return keccak256(
-        b"%b%d%b" % (_MAGIC, len(payload) if claimed_length is None else claimed_length, payload)
-    )
+    return keccak256(b"%b%d%b" % (_MAGIC, len(payload) if claimed_length is None else claimed_length, payload))
 
 
 def address_of(public_key: bytes) -> str:
@@ -36,9 +34,7 @@ def address_of(public_key: bytes) -> str:
 
 
 def checksum_address(address: str) -> str:
-    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says
-    so.
-    """
+    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says so."""
     if not is_address(address):
         raise ValueError("an address is 0x and 40 hex digits")
     digits = address[2:].lower()
@@ -50,8 +46,4 @@ def checksum_address(address: str) -> str:
 
 def is_address(text: str) -> bool:
     """Whether the text is 0x and 40 hex digits, in any case. The checksum of mixed case is not asked for."""
-    return (
-        len(text) == _ADDRESS_CHARACTERS
-        and text.startswith("0x")
-        and _LOWER_HEX_DIGITS.issuperset(text[2:].lower())
-    )
+    return len(text) == _ADDRESS_CHARACTERS and text.startswith("0x") and _LOWER_HEX_DIGITS.issuperset(text[2:].lower())

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from protocol.errors import Unsupported
 from protocol.streamr.checks import FieldError, refuse, wire_error
-from protocol.streamr.elements import build, places_of, read_array, read_count, read_elements, read_members
+from protocol.streamr.elements import build, read_array, read_count, read_elements, read_members
 from protocol.streamr.group_key_messages import (
     DraftGroupKeyReset,
     DraftGroupKeyRotate,
@@ -32,9 +32,7 @@ __all__ = ["parse_group_key_message"]
 _Kind = Callable[..., GroupKeyMessage]
 
 
-def parse_group_key_message(
-    message_type: MessageType, content: str | bytes, *, draft: bool = False
-) -> GroupKeyMessage:
+def parse_group_key_message(message_type: MessageType, content: str | bytes, *, draft: bool = False) -> GroupKeyMessage:
     """Read the content of a key exchange message, decrypted where all of it was encrypted.
 
     Arrays are taken for version 32 and objects for version 31, whatever the message around them says: real
@@ -59,13 +57,13 @@ def _read_array(elements: list[Any], kind: _Kind, layout: tuple[str, ...]) -> Gr
     if kind is DraftGroupKeyReset and len(elements) == 2:
         elements = [None, *elements]  # as in the draft's example
     fields = read_elements(elements, layout, _READERS, frozenset())
-    return build(kind, fields, places_of(layout))
+    return build(kind, fields, layout)
 
 
 def _read_object(members: dict[str, Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
     keys = {_camel_case(name): name for name in layout}
     optional = {field.name for field in fields_of(cast("Any", kind)) if field.default is not MISSING}
-    return build(kind, read_members(members, keys, _READERS, optional), places_of(keys))
+    return build(kind, read_members(members, keys, _READERS, optional), keys)
 
 
 def _read_texts(element: Any) -> tuple[Any, ...]:
@@ -81,12 +79,7 @@ def _read_keys(element: Any) -> tuple[EncryptedKey, ...]:
 
 
 def _read_key(element: Any, place: str = "") -> EncryptedKey:
-    if (
-        type(element) is not list
-        or len(element) < 2
-        or type(element[0]) is not str
-        or type(element[1]) is not str
-    ):
+    if type(element) is not list or len(element) < 2 or type(element[0]) is not str or type(element[1]) is not str:
         raise FieldError("group_keys", "must be pairs of id and encrypted key", place)
     return EncryptedKey(element[0], element[1])
 

@@ -121,9 +121,7 @@ class GroupKeyErrorResponse:
         check_texts("group_key_ids", self.group_key_ids)
 
     def serialize(self) -> str:
-        return encode_json(
-            [self.request_id, self.stream_id, self.error_code, self.error_message, self.group_key_ids]
-        )
+        return encode_json([self.request_id, self.stream_id, self.error_code, self.error_message, self.group_key_ids])
 
 
 class KeyRange(NamedTuple):
@@ -157,9 +155,7 @@ class TimedKeyRequest:
 
     def serialize(self) -> str:
         when = self.range and self.range._asdict()
-        return _encode_object(
-            requestId=self.request_id, streamId=self.stream_id, publicKey=self.public_key, range=when
-        )
+        return _encode_object(requestId=self.request_id, streamId=self.stream_id, publicKey=self.public_key, range=when)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +206,7 @@ class TimedKeyErrorResponse:
         _check_texts_of(self, "code", "message")
 
     def serialize(self) -> str:
-        return _encode_object(
-            requestId=self.request_id, streamId=self.stream_id, code=self.code, message=self.message
-        )
+        return _encode_object(requestId=self.request_id, streamId=self.stream_id, code=self.code, message=self.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

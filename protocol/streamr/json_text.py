@@ -4,27 +4,42 @@ from typing import Any, Final
 
 import orjson
 
-from protocol.errors import Corrupt, Truncated, Unsupported
+from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 
-MAX_TEXT_LENGTH: Final = (
-    16 * 1024 * 1024
-)  # a broker's websocket takes 1 MiB; files of messages may hold larger ones
+MAX_TEXT_LENGTH: Final = 16 * 1024 * 1024  # a broker's websocket takes 1 MiB; files of messages may hold larger ones
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Raises: `Truncated` where the text ends too soon, `Corrupt` where it is no JSON or goes too far."""
+    """Raises: `Truncated` where the text ends too soon, `Corrupt` where it is no JSON, too long or nested too deep."""
     if len(text) > MAX_TEXT_LENGTH:
         raise Corrupt(f"text of {len(text)} is longer than {MAX_TEXT_LENGTH}")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as problem:
-        kind = Truncated if problem.pos >= len(problem.doc) else Corrupt
-        raise kind(f"not JSON: {problem.msg}", offset=problem.pos) from None
+        raise _explain(text, problem) from None
 
 
 def encode_json(value: object) -> str:
-    """Raises: `Unsupported` on what readers would get wrong: a number above 2^53 - 1, half a character."""
+    """Raises: `Unsupported` on what readers would get wrong: a number above 2^53 - 1, half a surrogate pair."""
     try:
         return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER).decode()
     except orjson.JSONEncodeError as problem:
         raise Unsupported(f"cannot be written as JSON: {problem}") from problem
+
+
+def _explain(text: str | bytes, problem: orjson.JSONDecodeError) -> WireError:
+    """The reader counts characters, and says nothing useful of text that is not UTF-8."""
+    try:
+        encoded = text.encode() if isinstance(text, str) else text.decode().encode()
+    except UnicodeError as encoding_problem:
+        return _explain_encoding(encoding_problem)
+    offset = len(problem.doc[: problem.pos].encode())
+    ends_too_soon = offset == len(encoded) or not encoded.strip()
+    return (Truncated if ends_too_soon else Corrupt)(f"not JSON: {problem.msg}", offset=offset)
+
+
+def _explain_encoding(problem: UnicodeError) -> WireError:
+    if not isinstance(problem, UnicodeDecodeError):
+        return Corrupt("not text: it holds half a surrogate pair")
+    is_cut = problem.reason == "unexpected end of data"
+    return (Truncated if is_cut else Corrupt)(f"not UTF-8: {problem.reason}", offset=problem.start)

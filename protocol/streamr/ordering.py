@@ -48,9 +48,7 @@ MAX_CHAINS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderingRules:
-    """How long to wait and how much to hold. With `max_gap_requests` 0, gaps are passed over without a
-    word.
-    """
+    """How long to wait and how much to hold. With `max_gap_requests` 0, gaps are passed over without a word."""
 
     propagation_timeout_ms: int = 5_000
     resend_timeout_ms: int = 5_000
@@ -70,9 +68,7 @@ class OrderingRules:
 
 
 class ChainKey(NamedTuple):
-    """Whose chain, and which of theirs. The publisher is in lower case: the same address is written in many
-    ways.
-    """
+    """Whose chain, and which of theirs. The publisher is in lower case: the same address is written in many ways."""
 
     publisher_id: str
     msg_chain_id: str
@@ -103,9 +99,7 @@ class GapLostCause(StrEnum):
 
 
 class GapLost(NamedTuple):
-    """The messages from `from_ref` to `to_ref` are waited for no longer. Should one come after all, it is
-    dropped.
-    """
+    """The messages from `from_ref` to `to_ref` are waited for no longer. Should one come after all, it is dropped."""
 
     chain: ChainKey
     from_ref: MessageRef
@@ -118,9 +112,7 @@ OrderingEvent = Delivery | GapRequest | GapLost
 
 
 class Orderer:
-    """The order of one stream partition. Feed every message to `add`, and call `tick` at
-    `next_deadline_ms`.
-    """
+    """The order of one stream partition. Feed every message to `add`, and call `tick` at `next_deadline_ms`."""
 
     def __init__(self, rules: OrderingRules | None = None) -> None:
         self._rules = rules or OrderingRules()
@@ -142,9 +134,7 @@ class Orderer:
         return self._take(message, now_ms, deliver=False)
 
     def tick(self, now_ms: int) -> list[OrderingEvent]:
-        """Ask again or give up wherever the time has come. A late call asks once, not once for every turn
-        missed.
-        """
+        """Ask again or give up wherever the time has come. A late call asks once, not once for every turn missed."""
         due = [(chain.deadline_ms, chain) for chain in self._chains.values() if chain.is_due(now_ms)]
         events: list[OrderingEvent] = []
         for _, chain in sorted(due, key=lambda entry: entry[0] or 0):
@@ -231,9 +221,7 @@ class _Chain:
         return [GapRequest(self._key, *self._gap(), self._requests)]
 
     def give_up(self, now_ms: int, cause: GapLostCause) -> list[OrderingEvent]:
-        """Go on behind the gap. The next one had its time to fill by itself, so a resend's time is enough
-        for it.
-        """
+        """Go on behind the gap. The next one had its time to fill by itself, so a resend's time is enough for it."""
         lost = GapLost(self._key, *self._gap(), self._requests, cause)
         events = self._pass_over()
         self.deadline_ms = None

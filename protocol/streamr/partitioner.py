@@ -1,5 +1,4 @@
-"""Which partition of a stream a message belongs to, as every Streamr client computes it from a partition
-key.
+"""Which partition of a stream a message belongs to, as every Streamr client computes it from a partition key.
 
 A text key: the first four bytes of the MD5 of its UTF-8 form, read as a signed little-endian integer,
 without the sign, modulo the number of partitions. A number key is not hashed. MD5 spreads keys here and

@@ -1,5 +1,4 @@
-"""Group keys on their way to a subscriber: RSA with OAEP padding (SHA-1, MGF1 with SHA-1, no label), in
-lower-case hex.
+"""Group keys on their way to a subscriber: RSA with OAEP padding (SHA-1, MGF1 with SHA-1, no label), in lower-case hex.
 
 A subscriber sends its public key as PEM: SubjectPublicKeyInfo between `-----BEGIN PUBLIC KEY-----` and
 `-----END PUBLIC KEY-----` with a line end after each, the base64 between in lines of 64 or, from browsers,
@@ -55,9 +54,7 @@ class RsaKeyPair:
 
     @classmethod
     def from_pem(cls, private_key_pem: str) -> Self:
-        """Raises ValueError, without the text, where it is not the PEM of an RSA private key of an
-        acceptable size.
-        """
+        """Raises ValueError, without the text, where it is not the PEM of an RSA private key of an acceptable size."""
         return cls(_load_private_key(private_key_pem))
 
     @classmethod
@@ -90,11 +87,7 @@ def _load_public_key(pem: str) -> "RSAPublicKey":
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    if (
-        len(pem) > MAX_PEM_CHARACTERS
-        or not pem.startswith(_PUBLIC_HEADER)
-        or not pem.endswith(_PUBLIC_FOOTER)
-    ):
+    if len(pem) > MAX_PEM_CHARACTERS or not pem.startswith(_PUBLIC_HEADER) or not pem.endswith(_PUBLIC_FOOTER):
         raise Corrupt(f"RSA public key is not a PEM text of at most {MAX_PEM_CHARACTERS} characters")
     try:
         key = load_pem_public_key(pem.encode())
@@ -111,9 +104,7 @@ def _load_private_key(pem: str) -> "RSAPrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     if len(pem) > MAX_PEM_CHARACTERS:
-        raise ValueError(
-            f"RSA private key: the PEM text has {len(pem)} characters, more than {MAX_PEM_CHARACTERS}"
-        )
+        raise ValueError(f"RSA private key: the PEM text has {len(pem)} characters, more than {MAX_PEM_CHARACTERS}")
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

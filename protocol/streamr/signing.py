@@ -67,9 +67,7 @@ def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:
     Raises ValueError where the publisher id is not the signer's address, or the version is before 30.
     """
     if message.message_id.publisher_id.lower() != signer.address:
-        raise ValueError(
-            f"publisher_id: {message.message_id.publisher_id!r} is not the signer's {signer.address}"
-        )
+        raise ValueError(f"publisher_id: {message.message_id.publisher_id!r} is not the signer's {signer.address}")
     if message.version < _FIRST_ETH_VERSION:
         raise ValueError(f"version: {message.version} cannot carry a signature of type ETH")
     signature = signer.sign(signed_payload(message))
@@ -91,14 +89,11 @@ def recover_signer(message: StreamMessage, *, backend: Backend | None = None) ->
     None where there is no signature, where no key can have made it, and where `verify` says `UNCHECKABLE`.
     """
     signature = _signature_to_check(message)
-    return (
-        None if isinstance(signature, Verdict) else _recover(message, signature, backend or default_backend())
-    )
+    return None if isinstance(signature, Verdict) else _recover(message, signature, backend or default_backend())
 
 
 class Verifier:
-    """Checks many messages of few publishers faster: it recovers a publisher's key once and knows it from
-    then on.
+    """Checks many messages of few publishers faster: it recovers a publisher's key once and knows it from then on.
 
     A known key tells whether it made r and s, not which v belongs to them. So that the verdict does not
     depend on what was seen before, a `Verifier` never asks whether v is 27 or 28, where `verify` does: a
@@ -116,9 +111,7 @@ class Verifier:
         if isinstance(signature, Verdict):
             return signature
         publisher = message.message_id.publisher_id.lower()
-        if self._verify_known(message, signature, publisher) or self._recover_either(
-            message, signature, publisher
-        ):
+        if self._verify_known(message, signature, publisher) or self._recover_either(message, signature, publisher):
             return Verdict.VERIFIED
         return Verdict.FOREIGN
 

@@ -37,9 +37,7 @@ def convert_stream_message(message: "StreamMessage", version: int, *, draft: boo
             refuse("version", version, "28, 29, 30, 31 or 32")
         lacking = fields_lacking_in(version, draft=draft)
         _refuse_deceiving_loss(message, version, lacking)
-        return message.replace(
-            **{**lacking, **_identity(message, version), "version": version, "draft": draft}
-        )
+        return message.replace(**{**lacking, **_identity(message, version), "version": version, "draft": draft})
     except FieldError as problem:
         raise Unsupported(f"cannot be written as version {version}: {problem}") from None
 
@@ -63,7 +61,5 @@ def _identity(message: "StreamMessage", version: int) -> dict[str, object]:
     return {
         "message_id": legacy_message_id(message.message_id, version),
         "legacy": message.legacy
-        or LegacyOffsets(
-            offset=message.message_id.timestamp, previous_offset=previous.timestamp if previous else None
-        ),
+        or LegacyOffsets(offset=message.message_id.timestamp, previous_offset=previous.timestamp if previous else None),
     }

@@ -55,8 +55,8 @@ def stream_message_elements(message: "StreamMessage") -> list[Any]:
 def _current_elements(message: "StreamMessage") -> list[Any]:
     """By hand what the table says, because every message that the agent sends is written here."""
     (
-        message_id, content, previous, message_type, content_type, encryption_type, group_key_id, new_group_key,
-        signature_type, signature, version, _, _,
+        message_id, content, previous, message_type, content_type, encryption_type, group_key_id,
+        new_group_key, signature_type, signature, version, _, _,
     ) = message  # fmt: skip
     return [
         version,

@@ -96,6 +96,8 @@ class StreamMessage(_StreamMessageFields):
         draft: bool = False,
         legacy: LegacyOffsets | None = None,
     ) -> Self:
+        if type(message_id) is not MessageID:
+            refuse("message_id", message_id, "a message id")
         if type(content) is not str or not content:
             refuse("content", content, FILLED_TEXT)
         if type(message_type) is not MessageType or (message_type is _ROTATE and not draft):
@@ -110,8 +112,12 @@ class StreamMessage(_StreamMessageFields):
             refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
         if signature is not None and type(signature) is not str:
             refuse("signature", signature, OPTIONAL_TEXT)
+        if new_group_key is not None and type(new_group_key) is not EncryptedGroupKey:
+            refuse("new_group_key", new_group_key, "an encrypted group key or null")
+        if prev_msg_ref is not None and type(prev_msg_ref) is not MessageRef:
+            refuse("prev_msg_ref", prev_msg_ref, "a message reference or null")
         if prev_msg_ref is not None and prev_msg_ref >= message_id[2:4]:
-            refuse("prev_msg_ref", prev_msg_ref[:], f"older than the message, {message_id[2:4]}")
+            raise FieldError("prev_msg_ref", f"{prev_msg_ref[:]} is not older than the message, {message_id[2:4]}")
         fields = (
             message_id, content, prev_msg_ref, message_type, content_type, encryption_type, group_key_id,
             new_group_key, signature_type, signature, version, draft, legacy,
@@ -136,9 +142,7 @@ class StreamMessage(_StreamMessageFields):
         """What `serialize` writes, before it is text: control messages hold stream messages in this form."""
         if version is None and not draft:
             return stream_message_elements(self)
-        return stream_message_elements(
-            convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft)
-        )
+        return stream_message_elements(convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft))
 
     @property
     def is_bye(self) -> bool:

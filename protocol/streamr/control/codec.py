@@ -20,7 +20,6 @@ from protocol.streamr.control.messages import KINDS, ControlMessage
 from protocol.streamr.elements import (
     Reader,
     build,
-    places_of,
     read_code,
     read_count,
     read_elements,
@@ -59,10 +58,8 @@ def parse_control_message(text: str | bytes, *, documents: bool = False) -> Cont
 
 def read_control_message(parsed: Any, *, documents: bool) -> ControlMessage:
     """The message in JSON that was read already. Raises: `FieldError`."""
-    if type(parsed) is dict:
-        message = read_legacy_request(parsed)
-    else:
-        message = _read_array(parsed, documents=documents)
+    is_object = type(parsed) is dict
+    message = read_legacy_request(parsed) if is_object else _read_array(parsed, documents=documents)
     if message.type in NEEDS_REQUEST_ID and not message.request_id and not documents:
         raise FieldError("request_id", f"is empty or missing; {type(message).__name__} needs one")
     return message
@@ -72,14 +69,14 @@ def _read_array(parsed: Any, *, documents: bool) -> ControlMessage:
     if type(parsed) is not list:
         raise FieldError("control_message", f"must be an array or an object, not {shown(parsed)}")
     version = read_count(parsed[0]) if parsed else None
-    kind = read_code(parsed[1]) if len(parsed) > 1 else None
+    kind = read_code(parsed, 1)
     if type(version) is not int or version not in (0, 1, 2):
         raise UnknownKindError("version", f"{shown(version)} is not one of 0, 1, 2", "[0]")
     if version == 0:
         return read_legacy_response(parsed, kind, draft=documents)
     layouts = LAYOUT_1 if version == 1 else LAYOUT_2
     if kind not in layouts:
-        raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to {max(layouts)}", "[1]")
+        raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to 15", "[1]")
     return _read_layout(parsed, version, ControlType(kind), documents=documents)
 
 
@@ -89,7 +86,7 @@ def _read_layout(elements: list[Any], version: int, kind: ControlType, *, docume
     optional = _OPTIONAL_OR_PARTITION if may_lack_partition else _OPTIONAL
     fields = read_elements(elements, layout, _READERS[version, documents], optional)
     del fields["type"]
-    return build(KINDS[kind], {**fields, "version": version}, places_of(layout))
+    return build(KINDS[kind], {**fields, "version": version}, layout)
 
 
 def _choose_layout(version: int, kind: ControlType, length: int) -> tuple[str, ...]:
@@ -118,7 +115,5 @@ def _read_optional_partition(element: Any) -> Any:
 
 
 _READERS: Final = {
-    (version, documents): _readers(version, documents=documents)
-    for version in (1, 2)
-    for documents in (False, True)
+    (version, documents): _readers(version, documents=documents) for version in (1, 2) for documents in (False, True)
 }

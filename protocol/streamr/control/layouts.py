@@ -29,9 +29,8 @@ class ControlType(IntEnum):
     PROXY_CONNECTION_RESPONSE = 15
 
 
-NEEDS_REQUEST_ID: Final[frozenset[ControlType | str]] = frozenset(
+NEEDS_REQUEST_ID: Final = frozenset(
     {
-        "resend",
         ControlType.UNICAST_MESSAGE,
         ControlType.RESEND_RESPONSE_RESENDING,
         ControlType.RESEND_RESPONSE_RESENT,

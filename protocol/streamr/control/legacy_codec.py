@@ -19,9 +19,11 @@ from protocol.streamr.control.messages import (
     SubscribeRequest,
     UnsubscribeRequest,
 )
-from protocol.streamr.elements import build, kind_reader, places_of, read_count, read_members
-from protocol.streamr.stream_codec import read_content, read_stream_message
+from protocol.streamr.elements import build, kind_reader, read_count, read_members
+from protocol.streamr.stream_codec import read_stream_message
+from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_parts import STREAM_VERSIONS, SignatureType
+from protocol.streamr.stream_tables import read_content
 
 _REQUESTS: Final[dict[str, type[ControlMessage]]] = {
     "publish": LegacyPublishRequest,
@@ -43,34 +45,35 @@ def read_legacy_request(members: dict[str, Any]) -> ControlMessage:
     return _read_object(members, _REQUESTS[kind], LEGACY_REQUESTS[kind])
 
 
-def read_legacy_response(elements: list[Any], kind: Any, *, draft: bool) -> ControlMessage:
+def read_legacy_response(elements: list[Any], kind: int | None, *, draft: bool) -> ControlMessage:
     """Raises: `FieldError`."""
-    if kind not in KINDS or kind > ControlType.ERROR_RESPONSE:
+    if kind is None or not 0 <= kind <= ControlType.ERROR_RESPONSE:
         raise UnknownKindError("type", f"{shown(kind)} is not one of 0 to 7", "[1]")
     if len(elements) < 4:
         raise FieldError("payload", "is missing", "[3]")
+    sub_id = elements[2] if kind == ControlType.UNICAST_MESSAGE and elements[2] is not None else ""
     try:
-        return _read_payload(elements[2], elements[3], ControlType(kind), draft=draft)
+        payload = _read_payload(elements[3], ControlType(kind), draft=draft)
     except FieldError as problem:
         raise problem.within("[3]") from None
+    if isinstance(payload, ControlMessage):
+        return payload
+    fields = {"version": 0, "request_id": sub_id, "stream_message": payload}
+    return build(KINDS[ControlType(kind)], fields, ("version", "type", "request_id"))
 
 
-def _read_payload(sub_id: Any, payload: Any, kind: ControlType, *, draft: bool) -> ControlMessage:
+def _read_payload(payload: Any, kind: ControlType, *, draft: bool) -> ControlMessage | StreamMessage:
     if kind not in LEGACY_PAYLOADS:
-        message = read_stream_message(payload, draft=draft, versions=STREAM_VERSIONS)
-        request_id = sub_id if kind is ControlType.UNICAST_MESSAGE and sub_id is not None else ""
-        return build(KINDS[kind], {"version": 0, "request_id": request_id, "stream_message": message}, {})
+        return read_stream_message(payload, draft=draft, versions=STREAM_VERSIONS)
     if type(payload) is not dict:
         raise FieldError("payload", f"must be an object, not {shown(payload)}")
     return _read_object(payload, KINDS[kind], LEGACY_PAYLOADS[kind])
 
 
-def _read_object(
-    members: Mapping[str, Any], kind: type[ControlMessage], keys: Mapping[str, str]
-) -> ControlMessage:
+def _read_object(members: Mapping[str, Any], kind: type[ControlMessage], keys: Mapping[str, str]) -> ControlMessage:
     optional = frozenset(keys.values()) - _REQUIRED
     fields = read_members(members, keys, _READERS, optional)
-    return build(kind, {**fields, "version": 0}, places_of(keys))
+    return build(kind, {**fields, "version": 0}, keys)
 
 
 def _read_time(element: Any) -> Any:
@@ -91,7 +94,5 @@ _READERS: Final = {
     "content": read_content,
     "timestamp": _read_time,
     "signature_type": kind_reader("signature_type", SignatureType),
-    **dict.fromkeys(
-        ("stream_partition", "resend_last", "resend_from", "resend_to", "resend_from_time"), read_count
-    ),
+    **dict.fromkeys(("stream_partition", "resend_last", "resend_from", "resend_to", "resend_from_time"), read_count),
 }

@@ -5,10 +5,10 @@ version 0 alone, because they say other things than their successors: a publish 
 message that the server has yet to make, and a resend request speaks of offsets.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from protocol.streamr.checks import FieldError
+from protocol.streamr.checks import FieldError, check_fields, check_filled_text
 from protocol.streamr.control.checks import FIELD_CHECKS
 from protocol.streamr.control.layouts import LATEST_CONTROL_VERSION, ControlType
 from protocol.streamr.control.writing import serialize_control_message
@@ -54,8 +54,7 @@ class ControlMessage:
     request_id: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            FIELD_CHECKS[field.name](field.name, getattr(self, field.name))
+        check_fields(self, FIELD_CHECKS)
 
     def serialize(self, version: int | None = None, *, stream_version: int | None = None) -> str:
         """The message as JSON, in its own version or in another, the stream message within likewise.
@@ -133,7 +132,7 @@ class PublishRequest(ControlMessage):
 
     type: ClassVar = ControlType.PUBLISH_REQUEST
     stream_message: StreamMessage
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +140,8 @@ class SubscribeRequest(_AboutStream):
     """`auth_key` exists in version 0 alone."""
 
     type: ClassVar = ControlType.SUBSCRIBE_REQUEST
-    session_token: str | None = None
-    auth_key: str | None = None
+    session_token: str | None = field(default=None, repr=False)
+    auth_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,7 @@ class UnsubscribeRequest(_AboutStream):
 class ResendLastRequest(_AboutStream):
     type: ClassVar = ControlType.RESEND_LAST_REQUEST
     number_last: int
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +164,7 @@ class ResendFromRequest(_AboutStream):
     from_msg_ref: MessageRef
     publisher_id: str | None = None
     msg_chain_id: str | None = None
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +176,7 @@ class ResendRangeRequest(_AboutStream):
     to_msg_ref: MessageRef
     publisher_id: str | None = None
     msg_chain_id: str | None = None
-    session_token: str | None = None
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
@@ -216,8 +215,8 @@ class LegacyPublishRequest(ControlMessage):
     publisher_id: str | None = None
     signature_type: SignatureType | None = None
     signature: str | None = None
-    auth_key: str | None = None
-    session_token: str | None = None
+    auth_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
@@ -236,11 +235,12 @@ class LegacyResendRequest(_AboutStream):
     resend_from: int | None = None
     resend_to: int | None = None
     resend_from_time: int | None = None  # ms
-    auth_key: str | None = None
-    session_token: str | None = None
+    auth_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ControlMessage.__post_init__(self)
+        check_filled_text("request_id", self.request_id)
         choices = (self.resend_last, self.resend_from, self.resend_from_time)
         if not self.resend_all and all(choice is None for choice in choices):
             raise FieldError("resend_all", "or another option must say what to resend")

@@ -1,7 +1,6 @@
 """What an operator does with finished tables: report, query, gaps, compaction; and the same tables as Delta."""
 
 import json
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def truth() -> Truth:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, truth: Truth, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def tables(spark: SparkSession, truth: Truth, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of the corpus in three batches, as Delta tables."""
     folder = tmp_path_factory.mktemp("operator")
     land(folder / "landing", truth.landed)

@@ -68,9 +68,7 @@ def test_messages_of_version_31_are_decrypted_and_hand_over_their_next_key() -> 
     vectors = load_vectors("aes_v31_new_key")
     assert len(vectors) == 3
     for vector in vectors:
-        key, next_key = (
-            GroupKey("", bytes.fromhex(vector[name])) for name in ("groupKeyHex", "newGroupKeyHex")
-        )
+        key, next_key = (GroupKey("", bytes.fromhex(vector[name])) for name in ("groupKeyHex", "newGroupKeyHex"))
         message = parse_stream_message(vector["serialized"])
         assert decrypt_message(message, key) == Decrypted(vector["plaintext"], next_key)
 
@@ -87,9 +85,7 @@ def test_message_of_version_32_comes_back_as_it_was(next_key: GroupKey | None) -
 @pytest.mark.parametrize("next_key", [None, GroupKey("", NEXT_KEY.key)])
 def test_message_of_version_31_comes_back_as_it_was(next_key: GroupKey | None) -> None:
     encrypted = encrypt_message(a_message(version=31), KEY, counting_bytes, next_key=next_key)
-    assert encrypted.encryption_type == (
-        EncryptionType.AES if next_key is None else EncryptionType.NEW_KEY_AND_AES
-    )
+    assert encrypted.encryption_type == (EncryptionType.AES if next_key is None else EncryptionType.NEW_KEY_AND_AES)
     assert decrypt_message(encrypted, KEY) == Decrypted('{"a":"ä"}', next_key)
 
 

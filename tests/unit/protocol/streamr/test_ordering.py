@@ -185,9 +185,7 @@ def test_greatest_sequence_number_does_not_break_the_gap_request() -> None:
     assert request.to_ref == MessageRef(2, 0)
 
 
-@pytest.mark.parametrize(
-    "field", ["propagation_timeout_ms", "resend_timeout_ms", "max_gap_requests", "max_chains"]
-)
+@pytest.mark.parametrize("field", ["propagation_timeout_ms", "resend_timeout_ms", "max_gap_requests", "max_chains"])
 def test_rules_refuse_numbers_below_their_least_by_name(field: str) -> None:
     with pytest.raises(ValueError, match=field):
         OrderingRules(**{field: -1})

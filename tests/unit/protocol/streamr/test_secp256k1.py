@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -72,9 +73,7 @@ def test_public_key_must_be_a_point_on_the_curve(backend: Backend, public_key: b
 
 def test_default_is_coincurve_and_eth_keys_is_not_even_imported() -> None:
     assert isinstance(default_backend(), CoincurveBackend)
-    program = (
-        "import sys, protocol.streamr.signing as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
-    )
+    program = "import sys, protocol.streamr.signing as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -89,3 +88,18 @@ def test_without_compiled_libraries_everything_still_signs_and_verifies() -> Non
     from protocol.streamr.signer import Signer
 
     assert done.stdout.split() == ["EthKeysBackend", Signer(b"\x01" * 32).sign("x")]
+
+
+def test_threads_that_sign_and_recover_at_once_do_not_spoil_each_other() -> None:
+    backend = CoincurveBackend()
+    key = backend.load_private_key(SECRET)
+    digests = [bytes([n]) * 32 for n in range(200)]
+    expected = [(key.sign(digest), key.public_key) for digest in digests]
+
+    def sign_and_recover(digest: bytes) -> tuple[bytes, bytes | None]:
+        signature = key.sign(digest)
+        return signature, backend.recover(digest, signature)
+
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        for _ in range(5):
+            assert list(threads.map(sign_and_recover, digests)) == expected

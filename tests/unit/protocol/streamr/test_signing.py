@@ -1,5 +1,6 @@
 """Signatures of stream messages, judged by those that real clients made."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.secp256k1 import Backend
 from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verdict, Verifier, recover_signer, sign_message, signed_payload, verify
+from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import (
     EncryptedGroupKey,
     EncryptionType,
@@ -87,6 +89,18 @@ def test_what_real_clients_signed_is_verified(backend: Backend) -> None:
         message = message_of(vector)
         assert recover_signer(message, backend=backend) == vector["recovered"], vector["note"]
         assert verify(message, backend=backend) is Verdict.VERIFIED, vector["note"]
+
+
+def test_signed_messages_are_written_as_real_clients_write_them_in_every_version() -> None:
+    written = 0
+    for vector in ETH_VECTORS:
+        unsigned = message_of(vector, signature_type=SignatureType.NONE, signature=None)
+        signed = sign_message(unsigned, Signer.from_hex(vector["privateKey"]))
+        for version, serialized in vector["serialized"].items():
+            assert signed.serialize(int(version)) == serialized, vector["note"]
+            assert verify(parse_stream_message(serialized)) is Verdict.VERIFIED, vector["note"]
+            written += 1
+    assert written == 127
 
 
 @on_every_backend
@@ -206,9 +220,7 @@ def test_message_of_another_publisher_is_not_signed() -> None:
 
 
 def test_legacy_message_is_not_signed() -> None:
-    message = a_message(
-        message_id=MessageID("stream-id", 0, 2, 0, ADDRESS), version=29, legacy=LegacyOffsets(offset=2)
-    )
+    message = a_message(message_id=MessageID("stream-id", 0, 2, 0, ADDRESS), version=29, legacy=LegacyOffsets(offset=2))
     with pytest.raises(ValueError, match="version"):
         sign_message(message, Signer.from_hex(SECRET))
 
@@ -253,3 +265,15 @@ def test_verifier_forgets_the_first_key_it_learned_when_it_knows_enough() -> Non
         signer = Signer(secret)
         message = a_message(message_id=MessageID("stream-id", 0, 2, 0, signer.address, "chain"))
         assert verifier.verify(sign_message(message, signer)) is Verdict.VERIFIED
+
+
+def test_worked_example_of_the_documents_is_verified() -> None:
+    documents = Path(__file__).parents[4] / "docs"
+    lines = [line for path in documents.rglob("*.md") for line in path.read_text().splitlines()]
+    examples = [line for line in lines if line.startswith('[32,["0x1a642f0e3c3af545e7acbd38b07251b3990914f1/boiler"')]
+    assert examples
+    for example in examples:
+        message = parse_stream_message(example)
+        assert verify(message) is Verdict.VERIFIED
+        assert f"    text       {signed_payload(message)}" in lines
+        assert f"    digest     {eip191_digest(signed_payload(message).encode()).hex()}" in lines

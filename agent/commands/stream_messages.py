@@ -1,0 +1,110 @@
+"""What `headgate message` says of a StreamMessage: its fields, who signed it, and whether that holds."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any, Final
+
+from agent.exit_codes import ExitCode
+from protocol.streamr.signing import Verdict, recover_signer, verify
+from protocol.streamr.stream_codec import parse_stream_message
+from protocol.streamr.stream_message import StreamMessage
+
+MAX_SHOWN_CHARACTERS: Final = 400
+
+_LABEL_COLUMNS: Final = 18
+_LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMessageReport:
+    """A message and what its signature says."""
+
+    message: StreamMessage
+    signer: str | None
+    verdict: Verdict
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """For a command that asks whether the message is verified."""
+        return ExitCode.OK if self.verdict else ExitCode.NO
+
+    def lines(self) -> list[str]:
+        """For people: nothing in the message can move their cursor or fill their screen."""
+        message = self.message
+        previous = message.prev_msg_ref
+        return [
+            _line("version", f"{message.version}{' (draft)' if message.draft else ''}"),
+            *(_line(name.replace("_", " "), value) for name, value in _identity(message).items()),
+            _line(
+                "previous",
+                "none" if previous is None else f"{previous.timestamp}, {previous.sequence_number}",
+            ),
+            _line("message type", _code(message.message_type)),
+            _line("encryption type", _code(message.encryption_type)),
+            _line("group key id", message.group_key_id),
+            _line("new group key", message.new_group_key and message.new_group_key.group_key_id),
+            _line("content", message.content),
+            _line("signature type", _code(message.signature_type)),
+            _line("signature", message.signature),
+            _line("signer", self.signer),
+            _line("verdict", f"{self.verdict.name.lower()}: {self.verdict}"),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts: every field whole, named as in the documents in snake case, codes as numbers."""
+        message = self.message
+        return {
+            "version": message.version,
+            "draft": message.draft,
+            "message_id": message.message_id._asdict(),
+            "prev_msg_ref": message.prev_msg_ref and message.prev_msg_ref._asdict(),
+            "message_type": int(message.message_type),
+            "content_type": int(message.content_type),
+            "encryption_type": int(message.encryption_type),
+            "group_key_id": message.group_key_id,
+            "new_group_key": message.new_group_key and message.new_group_key.serialized,
+            "content": message.content,
+            "signature_type": int(message.signature_type),
+            "signature": message.signature,
+            "signer": self.signer,
+            "verified": bool(self.verdict),
+            "verdict": self.verdict.name.lower(),
+            "reason": str(self.verdict),
+        }
+
+
+def examine_stream_message(text: str | bytes, *, draft: bool = False) -> StreamMessageReport:
+    """Read one message and check its signature. Raises: `WireError`, whose exit code is 65."""
+    message = parse_stream_message(text, draft=draft)
+    return StreamMessageReport(message=message, signer=recover_signer(message), verdict=verify(message))
+
+
+def _identity(message: StreamMessage) -> dict[str, object]:
+    fields: dict[str, object] = message.message_id._asdict()
+    return {**fields, "timestamp": _moment(message.message_id.timestamp)}
+
+
+def _moment(timestamp_ms: int) -> str:
+    if timestamp_ms > _LAST_SHOWABLE_MS:
+        return str(timestamp_ms)
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return f"{timestamp_ms} ({moment.isoformat(timespec='milliseconds')})"
+
+
+def _code(code: IntEnum) -> str:
+    return f"{int(code)} ({code.name.lower().replace('_', ' ')})"
+
+
+def _line(label: str, value: object) -> str:
+    return f"{label:<{_LABEL_COLUMNS}}{'none' if value is None else _shown(str(value))}"
+
+
+def _shown(text: str) -> str:
+    start = text[:MAX_SHOWN_CHARACTERS]
+    readable = start if start.isprintable() else "".join(map(_escaped, start))
+    return readable if len(text) == len(start) else f"{readable}… ({len(text)} characters)"
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
