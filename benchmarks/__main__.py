@@ -12,6 +12,7 @@ from benchmarks.harness import Figure
 
 BENCHMARKS = {
     "collector": "benchmarks.bench_collector",
+    "ingest": "benchmarks.bench_ingest",
     "iomessage": "benchmarks.bench_iomessage",
     "streamr": "benchmarks.bench_streamr",
 }
