@@ -1,9 +1,7 @@
 """A disk that is full: a refusal, and the upload goes on when there is room again."""
 
-import errno
 import http.client
 import io
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from protocol.archive import Receipt
 from protocol.shipping import archive_path
 from tests.archives import record, write_archive
 from tests.collector_process import PROJECT, CollectorProcess, collector_process, make_state, run_command
-from tests.collectors import ARCHIVE, Reply, RunningCollector, claim_for, head_of, read_reply
+from tests.collectors import Reply, claim_for, head_of, read_reply
 
 DISK_BYTES = 4 * 1024 * 1024
 LARGE = write_archive([record(n, text=bytes((n * i) % 251 for i in range(30_000))) for n in range(1, 80)])
@@ -87,31 +85,3 @@ def test_uploads_on_another_disk_than_the_landing_area_are_refused_at_the_start(
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "name a folder of the same file system" in done.stderr
-
-
-def test_a_receipt_that_cannot_be_written_is_given_later_and_the_archive_is_not_lost(
-    collector: RunningCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_space(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr(collector.intake.receipts, "give", no_space)
-        assert collector.put(ARCHIVE).code == "no-space"
-        assert collector.receipts() == []
-    assert collector.put(ARCHIVE).status == 200
-    assert list(collector.landed().values()) == [ARCHIVE]
-
-
-def test_an_archive_that_cannot_be_synced_is_sent_again_in_full(
-    collector: RunningCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as failing:
-        failing.setattr(os, "fsync", broken)
-        assert collector.put(ARCHIVE).code == "fault"
-    assert (collector.landed(), collector.parts(), collector.receipts()) == ({}, {}, [])
-    assert collector.head(claim_for(ARCHIVE)).offset == 0
-    assert collector.put(ARCHIVE).status == 201

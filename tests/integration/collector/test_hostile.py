@@ -18,10 +18,10 @@ from ingest.collector.connection import MAX_HEAD_BYTES
 from ingest.collector.devices import Device
 from ingest.collector.settings import Limits
 from ingest.collector.verify import verify_archive
-from protocol.archive import ArchiveWriter, sign_binding
+from protocol.archive import ArchiveWriter, open_archive, sign_binding
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.shipping import archive_path, sign_claim
-from tests.archives import BINDING, HEADER, record, sign, write_archive
+from tests.archives import BINDING, HEADER, read_at_of, record, sign, write_archive
 from tests.collectors import (
     ARCHIVE,
     COLLECTOR_KEY,
@@ -323,10 +323,12 @@ def test_an_archive_whose_signature_is_forged_is_refused(collector: RunningColle
 
 
 def test_an_archive_with_an_altered_block_is_refused(collector: RunningCollector) -> None:
-    altered = bytearray(write_archive([record(number, text=b"t" * 900) for number in range(3)], block_target_bytes=1))
-    altered[len(altered) // 4] ^= 1  # within a block; the device vouches for the file, but its manifest does not
+    (first, *_) = open_archive(read_at_of(ARCHIVE), len(ARCHIVE)).manifest.blocks
+    altered = bytearray(ARCHIVE)
+    altered[first.offset + first.frame_bytes // 2] ^= 1  # the device vouches for the file, but its manifest does not
     reply = collector.put(bytes(altered))
     assert (reply.status, reply.code) == (422, "archive-invalid")
+    assert b"block 0 is not the one that the device signed" in reply.body
     assert nothing_is_stored(collector)
 
 
