@@ -1,10 +1,12 @@
 """One client's connection: requests in, answers out, with a bound on every wait and every buffer. h11 knows HTTP."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import cast
 
 import h11
 
@@ -15,6 +17,7 @@ from protocol.shipping import Refusal
 MAX_HEAD_BYTES = 16 * 1024
 READ_BYTES = 512 * 1024
 BUFFER_BYTES = 128 * 1024  # the stream holds at most twice this, and what one read of the socket brought
+HANDSHAKE_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 20.0
 LINGER_S = 2.0
 LINGER_BYTES = 1024 * 1024
@@ -68,6 +71,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits) -> None:
         self._reader = reader
         self._writer = writer
+        self._tcp = cast("asyncio.Transport", writer.transport)
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
@@ -75,6 +79,17 @@ class Connection:
     def can_go_on(self) -> bool:
         """Whether another request may follow on this connection."""
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    def hold_back(self) -> None:
+        """Read nothing yet: the first bytes are for `secure`. To be called before the loop turns again."""
+        self._tcp.pause_reading()
+
+    async def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from here on. Raises: ClientGone if the client does not, or not in time."""
+        try:
+            await self._writer.start_tls(context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S)
+        except OSError as error:
+            raise ClientGone from error
 
     @property
     def waits_for_permission(self) -> bool:
@@ -128,7 +143,7 @@ class Connection:
 
     def abort(self) -> None:
         """Drop it at once."""
-        self._writer.transport.abort()
+        self._tcp.abort()
 
     async def close(self) -> None:
         """Let the last answer arrive: what the client still sends is read and thrown away, but not for long."""

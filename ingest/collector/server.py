@@ -27,7 +27,6 @@ BACKLOG = 512
 DISK_THREADS = 8
 CHECK_THREADS = 2  # so that manifests, which a hostile device can make large, are in memory one or two at a time
 EXPIRY_INTERVAL_S = 3600.0
-TLS_HANDSHAKE_TIMEOUT_S = 10.0
 
 
 class Collector:
@@ -39,7 +38,7 @@ class Collector:
         self.metrics = Metrics()
         self._routes = Routes(intake, settings.limits, self.metrics, self._disk, self._checks)
         self._waiting: dict[Connection, None] = {}  # without a complete request, oldest first
-        self._tasks: set[asyncio.Task[None]] = set()  # one per connection
+        self._tasks: dict[Connection, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
         self._tls = None if settings.tls is None else _tls_context(settings.tls)
 
@@ -55,7 +54,7 @@ class Collector:
                 notify(STOPPING)
                 server.close()
                 await self._finish_requests()
-                for task in (*helpers, *self._tasks):
+                for task in (*helpers, *self._tasks.values()):
                     task.cancel()
         finally:
             self._disk.close()
@@ -67,9 +66,10 @@ class Collector:
     async def _listen(self, group: asyncio.TaskGroup) -> asyncio.Server:
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = Connection(reader, writer, self._settings.limits)
-            task = group.create_task(self._serve(connection))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            if self._tls is not None:
+                connection.hold_back()
+            self._tasks[connection] = group.create_task(self._serve(connection))
+            self._tasks[connection].add_done_callback(lambda _: self._forget(connection))
 
         return await asyncio.start_server(
             accept,
@@ -77,8 +77,6 @@ class Collector:
             self._settings.port,
             limit=BUFFER_BYTES,
             backlog=BACKLOG,
-            ssl=self._tls,
-            ssl_handshake_timeout=None if self._tls is None else TLS_HANDSHAKE_TIMEOUT_S,
         )
 
     async def _serve(self, connection: Connection) -> None:
@@ -86,10 +84,12 @@ class Collector:
         self._routes.open_connections += 1
         try:
             if self._make_room():
+                await self._secure(connection)
                 while await self._serve_request(connection):
                     pass
                 await connection.close()
             else:
+                await self._secure(connection)
                 refused = Refused(Refusal.BUSY, "all connections are at work", retry_after_s=30)
                 await self._give(connection, self._routes.refuse(refused), is_head=False)
         except ClientGone:
@@ -98,9 +98,18 @@ class Collector:
             log.exception("a fault of the collector; only this connection is dropped")
             self.metrics.faults += 1
         finally:
-            connection.abort()
-            self._waiting.pop(connection, None)
             self._routes.open_connections -= 1
+
+    def _forget(self, connection: Connection) -> None:
+        connection.abort()
+        self._waiting.pop(connection, None)
+        del self._tasks[connection]
+
+    async def _secure(self, connection: Connection) -> None:
+        """TLS begins here and not in the listener, so that a handshake that never ends can be pushed out as well."""
+        if self._tls is not None:
+            self._waiting[connection] = None
+            await connection.secure(self._tls)
 
     async def _serve_request(self, connection: Connection) -> bool:
         """Whether another may follow."""
@@ -109,7 +118,7 @@ class Collector:
         try:
             request = await connection.next_request()
             is_head = request.method == "HEAD"
-            self._waiting.pop(connection, None)  # it may just have been pushed out
+            del self._waiting[connection]
             answer = await self._routes.answer(request, connection)
         except Refused as refused:
             answer = self._routes.refuse(refused)
@@ -130,16 +139,16 @@ class Collector:
         if oldest is None:
             return False
         del self._waiting[oldest]
-        oldest.abort()
+        self._tasks[oldest].cancel()
         self.metrics.connections_pushed_out += 1
         return True
 
     async def _finish_requests(self) -> None:
         """Those without a request go at once; the others have a little time, and what came in is kept."""
-        for connection in list(self._waiting):
-            connection.abort()
+        for connection in self._waiting:
+            self._tasks[connection].cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._settings.limits.shutdown_grace_s)
+            await asyncio.wait(self._tasks.values(), timeout=self._settings.limits.shutdown_grace_s)
 
     async def _expire_parts(self) -> None:
         while True:

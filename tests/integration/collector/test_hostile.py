@@ -16,12 +16,13 @@ from nacl.signing import SigningKey
 
 from ingest.collector.connection import MAX_HEAD_BYTES
 from ingest.collector.devices import Device
-from ingest.collector.settings import Limits
+from ingest.collector.settings import Limits, TlsFiles
 from ingest.collector.verify import verify_archive
 from protocol.archive import ArchiveWriter, open_archive, sign_binding
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.shipping import archive_path, sign_claim
 from tests.archives import BINDING, HEADER, read_at_of, record, sign, write_archive
+from tests.certificates import make_certificate
 from tests.collectors import (
     ARCHIVE,
     COLLECTOR_KEY,
@@ -133,6 +134,19 @@ def test_a_thousand_half_open_connections_keep_no_device_out(tmp_path: Path) -> 
         assert collector.put(ARCHIVE).status == 201
         assert collector.metric("connections") <= 51
         assert collector.metric("connections_pushed_out_total") >= 950
+
+
+def test_a_thousand_handshakes_that_never_end_keep_no_device_out(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "localhost")
+    tls = TlsFiles(certificate=certificate, key=key)
+    limits = Limits(min_free_bytes=0, max_connections=50)
+    with running_collector(tmp_path, limits, tls) as collector, ExitStack() as links:
+        for _ in range(1000):
+            links.enter_context(collector.connect()).sendall(b"\x16\x03\x01\x02\x00\x01")  # half a greeting
+        context = ssl.create_default_context(cafile=certificate)
+        with collector.connect() as plain, context.wrap_socket(plain, server_hostname="localhost") as device:
+            device.sendall(head_of("PUT", CLAIM, len(ARCHIVE)) + ARCHIVE)
+            assert device.recv(100).startswith(b"HTTP/1.1 201")
 
 
 def test_connections_at_work_are_not_pushed_out(tmp_path: Path) -> None:
@@ -383,8 +397,8 @@ def test_a_damaged_file_of_the_collector_is_its_own_fault_and_stops_nothing(coll
     assert collector.ask("GET", "/healthz").status == 200
 
 
-def test_a_client_without_tls_on_a_tls_port_gets_nothing(collector: RunningCollector) -> None:
+def test_a_client_that_speaks_tls_to_a_port_without_gets_nothing(collector: RunningCollector) -> None:
     context = ssl.create_default_context()
     with collector.connect() as link, pytest.raises(ssl.SSLError):
-        context.wrap_socket(link, server_hostname="test")  # and the other way round
+        context.wrap_socket(link, server_hostname="test")
     assert collector.ask("GET", "/healthz").status == 200

@@ -1,6 +1,5 @@
 """The collector as a process: how it starts, refuses to start, stops, and speaks to its manager."""
 
-import datetime
 import hashlib
 import http.client
 import os
@@ -12,12 +11,10 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from protocol.archive import Receipt
 from protocol.shipping import archive_path
+from tests.certificates import make_certificate
 from tests.collector_process import PROJECT, collector_process, make_state, run_command
 from tests.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
 
@@ -148,26 +145,6 @@ def test_it_does_not_start_with_settings_that_make_no_sense(tmp_path: Path, opti
     assert words in refusal_to_start(tmp_path, *options)
 
 
-def make_certificate(folder: Path, name: str) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(key.private_bytes(*private))
-
-
 def subject_of(address: tuple[str, int]) -> str:
     certificate = x509.load_pem_x509_certificate(ssl.get_server_certificate(address).encode())
     return certificate.subject.rfc4514_string()
@@ -175,11 +152,11 @@ def subject_of(address: tuple[str, int]) -> str:
 
 def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(tmp_path: Path) -> None:
     claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
-    make_certificate(tmp_path, "localhost")
-    files = ("--tls-certificate", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    certificate, key = make_certificate(tmp_path, "localhost")
+    files = ("--tls-certificate", str(certificate), "--tls-key", str(key))
     with collector_process(tmp_path, *files) as running:
         assert running.url.startswith("https://")
-        context = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
+        context = ssl.create_default_context(cafile=certificate)
         context.check_hostname = False
         client = http.client.HTTPSConnection(*running.address, timeout=10, context=context)
         client.request("PUT", archive_path(claim.archive), ARCHIVE, {"Authorization": claim.to_header()})
