@@ -17,14 +17,13 @@ from nacl.public import PrivateKey
 
 from ingest.keyring import GroupKeys, Keyring
 from ingest.reasons import Reason, Rejected
-from ingest.records import ROW_COLUMNS, Decoded, decode_record
+from ingest.records import ROW_COLUMNS, Decoded, Readers, decode_records
 from ingest.spans import Span
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Correction, Notice
 from protocol.archive import Block, BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
 from protocol.clock import ClockCorrection
 from protocol.errors import Truncated, Unsupported, WireError
 from protocol.events import GapNotice
-from protocol.streamr.signing import Verifier
 
 __all__ = ["DecodeSettings", "decode_archive"]
 
@@ -33,7 +32,7 @@ _NAMED_BY_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _QUARANTINE_COLUMNS: Final = (
     "record", "chain", "timestamp_ms", "sequence", "arrived_at", "offset", "records", "reason", "detail", "bytes",
 )  # fmt: skip
-_verifier: Final = Verifier()  # what it has seen changes its speed, never its verdict
+_readers: Final = Readers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,16 +184,15 @@ class _Walk:
     def decode_block(self, block: Block) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The rows of its valid records and of its rejected ones."""
         valid, rejected = [], []
-        for number, record in enumerate(block.records, block.first_record):
-            try:
-                decoded = decode_record(record, number, self._device, self._keyring, _verifier)
-                self._check_chain(record, decoded)
-            except Rejected as problem:
-                rejected.append(_rejected_row(record, number, block.entry.offset, problem))
+        decoded = decode_records(block.records, block.first_record, self._device, self._keyring, _readers)
+        for number, (record, found) in enumerate(zip(block.records, decoded, strict=True), block.first_record):
+            judged = self._check_chain(record, found) if isinstance(found, Decoded) else found
+            if isinstance(judged, Rejected):
+                rejected.append(_rejected_row(record, number, block.entry.offset, judged))
                 self._note_rejected(record)
             else:
-                valid.append((*decoded.row, self._link(record.chain, decoded)))
-                self._note(record, decoded)
+                valid.append((*judged.row, self._link(record.chain, judged)))
+                self._note(record, judged)
         return valid, rejected
 
     def finish(self) -> None:
@@ -205,11 +203,12 @@ class _Walk:
             for found in self._summary.chains.values():
                 found.damaged = max(0, found.archived - found.valid - found.rejected)
 
-    def _check_chain(self, record: Record, decoded: Decoded) -> None:
+    def _check_chain(self, record: Record, decoded: Decoded) -> Decoded | Rejected:
         """A chain's name stands for one chain of messages."""
         run = self._runs.get(record.chain)
-        if run is not None and run.identity != _identity(decoded):
-            raise Rejected(Reason.MISFILED, f"it is filed under a chain of {run.identity}")
+        if run is not None and run.identity != decoded.opened.identity:
+            return Rejected(Reason.MISFILED, f"it is filed under a chain of {run.identity}")
+        return decoded
 
     def _link(self, chain: str, decoded: Decoded) -> str:
         """How it goes on from the message before it in the ioMessage chain, where that is in this archive."""
@@ -234,7 +233,7 @@ class _Walk:
             self._runs[record.chain] = _Run(decoded)
         elif not run.extend(decoded):
             chain.spans.append(run.span())
-            chain.unordered |= decoded.message.message_id[2:4] <= run.last
+            chain.unordered |= decoded.opened.ref <= run.last
             self._runs[record.chain] = _Run(decoded)
         if decoded.boot is not None:
             self._boots.setdefault(decoded.boot)
@@ -262,20 +261,14 @@ class _Walk:
         self._summary.notices.append(notice)
 
 
-def _identity(decoded: Decoded) -> tuple[str, int, str]:
-    stream_id, partition, _, _, _, msg_chain_id = decoded.message.message_id
-    return stream_id, partition, msg_chain_id
-
-
 class _Run:
     """A span that grows."""
 
     __slots__ = ("counted", "first", "identity", "last", "last_hash", "positions", "previous", "previous_hash")
 
     def __init__(self, decoded: Decoded) -> None:
-        self.identity = _identity(decoded)
-        self.first = self.last = decoded.message.message_id[2:4]
-        self.previous = decoded.message.prev_msg_ref
+        self.identity, self.first, self.previous, _ = decoded.opened
+        self.last = self.first
         io = decoded.io
         position = None if io is None or io.hash is None else io.chain_position
         self.counted = position is not None
@@ -285,10 +278,10 @@ class _Run:
 
     def extend(self, decoded: Decoded) -> bool:
         """Take the next message of the chain, unless it names another predecessor than the last one."""
-        message, io = decoded.message, decoded.io
-        if message.prev_msg_ref != self.last:
+        (_, ref, previous, _), io = decoded.opened, decoded.io
+        if previous != self.last:
             return False
-        self.last = message.message_id[2:4]
+        self.last = ref
         position = None if io is None or io.hash is None else io.chain_position
         self.counted = self.counted and position == self.positions[1] + 1  # type: ignore[operator]  # counted: a number
         self.positions[1] = position
@@ -298,9 +291,9 @@ class _Run:
     def span(self) -> Span:
         first_position, last_position = self.positions if self.counted else (None, None)
         return Span(
-            (self.first[0], self.first[1]),
-            (self.last[0], self.last[1]),
-            None if self.previous is None else (self.previous[0], self.previous[1]),
+            self.first,
+            self.last,
+            self.previous,
             first_position,
             last_position,
             self.previous_hash,

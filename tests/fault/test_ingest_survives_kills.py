@@ -4,6 +4,7 @@ import contextlib
 import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from tests.integration.ingest.tables import Rows, assert_tables_are_true, read_a
 pytestmark = pytest.mark.slow
 
 KILLS = 20
-LONGEST_LIFE_S = 6.0
+LONGEST_LIFE = 1.5  # of a run, in times of what its first batch takes
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +43,16 @@ def test_a_driver_killed_twenty_times_leaves_the_truth(tmp_path: Path, truth: Tr
     land(tmp_path / "landing", truth.landed)
     arguments = run_arguments(tmp_path, *operator_files(tmp_path))
     chance = random.Random(7)
+    first_batch_s = 0.0
     for number in range(KILLS):
         process = start_run(arguments)
         await_line(process, "archives to look at")
+        started_s = time.monotonic()
+        if number == 0:
+            await_line(process, "archives to go")
+            first_batch_s = time.monotonic() - started_s
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=chance.uniform(0, LONGEST_LIFE_S))
+            process.wait(timeout=chance.uniform(0, LONGEST_LIFE) * first_batch_s)
         kill(process, chance)
         if number == KILLS // 2:
             shutil.rmtree(tmp_path / "tables" / "_headgate" / "checkpoint", ignore_errors=True)
