@@ -21,9 +21,11 @@ class Metrics:
         self.connections_accepted = 0
         self.connections_pushed_out = 0
         self.parts_expired = 0
+        self.open_connections = 0
         self.faults = 0  # of the program; each has a traceback in the log
 
     def as_text(self, gauges: Mapping[str, int]) -> str:
+        """`gauges` are what others measure at this moment."""
         lines = [
             *_labelled("answers_total", "status", {str(status): n for status, n in sorted(self.answers.items())}),
             *_labelled("refusals_total", "code", {refusal.code: self.refusals[refusal] for refusal in Refusal}),
@@ -35,6 +37,7 @@ class Metrics:
             *_plain("connections_pushed_out_total", "counter", self.connections_pushed_out),
             *_plain("parts_expired_total", "counter", self.parts_expired),
             *_plain("faults_total", "counter", self.faults),
+            *_plain("connections", "gauge", self.open_connections),
         ]
         for name, value in gauges.items():
             lines += _plain(name, "gauge", value)

@@ -46,7 +46,6 @@ class Routes:
         self._disk = disk
         self._checks = checks
         self._turns = Turns()
-        self.open_connections = 0
 
     async def answer(self, request: Request, connection: Connection) -> Answer:
         """Raises: ClientGone only."""
@@ -154,7 +153,6 @@ class Routes:
 
     async def _show_metrics(self) -> Answer:
         gauges = {
-            "connections": self.open_connections,
             "uploads_under_way": self._intake.uploads.under_way,
             "free_bytes": await self._disk.run(self._intake.uploads.free_bytes),
         }

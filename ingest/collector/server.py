@@ -81,12 +81,13 @@ class Collector:
 
     async def _serve(self, connection: Connection) -> None:
         self.metrics.connections_accepted += 1
-        self._routes.open_connections += 1
+        self.metrics.open_connections += 1
         try:
             if self._make_room():
                 await self._secure(connection)
                 while await self._serve_request(connection):
                     pass
+                self._waiting[connection] = None  # what lingers only to hear its last answer may be pushed out
                 await connection.close()
             else:
                 await self._secure(connection)
@@ -98,7 +99,7 @@ class Collector:
             log.exception("a fault of the collector; only this connection is dropped")
             self.metrics.faults += 1
         finally:
-            self._routes.open_connections -= 1
+            self.metrics.open_connections -= 1
 
     def _forget(self, connection: Connection) -> None:
         connection.abort()
@@ -133,7 +134,7 @@ class Collector:
 
     def _make_room(self) -> bool:
         """Whether there is room for one more connection, if need be by pushing out the longest silent one."""
-        if self._routes.open_connections <= self._settings.limits.max_connections:
+        if self.metrics.open_connections <= self._settings.limits.max_connections:
             return True
         oldest = next(iter(self._waiting), None)
         if oldest is None:
@@ -152,10 +153,10 @@ class Collector:
 
     async def _expire_parts(self) -> None:
         while True:
-            expired = await self._disk.run(self._intake.uploads.expire, time.time())
-            self.metrics.parts_expired += expired
-            if expired:
-                log.info("unfinished uploads expired; parts=%d", expired)
+            try:
+                self.metrics.parts_expired += await self._disk.run(self._intake.uploads.expire, time.time())
+            except OSError as error:
+                log.warning("unfinished uploads could not be looked through; %s", error)
             await asyncio.sleep(EXPIRY_INTERVAL_S)
 
     async def _show_life(self) -> None:

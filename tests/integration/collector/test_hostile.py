@@ -149,6 +149,16 @@ def test_a_thousand_handshakes_that_never_end_keep_no_device_out(tmp_path: Path)
             assert device.recv(100).startswith(b"HTTP/1.1 201")
 
 
+def test_clients_that_linger_after_a_refusal_keep_no_device_out(tmp_path: Path) -> None:
+    limits = Limits(min_free_bytes=0, max_connections=5)
+    with running_collector(tmp_path, limits) as collector, ExitStack() as links:
+        for _ in range(5):
+            link = links.enter_context(collector.connect())
+            link.sendall(head_of("PUT", CLAIM, 9).replace(b"Authorization", b"Nothing"))
+            assert link.recv(100).startswith(b"HTTP/1.1 401")  # and stays, with its body unsent
+        assert collector.put(ARCHIVE).status == 201
+
+
 def test_connections_at_work_are_not_pushed_out(tmp_path: Path) -> None:
     limits = Limits(min_free_bytes=0, max_connections=1)
     with running_collector(tmp_path, limits) as collector, collector.connect() as at_work:
