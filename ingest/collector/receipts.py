@@ -1,4 +1,5 @@
-"""Receipts given: `receipts/<device>/<sha256>.receipt`. One that was given is never made anew.
+"""Receipts given: `receipts/<device>/<sha256>.receipt`. One that was given is given again, and only signed anew, with
+the time it had, when the collector has another key since.
 
 A receipt outlives its archive in the landing area: whoever removes an archive from there answers for it, and a device
 that asks again still gets the same receipt.
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from nacl.signing import SigningKey
 
-from ingest.collector.durable_files import create_file, make_folder
+from ingest.collector.durable_files import create_file, make_folder, replace_file
 from protocol.archive import Receipt, sign_receipt
 from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
 
@@ -27,27 +28,34 @@ class Receipts:
 
     def find(self, claim: UploadClaim) -> bytes | None:
         """The receipt as it was given. Raises: WireError if the file is damaged."""
+        path = self._path(claim)
         try:
-            with self._path(claim).open("rb") as file:
-                data = file.read(MAX_RECEIPT_BYTES + 1)
+            with path.open("rb") as file:
+                receipt = Receipt.from_bytes(file.read(MAX_RECEIPT_BYTES + 1))
         except FileNotFoundError:
             return None
-        return Receipt.from_bytes(data).to_bytes()
+        if receipt.collector_key != self.collector_key:
+            receipt = self._sign(claim, receipt.size_bytes, receipt.received_at_ms)
+            replace_file(path, receipt.to_bytes())
+        return receipt.to_bytes()
 
     def give(self, claim: UploadClaim, now_ms: int) -> bytes:
         """Sign and keep one. Call it only for an archive that is checked and durable."""
         path = self._path(claim)
-        receipt = sign_receipt(
-            archive=claim.archive,
-            size_bytes=claim.size_bytes,
-            device=claim.device,
-            received_at_ms=now_ms,
-            collector_key=self.collector_key,
-            sign=lambda message: self._key.sign(message).signature,
-        ).to_bytes()
+        receipt = self._sign(claim, claim.size_bytes, now_ms).to_bytes()
         make_folder(path.parent)
         create_file(path, receipt)
         return receipt
+
+    def _sign(self, claim: UploadClaim, size_bytes: int, received_at_ms: int) -> Receipt:
+        return sign_receipt(
+            archive=claim.archive,
+            size_bytes=size_bytes,
+            device=claim.device,
+            received_at_ms=received_at_ms,
+            collector_key=self.collector_key,
+            sign=lambda message: self._key.sign(message).signature,
+        )
 
     def _path(self, claim: UploadClaim) -> Path:
         return self._folder / claim.device.hex() / f"{claim.archive.hex()}{SUFFIX}"

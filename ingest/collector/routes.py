@@ -93,9 +93,10 @@ class Routes:
                 return _receipt_or_refusal(receipt)
             if request.method == "HEAD":
                 return await self._tell_offset(claim, is_stored=receipt is not None)
+            length = _length_of(request, claim)
             if receipt is not None:
                 return await self._repeat_receipt(connection, claim, receipt)
-            return await self._upload(request, connection, claim)
+            return await self._upload(connection, claim, _offset_of(request), length)
 
     async def _find_receipt(self, claim: UploadClaim) -> bytes | None:
         receipt = await self._disk.run(self._intake.receipts.find, claim)
@@ -117,8 +118,7 @@ class Routes:
         self._metrics.receipts_repeated += 1
         return _receipt_answer(200, receipt, claim)
 
-    async def _upload(self, request: Request, connection: Connection, claim: UploadClaim) -> Answer:
-        length, offset = _length_of(request), _offset_of(request)
+    async def _upload(self, connection: Connection, claim: UploadClaim, offset: int | None, length: int) -> Answer:
         upload = await self._disk.run(self._intake.begin, claim, offset, length)
         try:
             await self._receive(connection, claim, upload)
@@ -182,11 +182,14 @@ def _claim_of(request: Request, digest: bytes) -> UploadClaim:
     return claim
 
 
-def _length_of(request: Request) -> int:
+def _length_of(request: Request, claim: UploadClaim) -> int:
     if request.content_length is None:
         raise Refused(Refusal.LENGTH_REQUIRED, "Content-Length is required")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Refused(Refusal.BAD_REQUEST, "archives are taken as they are, without a Content-Encoding")
+    if request.content_length > claim.size_bytes:
+        problem = f"{request.content_length} bytes are more than the {claim.size_bytes} of the claim"
+        raise Refused(Refusal.BAD_LENGTH, problem)
     return request.content_length
 
 

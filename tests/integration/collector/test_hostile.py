@@ -72,6 +72,20 @@ def test_more_bytes_than_claimed_are_refused_before_they_are_read(collector: Run
     assert collector.parts() == {}
 
 
+def test_a_known_archive_is_no_excuse_to_send_without_end(collector: RunningCollector) -> None:
+    collector.put(ARCHIVE)
+    assert b"bad-length" in exchange(collector, head_of("PUT", CLAIM, 2**60))
+    assert b"length-required" in exchange(
+        collector, head_of("PUT", CLAIM, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    )
+
+
+def test_a_part_that_would_end_behind_the_archive_is_refused(collector: RunningCollector) -> None:
+    collector.patch(ARCHIVE[:HALF], 0, CLAIM)
+    reply = collector.patch(ARCHIVE, HALF, CLAIM)
+    assert (reply.code, reply.offset) == ("bad-length", HALF)
+
+
 def test_fewer_bytes_than_announced_are_kept_as_a_part(collector: RunningCollector) -> None:
     exchange(collector, head_of("PUT", CLAIM, len(ARCHIVE)) + ARCHIVE[:-1])
     assert nothing_is_stored(collector)
