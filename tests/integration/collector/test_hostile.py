@@ -150,6 +150,7 @@ def test_a_thousand_half_open_connections_keep_no_device_out(tmp_path: Path) -> 
         assert collector.metric("connections_pushed_out_total") >= 950
 
 
+@pytest.mark.slow
 def test_a_thousand_handshakes_that_never_end_keep_no_device_out(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path, "localhost")
     tls = TlsFiles(certificate=certificate, key=key)
