@@ -12,7 +12,7 @@ help: ## list the targets
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headgate needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[node,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[node,ingest,dev]'
 	@touch $@
 
 $(PEERS_INSTALLED): $(INSTALLED) benchmarks/peers.txt

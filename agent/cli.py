@@ -32,6 +32,8 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
+    "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),

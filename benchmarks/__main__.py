@@ -12,6 +12,8 @@ from benchmarks.harness import Figure
 
 BENCHMARKS = {
     "archive": "benchmarks.bench_archive",
+    "collector": "benchmarks.bench_collector",
+    "ingest": "benchmarks.bench_ingest",
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
     "node": "benchmarks.bench_node",

@@ -1,3 +1,3 @@
 """Everything the whole test suite shares."""
 
-pytest_plugins = ["tests.system_packages", "pytester"]
+pytest_plugins = ["tests.system_packages", "tests.spark_session", "pytester"]

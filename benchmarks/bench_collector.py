@@ -1,0 +1,139 @@
+"""The collector against the least that keeping a file costs: copying it and syncing the copy, on the same disk.
+
+The collector runs in a process of its own, and the client sends from memory as fast as it can. Both work on the same
+archives of 16 MB in turns; the collector hashes each byte twice (for its name, and for the block that was signed),
+checks the signatures, and syncs the archive, its name and a receipt.
+"""
+
+import hashlib
+import http.client
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import coincurve
+from nacl.signing import SigningKey
+
+from benchmarks.harness import Figure
+from ingest.collector.devices import AllowList, Device
+from ingest.collector.keys import create_keys
+from protocol.archive import ArchiveWriter, Binding, Header, Record, sign_binding
+from protocol.shipping import archive_path, sign_claim
+
+ROUNDS = 9
+TEXTS = 64
+TEXT_BYTES = 256 * 1024
+MEGA = 1_000_000
+ARCHIVE_KEY = SigningKey(bytes(range(32)))
+
+
+def measure() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-", dir=Path.cwd()) as folder:
+        yield from _measure_in(Path(folder))
+
+
+def _measure_in(root: Path) -> Iterator[Figure]:
+    binding = sign_binding(coincurve.PrivateKey(bytes(range(1, 33))), bytes(ARCHIVE_KEY.verify_key))
+    collector_key = create_keys(root / "state" / "keys", os.urandom).signing
+    AllowList(root / "state" / "devices").enrol(Device(address=binding.address, enrolled_at_ms=1))
+    collector_s, copy_s = [], []
+    with _running_collector(root) as (client, process):
+        idle_cpu_s = _cpu_seconds(process.pid)
+        for number in range(ROUNDS):
+            data = _make_archive(binding, number)
+            source = root / f"source-{number}"
+            source.write_bytes(data)
+            collector_s.append(_seconds_of(partial(_upload, client, data, *_claim(binding, data, collector_key))))
+            copy_s.append(_seconds_of(partial(_copy, source, root / f"copy-{number}")))
+        cpu_s = _cpu_seconds(process.pid) - idle_cpu_s
+        peak_bytes = _peak_memory_bytes(process.pid)
+    speeds = [len(data) / statistics.median(seconds) / MEGA for seconds in (collector_s, copy_s)]
+    yield Figure(
+        name="collector, accepted and durable, × plain copy with fsync",
+        value=speeds[0] / speeds[1],
+        unit="×",
+        note="{:.0f} MB/s against {:.0f} MB/s".format(*speeds),
+    )
+    yield Figure(
+        name="collector, CPU time per megabyte",
+        value=cpu_s * 1000 / (ROUNDS * len(data) / MEGA),
+        unit="ms",
+        note="hashing it twice included",
+    )
+    yield Figure(name="collector, peak memory", value=peak_bytes / MEGA, unit="MB", note="archives of 16 MB")
+
+
+def _make_archive(binding: Binding, number: int) -> bytes:
+    header = Header(binding=binding, journal_id=b"journal-of-bench", created_at_ms=1_700_000_000_000)
+    writer = ArchiveWriter(header, sign=lambda message: ARCHIVE_KEY.sign(message).signature)
+    noise = random.Random(number)
+    parts = [writer.begin()]
+    for position in range(TEXTS):
+        text = noise.randbytes(TEXT_BYTES)  # what does not compress
+        parts.append(writer.add(Record(text, "chain", 1_700_000_000_000 + position, 0, 0, position, 1_700_000_000_000)))
+    return b"".join([*parts, writer.finish()])
+
+
+@contextmanager
+def _running_collector(root: Path) -> Iterator[tuple[http.client.HTTPConnection, "subprocess.Popen[str]"]]:
+    where = ["--listen", "127.0.0.1:0", "--landing", str(root / "landing"), "--state", str(root / "state")]
+    fast = ["--device-bytes-per-s", str(10**12), "--min-free-bytes", "0"]
+    command = [sys.executable, "-m", "agent", "collector", "run", *where, *fast]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        client = http.client.HTTPConnection("127.0.0.1", int(process.stdout.readline().rpartition(":")[2]))
+        try:
+            yield client, process
+        finally:
+            client.close()
+            process.terminate()
+
+
+def _claim(binding: Binding, data: bytes, collector_key: bytes) -> tuple[str, str]:
+    claim = sign_claim(
+        binding=binding,
+        archive=hashlib.sha256(data).digest(),
+        size_bytes=len(data),
+        collector_key=collector_key,
+        sign=lambda message: ARCHIVE_KEY.sign(message).signature,
+    )
+    return archive_path(claim.archive), claim.to_header()
+
+
+def _upload(client: http.client.HTTPConnection, data: bytes, path: str, authorization: str) -> None:
+    client.request("PUT", path, data, {"Authorization": authorization})
+    response = client.getresponse()
+    if response.status != 201:
+        raise RuntimeError(f"the collector answered {response.status}: {response.read()!r}")
+    response.read()
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+    with target.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _peak_memory_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _seconds_of(action: Callable[[], None]) -> float:
+    start_s = time.perf_counter()
+    action()
+    return time.perf_counter() - start_s

@@ -1,0 +1,240 @@
+"""The account of every chain: what was archived, what of it is in the tables, what is missing and why.
+
+It grows by the summaries of archives, in any order, each once. Its size follows the number of chains and of their
+holes, not of their messages, so it is kept whole beside the tables and committed with them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice, notice_from_json, span_from_json
+
+__all__ = ["Account", "Boot", "ChainAccount", "ChainName", "Gap", "Suspect"]
+
+
+class ChainName(NamedTuple):
+    device: str
+    chain: str
+
+
+class Boot(NamedTuple):
+    """One start of one device, the id in hex."""
+
+    device: str
+    boot: str
+
+
+class Suspect(NamedTuple):
+    """A stretch of a chain in which a message may come a second time."""
+
+    device: str
+    chain: str
+    first_ms: int
+    last_ms: int
+
+
+class Gap(NamedTuple):
+    """A hole with what is known of its cause."""
+
+    name: ChainName
+    hole: Hole
+    explained: int
+    held: int
+    cause: str | None
+
+
+@dataclass(slots=True)
+class ChainAccount:
+    archived: int = 0
+    ingested: int = 0
+    duplicate: int = 0
+    quarantined: int = 0
+    forked: int = 0
+    archives: int = 0
+    unreconciled: int = 0  # records that a manifest counts and nobody found, or the other way round
+    spans: list[Span] = field(default_factory=list)  # united, in order
+    held: set[Ref] = field(default_factory=set)  # references in quarantine that no span holds
+
+    def add(self, found: ChainSummary) -> None:
+        self.archived += found.archived
+        self.ingested += found.valid
+        self.quarantined += found.rejected + found.damaged
+        self.unreconciled += abs(found.archived - found.valid - found.rejected - found.damaged)
+        self.forked += found.forked
+        self.archives += 1
+        self.spans = unite([*self.spans, *found.spans])
+        self.held = {ref for ref in {*self.held, *found.held} if not overlaps(self.spans, Span(ref, ref, None))}
+
+    @property
+    def broken_links(self) -> int:
+        return self.forked + sum(span.broken_links for span in self.spans)
+
+
+@dataclass(slots=True)
+class Account:
+    commits: int = 0
+    chains: dict[ChainName, ChainAccount] = field(default_factory=dict)
+    notices: dict[tuple[str, str, int], Notice] = field(default_factory=dict)  # by device, journal and number
+    corrections: dict[Boot, Correction] = field(default_factory=dict)
+    boot_dates: dict[Boot, set[str]] = field(default_factory=dict)  # where messages lie whose time a correction tells
+
+    def suspects(self, summaries: Iterable[ArchiveSummary]) -> list[Suspect]:
+        """Where the new archives overlap each other or what is known. Elsewhere no message can come twice."""
+        suspects = []
+        seen = {name: account.spans for name, account in self.chains.items()}
+        for summary in summaries:
+            for chain, found in summary.chains.items():
+                name = ChainName(summary.device or "", chain)
+                known = seen.get(name, [])
+                suspects += [_suspect(name, span) for span in found.spans if found.unordered or overlaps(known, span)]
+                seen[name] = unite([*known, *found.spans])
+        return suspects
+
+    def add(self, summaries: Iterable[ArchiveSummary], duplicates: Mapping[ChainName, int]) -> None:
+        """Enter archives that were never entered before, and how many of each chain's messages were duplicates."""
+        for summary in summaries:
+            device = summary.device or ""
+            for chain, found in summary.chains.items():
+                self.chains.setdefault(ChainName(device, chain), ChainAccount()).add(found)
+            for notice in summary.notices:
+                self.notices.setdefault((device, notice.journal, notice.number), notice)
+        for name, count in duplicates.items():
+            self.chains[name].ingested -= count
+            self.chains[name].duplicate += count
+
+    def learn(self, summaries: Iterable[ArchiveSummary]) -> set[Boot]:
+        """Take in the corrections of new archives. The boots of which the true time has changed by that."""
+        before = dict(self.corrections)
+        for summary in summaries:
+            for correction in summary.corrections:
+                boot = Boot(summary.device or "", correction.boot)
+                known = self.corrections.get(boot)
+                if known is None or correction.made_at_ms > known.made_at_ms:
+                    self.corrections[boot] = correction
+        return {boot for boot, correction in self.corrections.items() if before.get(boot) != correction}
+
+    def gaps(self) -> list[Gap]:
+        """Every hole there is now."""
+        told: dict[ChainName, list[Notice]] = {}
+        for (device, _, _), notice in self.notices.items():
+            told.setdefault(ChainName(device, notice.chain), []).append(notice)
+        return [
+            _explain(name, hole, told.get(name, []), account.held)
+            for name, account in sorted(self.chains.items())
+            for hole in holes_between(account.spans)
+        ]
+
+    def ledger(self) -> list[dict[str, Any]]:
+        """The rows of the ledger, in the order of their chains."""
+        by_chain: dict[ChainName, list[Gap]] = {}
+        for gap in self.gaps():
+            by_chain.setdefault(gap.name, []).append(gap)
+        return [_ledger_row(name, account, by_chain.get(name, [])) for name, account in sorted(self.chains.items())]
+
+    def to_json(self) -> bytes:
+        values = {
+            "commits": self.commits,
+            "chains": [[*name, _chain_to_json(account)] for name, account in self.chains.items()],
+            "notices": [[key[0], notice] for key, notice in self.notices.items()],
+            "corrections": [[boot.device, correction] for boot, correction in self.corrections.items()],
+            "boot_dates": [[*boot, sorted(dates)] for boot, dates in self.boot_dates.items()],
+        }
+        return orjson.dumps(values, default=tuple)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Account":
+        values = orjson.loads(data)
+        notices = [(device, notice_from_json(notice)) for device, notice in values["notices"]]
+        return cls(
+            commits=values["commits"],
+            chains={ChainName(device, chain): _chain_from_json(rest) for device, chain, rest in values["chains"]},
+            notices={(device, notice.journal, notice.number): notice for device, notice in notices},
+            corrections={Boot(device, each[0]): Correction(*each) for device, each in values["corrections"]},
+            boot_dates={Boot(device, boot): set(dates) for device, boot, dates in values["boot_dates"]},
+        )
+
+
+def _suspect(name: ChainName, span: Span) -> Suspect:
+    return Suspect(*name, span.first[0], span.last[0])
+
+
+def _explain(name: ChainName, hole: Hole, notices: list[Notice], held: set[Ref]) -> Gap:
+    inside = [notice for notice in notices if notice.first is not None and _within(hole, notice.first)]
+    causes = dict.fromkeys(notice.cause for notice in sorted(inside, key=lambda each: (each.first, each.number)))
+    return Gap(
+        name,
+        hole,
+        explained=sum(notice.count for notice in inside),
+        held=sum(_within(hole, ref) for ref in held),
+        cause=", ".join(causes) or None,
+    )
+
+
+def _within(hole: Hole, ref: Ref) -> bool:
+    return (hole.after is None or hole.after < ref) and ref < hole.before
+
+
+def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict[str, Any]:
+    explained = sum(gap.explained for gap in gaps)
+    unexplained = sum(map(_unexplained, gaps))
+    produced = _produced(account)
+    if produced is None:
+        produced = account.ingested + len(account.held) + explained + unexplained
+    adds_up = produced == account.ingested + len(account.held) + explained + unexplained
+    archived_adds_up = account.archived == account.ingested + account.duplicate + account.quarantined
+    return {
+        "device": name.device,
+        "chain": name.chain,
+        "produced": produced,
+        "archived": account.archived,
+        "ingested": account.ingested,
+        "duplicate": account.duplicate,
+        "quarantined": account.quarantined,
+        "held": len(account.held),
+        "lost_explained": explained,
+        "lost_unexplained": unexplained,
+        "broken_links": account.broken_links,
+        "archives": account.archives,
+        "balanced": adds_up and archived_adds_up and not account.unreconciled,
+    }
+
+
+def _unexplained(gap: Gap) -> int:
+    """At least one message is missing in a hole of which nothing is known."""
+    if gap.hole.missing is None:
+        return 0 if gap.explained or gap.held else 1
+    return max(0, gap.hole.missing - gap.explained - gap.held)
+
+
+def _produced(account: ChainAccount) -> int | None:
+    """By the chain positions, which count from 0; what is in quarantine behind the last of them comes on top."""
+    last = account.spans[-1] if account.spans else None
+    if last is None or last.last_position is None:
+        return None
+    return last.last_position + 1 + sum(ref > last.last for ref in account.held)
+
+
+def _chain_to_json(account: ChainAccount) -> list[Any]:
+    return [
+        account.archived, account.ingested, account.duplicate, account.quarantined, account.forked, account.archives,
+        account.unreconciled, account.spans, sorted(account.held),
+    ]  # fmt: skip
+
+
+def _chain_from_json(values: list[Any]) -> ChainAccount:
+    archived, ingested, duplicate, quarantined, forked, archives, unreconciled, spans, held = values
+    return ChainAccount(
+        archived=archived,
+        ingested=ingested,
+        duplicate=duplicate,
+        quarantined=quarantined,
+        forked=forked,
+        archives=archives,
+        unreconciled=unreconciled,
+        spans=[span_from_json(span) for span in spans],
+        held={(timestamp_ms, sequence) for timestamp_ms, sequence in held},
+    )

@@ -1,0 +1,101 @@
+"""Decoded rows → messages that are dated, each once. Pure steps: a DataFrame in, a DataFrame out."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from ingest.account import Boot, Suspect
+from ingest.schemas import MESSAGES, QUARANTINE
+from ingest.summary import Correction
+
+__all__ = [
+    "apply_corrections",
+    "choose_messages",
+    "choose_quarantine",
+    "drop_duplicates",
+    "find_duplicates",
+    "rows_of_boots",
+    "suspected_rows",
+]
+
+IDENTITY: Final = ("device", "stream_id", "stream_partition", "msg_chain_id", "timestamp_ms", "sequence")
+PLACE: Final = ("archive", "record")
+STRETCHES: Final = "device string, chain string, first_ms long, last_ms long"
+
+
+def choose_messages(decoded: DataFrame, unwanted_paths: list[str]) -> DataFrame:
+    """The messages among decoded rows, dated, without those of files that are the copy of another."""
+    is_message = F.col("kind") == "message"
+    dated = decoded.where(is_message & _not_of(unwanted_paths)).withColumn("date", _date_of("event_time"))
+    return dated.select(MESSAGES.fieldNames())
+
+
+def choose_quarantine(decoded: DataFrame, unwanted_paths: list[str]) -> DataFrame:
+    """What is in quarantine among decoded rows."""
+    is_quarantined = F.col("kind") == "quarantine"
+    return decoded.where(is_quarantined & _not_of(unwanted_paths)).select(QUARANTINE.fieldNames())
+
+
+def _not_of(paths: list[str]) -> Column:
+    return ~F.col("path").isin(paths) if paths else F.lit(True)
+
+
+def _date_of(column: str) -> Column:
+    return F.to_date(column)
+
+
+def apply_corrections(messages: DataFrame, corrections: dict[Boot, Correction]) -> DataFrame:
+    """The same messages, those of a boot with a known correction at their true time."""
+    if not corrections:
+        return messages
+    offset_ms = F.create_map(*_offsets(corrections))[F.concat("device", "boot")]
+    is_corrected = F.col("boot").isNotNull() & offset_ms.isNotNull()
+    event_time = F.timestamp_millis(F.col("monotonic_ms") + offset_ms)
+    corrected = messages.withColumns(
+        {
+            "event_time": F.when(is_corrected, event_time).otherwise(F.col("event_time")),
+            "clock": F.when(is_corrected, F.lit("corrected")).otherwise(F.col("clock")),
+        }
+    )
+    return corrected.withColumn("date", _date_of("event_time")).select(MESSAGES.fieldNames())
+
+
+def _offsets(corrections: dict[Boot, Correction]) -> list[Column]:
+    pairs = ((boot.device + boot.boot, each.offset_ms) for boot, each in sorted(corrections.items()))
+    return [F.lit(value) for pair in pairs for value in pair]
+
+
+def rows_of_boots(messages: DataFrame, boots: Iterable[Boot]) -> DataFrame:
+    """The messages that were made in one of these boots."""
+    names = [boot.device + boot.boot for boot in sorted(boots)]
+    return messages.where(F.concat("device", "boot").isin(names)).select(MESSAGES.fieldNames())
+
+
+def suspected_rows(messages: DataFrame, suspects: list[Suspect]) -> DataFrame:
+    """Identity, place and chain of the messages in these stretches of their chains."""
+    stretches = messages.sparkSession.createDataFrame(suspects, STRETCHES)
+    keys = messages.select(*IDENTITY, *PLACE, "chain", "date").alias("row")
+    in_chain = (F.col("row.device") == F.col("in.device")) & (F.col("row.chain") == F.col("in.chain"))
+    in_stretch = F.col("row.timestamp_ms").between(F.col("in.first_ms"), F.col("in.last_ms"))
+    found = keys.join(F.broadcast(stretches.alias("in")), on=in_chain & in_stretch, how="left_semi")
+    return found.select(*IDENTITY, *PLACE, "chain", "date")
+
+
+def find_duplicates(suspected: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Of the suspected rows, those that are in `known` already, and all but the first of those that are the same."""
+    first_place_first = Window.partitionBy(*IDENTITY).orderBy(*PLACE)
+    numbered = suspected.withColumn("copy", F.row_number().over(first_place_first))
+    is_copy = F.col("copy") > 1
+    if known is None:
+        return numbered.where(is_copy).select(*PLACE, "device", "chain")
+    there = known.select(*IDENTITY).distinct().withColumn("is_known", F.lit(True))
+    judged = numbered.join(there, on=list(IDENTITY), how="left")
+    return judged.where(is_copy | F.col("is_known").isNotNull()).select(*PLACE, "device", "chain")
+
+
+def drop_duplicates(messages: DataFrame, duplicates: DataFrame) -> DataFrame:
+    """The messages without those that stand at a duplicate's place."""
+    places = F.broadcast(duplicates.select(*PLACE))
+    return messages.join(places, on=list(PLACE), how="left_anti").select(MESSAGES.fieldNames())

@@ -1,0 +1,70 @@
+"""The landing area: `<sha256>.hga`, flat, each file whole, checked and durable from the moment it has its name.
+
+The ingest lists this folder and nothing else. A file's times are those of its arrival, whatever a device's clock says:
+Spark's file source skips files that look old beside the newest.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ingest.collector.durable_files import make_folder, sync_folder
+from ingest.collector.errors import ConfigError
+
+SUFFIX = ".hga"
+LANDING_FOLDER = 0o750
+ARCHIVE_MODE = 0o640  # for the ingest to read, through the group
+
+
+class Landing:
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder, mode=LANDING_FOLDER)
+        self._folder = folder
+
+    def path(self, sha256: bytes) -> Path:
+        return self._folder / f"{sha256.hex()}{SUFFIX}"
+
+    def holds(self, sha256: bytes) -> bool:
+        return self.path(sha256).is_file()
+
+    def take(self, upload: Path, sha256: bytes, arrived_at_ms: int) -> None:
+        """Give a checked upload its final name. Durable when this returns.
+
+        Raises: OSError. The upload is gone then: after an fsync that failed, what memory shows of a file proves nothing
+        about the disk, so its bytes are not to be trusted a second time.
+        """
+        try:
+            _sync_with_times(upload, arrived_at_ms)
+        except OSError:
+            upload.unlink(missing_ok=True)
+            raise
+        upload.replace(self.path(sha256))
+        sync_folder(self._folder)
+
+    def check_moves_from(self, uploads: Path) -> None:
+        """Raises: ConfigError unless a file can be moved here from `uploads` in one step."""
+        probe = uploads / ".probe"
+        arrived = self._folder / ".probe"
+        probe.touch()
+        try:
+            probe.replace(arrived)
+        except OSError as error:
+            raise ConfigError(
+                f"{uploads}: files cannot be renamed from here into {self._folder} ({error.strerror});"
+                f" name a folder of the same file system, such as --uploads {self._folder / '.uploads'}"
+            ) from error
+        finally:
+            for path in (probe, arrived):
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+
+def _sync_with_times(path: Path, arrived_at_ms: int) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        arrived_at_ns = arrived_at_ms * 1_000_000
+        os.utime(descriptor, ns=(arrived_at_ns, arrived_at_ns))
+        os.fchmod(descriptor, ARCHIVE_MODE)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

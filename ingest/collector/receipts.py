@@ -1,0 +1,61 @@
+"""Receipts given: `receipts/<device>/<sha256>.receipt`. One that was given is given again, and only signed anew, with
+the time it had, when the collector has another key since.
+
+A receipt outlives its archive in the landing area: whoever removes an archive from there answers for it, and a device
+that asks again still gets the same receipt.
+"""
+
+from pathlib import Path
+
+from nacl.signing import SigningKey
+
+from ingest.collector.durable_files import create_file, make_folder, replace_file
+from protocol.archive import Receipt, sign_receipt
+from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
+
+SUFFIX = ".receipt"
+
+
+class Receipts:
+    def __init__(self, folder: Path, key: SigningKey) -> None:
+        make_folder(folder)
+        self._folder = folder
+        self._key = key
+
+    @property
+    def collector_key(self) -> bytes:
+        return bytes(self._key.verify_key)
+
+    def find(self, claim: UploadClaim) -> bytes | None:
+        """The receipt as it was given. Raises: WireError if the file is damaged."""
+        path = self._path(claim)
+        try:
+            with path.open("rb") as file:
+                receipt = Receipt.from_bytes(file.read(MAX_RECEIPT_BYTES + 1))
+        except FileNotFoundError:
+            return None
+        if receipt.collector_key != self.collector_key:
+            receipt = self._sign(claim, receipt.size_bytes, receipt.received_at_ms)
+            replace_file(path, receipt.to_bytes())
+        return receipt.to_bytes()
+
+    def give(self, claim: UploadClaim, now_ms: int) -> bytes:
+        """Sign and keep one. Call it only for an archive that is checked and durable."""
+        path = self._path(claim)
+        receipt = self._sign(claim, claim.size_bytes, now_ms).to_bytes()
+        make_folder(path.parent)
+        create_file(path, receipt)
+        return receipt
+
+    def _sign(self, claim: UploadClaim, size_bytes: int, received_at_ms: int) -> Receipt:
+        return sign_receipt(
+            archive=claim.archive,
+            size_bytes=size_bytes,
+            device=claim.device,
+            received_at_ms=received_at_ms,
+            collector_key=self.collector_key,
+            sign=lambda message: self._key.sign(message).signature,
+        )
+
+    def _path(self, claim: UploadClaim) -> Path:
+        return self._folder / claim.device.hex() / f"{claim.archive.hex()}{SUFFIX}"

@@ -1,0 +1,96 @@
+"""What the report says, as plain values: every figure is asked of the tables, none of the job's own memory."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from ingest.query import open_views
+
+__all__ = ["collect_facts"]
+
+MAX_CURVES: Final = 12
+MAX_POINTS: Final = 400
+MAX_GAPS: Final = 200
+LATENCY_EDGES_S: Final = (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
+
+_TOTALS: Final = """
+    SELECT count(*) AS messages, count(DISTINCT device) AS devices, count(DISTINCT device, chain) AS chains,
+           min(event_time) AS first, max(event_time) AS last FROM messages WHERE clock != 'unsynchronised'"""
+_VOLUME: Final = """
+    SELECT device, date_trunc('hour', event_time) AS hour, count(*) AS messages FROM messages
+    WHERE clock != 'unsynchronised' GROUP BY ALL ORDER BY hour, device"""
+_LATENCY: Final = """
+    SELECT percentile_approx(s, 0.5) AS p50_s, percentile_approx(s, 0.9) AS p90_s, percentile_approx(s, 0.99) AS p99_s,
+           max(s) AS max_s FROM (SELECT unix_millis(landed_at) / 1000 - unix_millis(event_time) / 1000 AS s
+           FROM messages WHERE clock != 'unsynchronised')"""
+_DEVICES: Final = """
+    SELECT m.device, m.messages, m.first, m.last, coalesce(a.archives, 0) AS archives, coalesce(g.gaps, 0) AS open_gaps
+    FROM (SELECT device, count(*) AS messages, min(event_time) AS first, max(event_time) AS last FROM messages
+          GROUP BY device) m
+    LEFT JOIN (SELECT device, count(*) AS archives FROM archives GROUP BY device) a ON a.device = m.device
+    LEFT JOIN (SELECT device, count(*) AS gaps FROM gaps WHERE state = 'open' GROUP BY device) g ON g.device = m.device
+    ORDER BY m.device"""
+_QUARANTINE: Final = """
+    SELECT reason, count(*) AS rows, sum(records) AS records FROM quarantine
+    GROUP BY reason ORDER BY rows DESC, reason"""
+_LEDGER: Final = """
+    SELECT l.*, coalesce(m.counted, 0) AS counted FROM ledger l
+    LEFT JOIN (SELECT device, chain, count(*) AS counted FROM messages GROUP BY device, chain) m
+    ON m.device = l.device AND m.chain = l.chain ORDER BY l.device, l.chain"""
+_GAPS: Final = f"""
+    SELECT * FROM gaps WHERE state = 'open' ORDER BY device, chain, before_timestamp_ms LIMIT {MAX_GAPS}"""  # noqa: S608
+_SENSORS: Final = f"""
+    SELECT device, sensor, quantity, unit, sum(count) AS readings, min(minute) AS first, max(minute) AS last
+    FROM rollups GROUP BY ALL ORDER BY readings DESC, device, sensor, quantity LIMIT {MAX_CURVES}"""  # noqa: S608
+
+
+def collect_facts(spark: SparkSession, tables: Path) -> dict[str, Any]:
+    """Everything that the page shows and `--json` prints."""
+    open_views(spark, tables)
+    ledger = _rows(spark, _LEDGER)
+    return {
+        "totals": _rows(spark, _TOTALS)[0],
+        "devices": _rows(spark, _DEVICES),
+        "volume": _rows(spark, _VOLUME),
+        "latency": _rows(spark, _LATENCY)[0],
+        "latency_histogram": _latency_histogram(spark),
+        "quarantine": _rows(spark, _QUARANTINE),
+        "gaps": _rows(spark, _GAPS),
+        "ledger": ledger,
+        "curves": [_curve(spark, sensor) for sensor in _rows(spark, _SENSORS)],
+        "balanced": all(row["balanced"] and row["counted"] == row["ingested"] for row in ledger),
+    }
+
+
+def _rows(spark: SparkSession, sql: str, **arguments: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in spark.sql(sql, args=arguments or None).collect()]
+
+
+def _latency_histogram(spark: SparkSession) -> list[dict[str, Any]]:
+    """How many messages took up to each of the edges, from the event to the collector."""
+    seconds = "unix_millis(landed_at) / 1000 - unix_millis(event_time) / 1000"
+    counts = ", ".join(f"count_if({seconds} <= {edge}) AS up_to_{edge}" for edge in LATENCY_EDGES_S)
+    row = _rows(spark, f"SELECT {counts}, count(*) AS all FROM messages WHERE clock != 'unsynchronised'")[0]  # noqa: S608
+    reached = [0, *(row[f"up_to_{edge}"] for edge in LATENCY_EDGES_S), row["all"]]
+    edges: list[int | None] = [*LATENCY_EDGES_S, None]
+    return [
+        {"up_to_s": edge, "messages": high - low}
+        for edge, low, high in zip(edges, reached[:-1], reached[1:], strict=True)
+    ]
+
+
+def _curve(spark: SparkSession, sensor: dict[str, Any]) -> dict[str, Any]:
+    """The readings of one sensor, joined into steps so that there are not more points than a plot can show."""
+    spread_s = (sensor["last"] - sensor["first"]).total_seconds()
+    step_s = max(60, int(spread_s / MAX_POINTS) // 60 * 60 + 60)
+    points = _rows(
+        spark,
+        """SELECT timestamp_seconds(floor(unix_seconds(minute) / :step) * :step) AS at,
+           min(min) AS min, max(max) AS max, sum(sum) / sum(count) AS mean FROM rollups
+           WHERE device = :device AND sensor = :sensor AND quantity = :quantity AND unit = :unit
+           GROUP BY ALL ORDER BY at""",
+        step=step_s,
+        **{name: sensor[name] for name in ("device", "sensor", "quantity", "unit")},
+    )
+    return {**sensor, "step_s": step_s, "points": points}

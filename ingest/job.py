@@ -1,0 +1,115 @@
+"""The job: a landing area → tables. This file wires the stages and does nothing itself.
+
+    landing ──► decode ──► clean ──► load ──► tables
+    files       rows       dated,    one commit per batch
+                           once
+
+Run by `headgate ingest run`, or by `spark-submit ingest/job.py` with the same arguments. Structured Streaming
+remembers which files it has seen; that is for speed alone. What the tables hold is decided by the digests of the
+archives in them, so a lost checkpoint costs a second look at each file and changes nothing.
+"""
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ingest.archive_rows import DecodeSettings
+from ingest.decode import decode_archives
+from ingest.load import Loaded, load_batch
+from ingest.progress import Progress
+from ingest.store import Store, TableFormat
+
+__all__ = ["JobSettings", "run_job"]
+
+FILES: Final = "path string, modificationTime timestamp, length long, content binary"  # as binaryFile gives them
+ARCHIVE_NAMES: Final = "*.hg[as]"
+FOR_EVER: Final = "36500d"  # Spark passes over files that look older than this beside the newest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    landing: Path
+    tables: Path
+    table_format: TableFormat | None = None
+    decode: DecodeSettings = field(default_factory=DecodeSettings)
+    batch_bytes: int = 64 * 1024 * 1024
+    batch_archives: int | None = None  # instead of batch_bytes
+    every_s: float | None = None  # look for new archives every so often, for ever; None stops when all are ingested
+    again: bool = False  # look at every file of the landing area once more
+
+
+def run_job(spark: SparkSession, settings: JobSettings, progress: Progress | None = None) -> None:
+    """Ingest what is in the landing area. Raises: IngestBusy, IngestError."""
+    with Store(settings.tables, settings.table_format) as store:
+        if settings.again:
+            shutil.rmtree(store.checkpoint, ignore_errors=True)
+        known = _known_archives(store)
+        shown = progress or Progress()
+        shown.expect(_count_archives(settings.landing) - len(known))
+
+        def ingest(files: DataFrame, _batch: int) -> None:
+            loaded = _ingest_batch(store, files, replace(settings.decode, known=known))
+            known.update({each.archive: each.verdict for each in loaded.known})
+            shown.reach(loaded)
+
+        _start(spark, settings, store, ingest).awaitTermination()
+        shown.finish()
+
+
+def _ingest_batch(store: Store, files: DataFrame, settings: DecodeSettings) -> Loaded:
+    decoded = decode_archives(files, settings).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return load_batch(store, decoded)
+    finally:
+        decoded.sparkSession.catalog.clearCache()
+
+
+def _start(
+    spark: SparkSession, settings: JobSettings, store: Store, ingest: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
+    files = (
+        spark.readStream.format("binaryFile")
+        .schema(FILES)
+        .option("pathGlobFilter", ARCHIVE_NAMES)
+        .option("recursiveFileLookup", "true")
+        .option("maxFileAge", FOR_EVER)
+        .option(*_batch_limit(settings))
+        .load(str(settings.landing))
+    )
+    writer = files.writeStream.foreachBatch(ingest).option("checkpointLocation", str(store.checkpoint))
+    if settings.every_s is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
+
+
+def _batch_limit(settings: JobSettings) -> tuple[str, str]:
+    if settings.batch_archives is not None:
+        return "maxFilesPerTrigger", str(settings.batch_archives)
+    return "maxBytesPerTrigger", str(settings.batch_bytes)
+
+
+def _known_archives(store: Store) -> dict[str, str]:
+    """The digests of all archives in the tables, each with its verdict."""
+    known: dict[str, str] = {}
+    for file in store.files("archives"):
+        rows = pq.read_table(store.path("archives", file), columns=["archive", "verdict"])
+        known.update(zip(rows["archive"].to_pylist(), rows["verdict"].to_pylist(), strict=True))
+    return known
+
+
+def _count_archives(landing: Path) -> int:
+    return sum(1 for path in landing.rglob(ARCHIVE_NAMES) if not path.name.startswith((".", "_")))
+
+
+if __name__ == "__main__":
+    from ingest.cli import main
+
+    sys.exit(main(["run", *sys.argv[1:]]))

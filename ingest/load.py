@@ -1,0 +1,208 @@
+"""One batch of archives → one commit of all tables."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from ingest.account import Boot, ChainName
+from ingest.clean import (
+    apply_corrections,
+    choose_messages,
+    choose_quarantine,
+    drop_duplicates,
+    find_duplicates,
+    rows_of_boots,
+    suspected_rows,
+)
+from ingest.rollup import merge_rollups, roll_up
+from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
+from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
+from ingest.store import DATE_PREFIX, Change, Store, StoredFile
+from ingest.summary import KNOWN, VERIFIED, ArchiveSummary
+
+__all__ = ["ORDER", "Loaded", "load_batch", "read_files", "write_files"]
+
+MESSAGES_PER_FILE: Final = 500_000
+ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What one batch brought."""
+
+    archives: int
+    records: int
+    known: list[ArchiveSummary]  # the archives that it entered into the tables
+
+
+def load_batch(store: Store, decoded: DataFrame) -> Loaded:
+    """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none."""
+    summaries = _collect_summaries(decoded)
+    chosen = _choose(summaries)
+    loaded = Loaded(archives=len(summaries), records=sum(summary.records or 0 for summary in summaries), known=chosen)
+    if chosen:
+        unwanted = sorted({summary.path for summary in summaries} - {summary.path for summary in chosen})
+        _Batch(store, decoded, chosen, unwanted).load()
+    return loaded
+
+
+def _collect_summaries(decoded: DataFrame) -> list[ArchiveSummary]:
+    rows = decoded.where(F.col("summary").isNotNull()).select("summary").collect()
+    return sorted((ArchiveSummary.from_json(row.summary) for row in rows), key=lambda each: each.path)
+
+
+def _choose(summaries: list[ArchiveSummary]) -> list[ArchiveSummary]:
+    """Each new archive once; where it came twice, the file of which more can be read."""
+    by_worth = sorted(summaries, key=lambda each: (not each.chains, each.path), reverse=True)
+    once = {each.archive: each for each in by_worth if each.verdict != KNOWN}
+    return sorted(once.values(), key=lambda each: each.archive)
+
+
+def read_files(spark: SparkSession, store: Store, table: str, files: list[StoredFile]) -> DataFrame:
+    """These files of a table, and no other; the date comes from the path."""
+    paths = [store.path(table, file) for file in files]
+    reader = spark.read.schema(TABLES[table]).option("basePath", str(store.folder / table))
+    return reader.parquet(*paths).select(TABLES[table].fieldNames())
+
+
+def write_files(store: Store, table: str, rows: DataFrame) -> list[Path]:
+    """New files of a table in the work area, as a commit takes them."""
+    folder = store.work(table)
+    writer = rows.write.mode("overwrite")
+    (writer.partitionBy("date") if table in PARTITIONED else writer).parquet(str(folder))
+    return sorted(folder.rglob("part-*.parquet"))
+
+
+class _Batch:
+    """The steps of one batch, in order. Everything is written beside the tables before any of it counts."""
+
+    def __init__(self, store: Store, decoded: DataFrame, summaries: list[ArchiveSummary], unwanted: list[str]) -> None:
+        self._store = store
+        self._spark = decoded.sparkSession
+        self._decoded = decoded
+        self._summaries = summaries
+        self._unwanted = unwanted
+        self._account = store.account()
+        self._gaps_before = self._account.gaps()
+        self._changes: dict[str, Change] = {}
+
+    def load(self) -> None:
+        changed_boots = self._account.learn(self._summaries)
+        messages = self._dated_messages()
+        moved, kept, rewritten = self._rows_to_move(changed_boots)
+        duplicates = self._duplicates(messages, moved)
+        if duplicates is not None:
+            messages = drop_duplicates(messages, duplicates)
+        for more in (moved, kept):
+            messages = messages if more is None else messages.unionByName(more)
+        self._write_messages(messages, rewritten)
+        self._write_rollups(messages, rewritten)
+        self._write_quarantine()
+        self._account.add(self._summaries, _count_by_chain(duplicates))
+        self._note_boots(messages, changed_boots)
+        self._write_small_tables()
+        self._store.commit(self._account, self._changes)
+
+    def _dated_messages(self) -> DataFrame:
+        boots = {Boot(summary.device or "", boot) for summary in self._summaries for boot in summary.boots}
+        known = {boot: self._account.corrections[boot] for boot in boots if boot in self._account.corrections}
+        return apply_corrections(choose_messages(self._decoded, self._unwanted), known)
+
+    def _rows_to_move(self, boots: set[Boot]) -> tuple[DataFrame | None, DataFrame | None, list[StoredFile]]:
+        """Messages in the tables whose true time is known only now, those that share files with them, and the files."""
+        dates = {day for boot in boots for day in self._account.boot_dates.get(boot, ())}
+        files = self._store.files("messages", sorted(dates)) if dates else []
+        if not files:
+            return None, None, []
+        there = read_files(self._spark, self._store, "messages", files)
+        moving = rows_of_boots(there, boots)
+        kept = there.join(moving.select("archive", "record"), on=["archive", "record"], how="left_anti")
+        corrections = {boot: self._account.corrections[boot] for boot in boots}
+        return apply_corrections(moving, corrections), kept.select(MESSAGES.fieldNames()), files
+
+    def _duplicates(self, messages: DataFrame, moved: DataFrame | None) -> DataFrame | None:
+        """Only where chains overlap is anything looked up, and only in the dates of what overlaps."""
+        suspects = self._account.suspects(self._summaries)
+        if not suspects:
+            return None
+        suspected = suspected_rows(messages, suspects).persist()
+        dates = [row.date.isoformat() for row in suspected.select("date").distinct().collect()]
+        files = self._store.files("messages", sorted(dates))
+        known = read_files(self._spark, self._store, "messages", files) if files else None
+        if known is not None:
+            known = known.where(F.col("timestamp_ms").between(*_bounds(suspected)))
+        if moved is not None:
+            known = moved if known is None else known.unionByName(moved)
+        return find_duplicates(suspected, known).persist()
+
+    def _write_messages(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
+        files = max(1, sum(summary.records or 0 for summary in self._summaries) // MESSAGES_PER_FILE)
+        ordered = messages.coalesce(files).sortWithinPartitions(*ORDER)
+        self._changes["messages"] = Change(write_files(self._store, "messages", ordered), rewritten)
+
+    def _write_rollups(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
+        """Minutes of dates that stay are added up with what is there; dates that are rewritten are counted anew."""
+        anew = {file.date for file in rewritten}
+        touched = {path.parent.name.removeprefix(DATE_PREFIX) for path in self._changes["messages"].add}
+        there = self._store.files("rollups", sorted({day for day in {*touched, *anew} if day is not None}))
+        parts = roll_up(messages)
+        merged = [file for file in there if file.date not in anew]
+        if merged:
+            parts = merge_rollups(parts.unionByName(read_files(self._spark, self._store, "rollups", merged)))
+        added = write_files(self._store, "rollups", parts.select(ROLLUPS.fieldNames()).coalesce(1))
+        self._changes["rollups"] = Change(added, there)
+
+    def _write_quarantine(self) -> None:
+        if any(_has_quarantined(summary) for summary in self._summaries):
+            rows = choose_quarantine(self._decoded, self._unwanted).coalesce(1)
+            self._changes["quarantine"] = Change(
+                write_files(self._store, "quarantine", rows.sortWithinPartitions("archive", "record"))
+            )
+
+    def _note_boots(self, messages: DataFrame, changed: set[Boot]) -> None:
+        """Remember in which dates messages lie that a correction may move one day."""
+        if not changed and not any(summary.boots for summary in self._summaries):
+            return
+        for boot in changed:
+            self._account.boot_dates.pop(boot, None)
+        marked = messages.where(F.col("boot").isNotNull()).select("device", "boot", "date").distinct()
+        for row in marked.collect():
+            self._account.boot_dates.setdefault(Boot(row.device, row.boot), set()).add(row.date.isoformat())
+
+    def _write_small_tables(self) -> None:
+        now = self._account.gaps()
+        closed = self._closed_before() + gap_rows(closed_gaps(self._gaps_before, now), CLOSED)
+        self._replace("gaps", closed + gap_rows(now, OPEN))
+        self._replace("ledger", self._account.ledger())
+        self._changes["archives"] = Change([self._write_small("archives", archive_rows(self._summaries))])
+
+    def _closed_before(self) -> list[dict[str, Any]]:
+        files = [self._store.path("gaps", file) for file in self._store.files("gaps")]
+        return [row for file in files for row in pq.read_table(file, filters=[("state", "=", CLOSED)]).to_pylist()]
+
+    def _replace(self, table: str, rows: list[dict[str, Any]]) -> None:
+        self._changes[table] = Change([self._write_small(table, rows)], self._store.files(table))
+
+    def _write_small(self, table: str, rows: list[dict[str, Any]]) -> Path:
+        return write_rows(table, rows, self._store.work(table) / "all.parquet")
+
+
+def _has_quarantined(summary: ArchiveSummary) -> bool:
+    return summary.verdict != VERIFIED or any(chain.rejected for chain in summary.chains.values())
+
+
+def _bounds(suspected: DataFrame) -> tuple[int, int]:
+    row = suspected.agg(F.min("timestamp_ms").alias("low"), F.max("timestamp_ms").alias("high")).collect()[0]
+    return row.low, row.high
+
+
+def _count_by_chain(duplicates: DataFrame | None) -> Counter[ChainName]:
+    if duplicates is None:
+        return Counter()
+    rows = duplicates.groupBy("device", "chain").count().collect()
+    return Counter({ChainName(row.device, row.chain): row["count"] for row in rows})

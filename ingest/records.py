@@ -1,0 +1,266 @@
+"""Decode one archived record: verify its signature, open its content, judge its seal, and lay it out as a row.
+
+Every record of every device passes here, beside the cost of one signature check; hence the plain tuples.
+"""
+
+import binascii
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from ingest.keyring import Keyring
+from ingest.quick import Opened, QuickReader
+from ingest.reasons import SIGNATURE_REASONS, Reason, Rejected
+from protocol.archive import Record
+from protocol.clock import CORRECTION_INFO_TYPE, ClockContext, ClockCorrection
+from protocol.errors import WireError
+from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.iomessage import IoMessage, message_hash
+from protocol.iomessage.binary_seal import sealed_hash
+from protocol.iomessage.chain import leading_zero_bits
+from protocol.scalars import decode_scalar, unit_of
+from protocol.streamr import EncryptionType, MessageType, StreamMessage, parse_stream_message
+from protocol.streamr.encryption import decrypt_message
+from protocol.streamr.signing import Verdict, Verifier
+
+__all__ = ["ROW_COLUMNS", "Content", "Decoded", "Readers", "decode_records", "open_content", "verify_record"]
+
+EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
+LATEST_MS: Final = 4_102_444_800_000  # 2100-01-01
+MAX_INTEGER: Final = 2**63 - 1
+MAX_PRIORITY: Final = 2**31 - 1
+
+_NOT_ENCRYPTED: Final = EncryptionType.NONE
+_MESSAGE: Final = MessageType.MESSAGE
+_VERIFIED: Final = Verdict.VERIFIED
+_NO_VALUES: Final = (None, None, None, None, None)
+_BINARY_START, _BINARY_END = '{"ioMessage":"', '"}'
+_NOTHING_DESCRIBED: Final = (None,) * 15
+_EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {
+    GAP_INFO_TYPE: GapNotice.from_bytes,
+    CORRECTION_INFO_TYPE: ClockCorrection.from_bytes,
+}
+
+
+class Content(NamedTuple):
+    """What a message holds: an ioMessage, where its content could and should be read as one."""
+
+    state: str
+    io: IoMessage | None
+    digest: str | None = None  # SHA-256 of the ioMessage as its seal counts it
+
+
+class Decoded(NamedTuple):
+    """A record that is true. `row` is in the order of `ROW_COLUMNS`; the link to the message before is judged later."""
+
+    opened: Opened
+    io: IoMessage | None
+    row: tuple[Any, ...]
+    event: GapNotice | ClockCorrection | None
+    boot: str | None  # of a message whose time a correction tells
+
+
+class Readers:
+    """The two ways to read and verify a message. What they have seen changes their speed, never their verdict."""
+
+    def __init__(self) -> None:
+        self.quick = QuickReader()
+        self.verifier = Verifier()
+
+
+ROW_COLUMNS: Final = (
+    "record", "chain", "timestamp_ms", "sequence", "arrived_at", "stream_id", "stream_partition", "msg_chain_id",
+    "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "sensor", "tag", "group_id",
+    "priority", "quantity", "format", "unit", "value", "value_integer", "value_text", "value_boolean", "content",
+    "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time",
+)  # fmt: skip
+
+
+def decode_records(
+    records: list[Record], first: int, device: str, keyring: Keyring, readers: Readers
+) -> Iterator[Decoded | Rejected]:
+    """What each record holds, or why it belongs into quarantine. `first` is the number of the first of them."""
+    for number, (record, opened) in enumerate(zip(records, readers.quick.read(records, device), strict=True), first):
+        try:
+            yield _decode_record(record, number, device, keyring, readers, opened)
+        except Rejected as problem:
+            yield problem
+
+
+def _decode_record(
+    record: Record, number: int, device: str, keyring: Keyring, readers: Readers, opened: Opened | None
+) -> Decoded:
+    if opened is None:
+        message = verify_record(record, device, readers.verifier)
+        readers.quick.learn(message, device)
+        opened = _opened(message)
+        state, io, digest = open_content(message, keyring)
+    else:
+        state, io, digest = _read_iomessage("plain", opened.content)
+    (stream_id, partition, msg_chain_id), (timestamp_ms, sequence), previous, _ = opened
+    previous_ms, previous_sequence = previous or (None, None)
+    if io is None:
+        event, described, clock = None, _NOTHING_DESCRIBED, _read_clock(None, None, timestamp_ms)
+    else:
+        event, described = _read_event(io), _describe(io, digest)
+        clock = _read_clock(io.context_data, io.timestamp, timestamp_ms)
+    row = (
+        number, record.chain, timestamp_ms, sequence, record.arrived_at_ms * 1000, stream_id, partition, msg_chain_id,
+        previous_ms, previous_sequence, state, *described, *clock,
+    )  # fmt: skip
+    return Decoded(opened, io, row, event, clock[1])
+
+
+def _opened(message: StreamMessage) -> Opened:
+    stream_id, partition, timestamp_ms, sequence, _, msg_chain_id = message.message_id
+    previous = message.prev_msg_ref
+    return Opened(
+        (stream_id, partition, msg_chain_id),
+        (timestamp_ms, sequence),
+        None if previous is None else (previous.timestamp, previous.sequence_number),
+        message.content,
+    )
+
+
+def verify_record(record: Record, device: str, verifier: Verifier) -> StreamMessage:
+    """The message that the record holds, if its device signed it. Raises: Rejected."""
+    try:
+        message = parse_stream_message(record.text)
+    except WireError as error:
+        raise Rejected(Reason.NOT_A_MESSAGE, str(error)) from None
+    _, _, timestamp_ms, sequence, publisher_id, _ = message.message_id
+    if timestamp_ms != record.timestamp_ms or sequence != record.sequence:
+        raise Rejected(Reason.MISFILED, f"the message's own reference is {timestamp_ms}, {sequence}")
+    if publisher_id != device and publisher_id.lower() != device:
+        raise Rejected(Reason.FOREIGN_PUBLISHER, f"its publisher is {publisher_id[:80]!r}")
+    verdict = verifier.verify(message)
+    if verdict is not _VERIFIED:
+        raise Rejected(SIGNATURE_REASONS[verdict], str(verdict))
+    return message
+
+
+def open_content(message: StreamMessage, keyring: Keyring) -> Content:
+    """Raises: Rejected."""
+    if message.message_type is not _MESSAGE:
+        return Content("other", None)
+    if message.encryption_type is _NOT_ENCRYPTED:
+        return _read_iomessage("plain", message.content)
+    key = keyring.find(message.message_id.stream_id, message.group_key_id)
+    if key is None or message.encryption_type is EncryptionType.RSA:
+        return Content("locked", None)
+    try:
+        content, next_key = decrypt_message(message, key)
+    except WireError as error:
+        raise Rejected(Reason.UNDECRYPTABLE, str(error)) from None
+    if next_key is not None:
+        keyring.learn(message.message_id.stream_id, next_key)
+    return _read_iomessage("decrypted", content)
+
+
+def _read_iomessage(state: str, content: str) -> Content:
+    try:
+        data = _binary_in(content)
+        io = IoMessage.from_json(content) if data is None else IoMessage.from_bytes(data)
+    except (WireError, TypeError, ValueError) as error:
+        raise Rejected(Reason.CONTENT_UNREADABLE, str(error)) from None
+    return Content(state, io, _check_seal(io, data))
+
+
+def _binary_in(content: str) -> bytes | None:
+    """The binary embodiment that the content holds, None where it holds another. Base64 has no quotes and no escapes,
+    so what stands between the two ends of the usual form needs no JSON reader.
+    """
+    if content.startswith(_BINARY_START) and content.endswith(_BINARY_END):
+        try:
+            return binascii.a2b_base64(content[len(_BINARY_START) : -len(_BINARY_END)], strict_mode=True)
+        except ValueError:
+            pass  # it only looked like the usual form
+    document = orjson.loads(content)
+    return binascii.a2b_base64(document["ioMessage"], strict_mode=True) if "ioMessage" in document else None
+
+
+def _check_seal(io: IoMessage, data: bytes | None) -> str | None:
+    """The hash, where the message is sealed and the seal holds. Raises: Rejected."""
+    claimed = io.hash
+    if claimed is None:
+        return None
+    if (data is None or sealed_hash(data) != claimed) and _rewritten_hash(io) != claimed:
+        raise Rejected(Reason.SEAL_BROKEN, "its content does not hash to what its hash field says")
+    if io.difficulty_target and leading_zero_bits(claimed) < io.difficulty_target:
+        raise Rejected(Reason.SEAL_BROKEN, f"its hash does not begin with {io.difficulty_target} zero bits")
+    return claimed
+
+
+def _rewritten_hash(io: IoMessage) -> str | None:
+    try:
+        return message_hash(io)
+    except WireError:
+        return None
+
+
+def _describe(io: IoMessage, digest: str | None) -> tuple[Any, ...]:
+    """The columns from `message_id` to `hash`."""
+    unit = unit_of(io.info_format or "")
+    values = (None, None, None, None, io.content_data) if unit is None else _scalar_columns(io.content_data or b"")
+    return (
+        io.id, io.publisher, io.tag or None, io.group_id or None, _small(io.priority), io.info_type,
+        io.info_format, unit, *values, _fitting(io.chain_position), None if digest is None else bytes.fromhex(digest),
+    )  # fmt: skip
+
+
+def _scalar_columns(data: bytes) -> tuple[Any, ...]:
+    """value, value_integer, value_text, value_boolean, content."""
+    try:
+        scalar = decode_scalar(data)
+    except WireError as error:
+        raise Rejected(Reason.CONTENT_UNREADABLE, f"not a scalar: {error}") from None
+    match scalar:
+        case float():
+            return (scalar, None, None, None, None)
+        case bool():
+            return (None, None, None, scalar, None)
+        case int():
+            return (float(scalar), scalar if -MAX_INTEGER - 1 <= scalar <= MAX_INTEGER else None, None, None, None)
+        case str():
+            return (None, None, scalar, None, None)
+        case bytes():
+            return (None, None, None, None, scalar)
+        case None:
+            return _NO_VALUES
+
+
+def _small(number: int | None) -> int | None:
+    return None if number is None else min(number, MAX_PRIORITY)
+
+
+def _fitting(number: int | None) -> int | None:
+    return number if number is None or number <= MAX_INTEGER else None
+
+
+def _read_event(io: IoMessage) -> GapNotice | ClockCorrection | None:
+    """What the device says about its own data, if this is such a message. Raises: Rejected."""
+    read = _EVENTS.get(io.info_type or "")
+    try:
+        return None if read is None else read(io.content_data or b"")
+    except WireError as error:
+        raise Rejected(Reason.CONTENT_UNREADABLE, str(error)) from None
+
+
+def _read_clock(context: bytes | None, reading_ms: int | None, message_ms: int) -> tuple[Any, ...]:
+    """The columns from `clock` to `event_time`."""
+    event_ms = reading_ms or message_ms
+    counted = None if context is None else _read_context(context)
+    if counted is not None and not counted.is_synchronised:
+        return ("unsynchronised", counted.boot_id.hex(), counted.monotonic_ms, min(event_ms, LATEST_MS) * 1000)
+    if not (EARLIEST_MS <= event_ms < LATEST_MS and EARLIEST_MS <= message_ms < LATEST_MS):
+        raise Rejected(Reason.TIME_ABSURD, f"made at {event_ms} ms, published at {message_ms} ms")
+    return ("synchronised", None, None, event_ms * 1000)
+
+
+def _read_context(data: bytes) -> ClockContext | None:
+    """None for a context of another kind: what else stands there is the device's own affair."""
+    try:
+        return ClockContext.from_bytes(data)
+    except WireError:
+        return None

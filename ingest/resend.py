@@ -1,0 +1,72 @@
+"""The holes of the chains for the operator, and what to ask of whoever still has the messages."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ingest.account import ChainName
+from ingest.small_tables import OPEN
+from ingest.store import files_of
+
+__all__ = ["describe_gaps", "read_gaps", "resend_requests"]
+
+
+def read_gaps(tables: Path, *, also_closed: bool = False) -> list[dict[str, Any]]:
+    rows = [row for path in files_of(tables, "gaps") for row in pq.read_table(path).to_pylist()]
+    return [row for row in rows if also_closed or row["state"] == OPEN]
+
+
+def describe_gaps(gaps: list[dict[str, Any]]) -> list[str]:
+    """One line per gap."""
+    return [_describe(gap) for gap in gaps] or ["no gaps"]
+
+
+def _describe(gap: dict[str, Any]) -> str:
+    after = "the beginning" if gap["after_timestamp_ms"] is None else _moment(gap["after_timestamp_ms"])
+    missing = "an unknown number" if gap["missing"] is None else str(gap["missing"])
+    causes = [gap["cause"]] if gap["cause"] else []
+    causes += [f"{gap['held']} in quarantine"] if gap["held"] else []
+    why = "; ".join(causes) or "unexplained"
+    span = f"{after} to {_moment(gap['before_timestamp_ms'])}"
+    return f"{gap['device']} {gap['chain']}: {missing} missing, {span}: {why} ({gap['state']})"
+
+
+def resend_requests(tables: Path, gaps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One per open gap: the range of the stream, both ends included, whose messages would fill it."""
+    streams = _streams(tables, {ChainName(gap["device"], gap["chain"]) for gap in gaps})
+    return [_request(gap, *streams[ChainName(gap["device"], gap["chain"])]) for gap in gaps if gap["state"] == OPEN]
+
+
+def _streams(tables: Path, names: set[ChainName]) -> dict[ChainName, tuple[str, int, str]]:
+    """Stream, partition and message chain of each of these chains, from the first file that has a message of it."""
+    found: dict[ChainName, tuple[str, int, str]] = {}
+    columns = ["device", "chain", "stream_id", "stream_partition", "msg_chain_id"]
+    for path in files_of(tables, "messages"):
+        if names <= found.keys():
+            break
+        rows = pq.ParquetFile(path).read(columns=columns).group_by(columns).aggregate([])
+        for row in rows.to_pylist():
+            found.setdefault(ChainName(row["device"], row["chain"]), tuple(row[name] for name in columns[2:]))
+    return found
+
+
+def _request(gap: dict[str, Any], stream_id: str, partition: int, msg_chain_id: str) -> dict[str, Any]:
+    """What a resend of a range asks for. Where nothing before the gap is known, it begins at 0."""
+    starts = gap["after_timestamp_ms"] is not None
+    return {
+        "streamId": stream_id,
+        "streamPartition": partition,
+        "publisherId": gap["device"],
+        "msgChainId": msg_chain_id,
+        "fromMsgRef": {
+            "timestamp": gap["after_timestamp_ms"] if starts else 0,
+            "sequenceNumber": gap["after_sequence"] + 1 if starts else 0,
+        },
+        "toMsgRef": {"timestamp": gap["last_timestamp_ms"], "sequenceNumber": gap["last_sequence"]},
+    }
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,83 @@
+"""Gaps, ledger and archives: small tables, laid out on the driver from what it knows."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ingest.account import Gap
+from ingest.schemas import TABLES
+from ingest.summary import ArchiveSummary
+
+__all__ = ["archive_rows", "closed_gaps", "gap_rows", "write_rows"]
+
+OPEN, CLOSED = "open", "closed"
+
+
+def gap_rows(gaps: Iterable[Gap], state: str) -> list[dict[str, Any]]:
+    return [_gap_row(gap, state) for gap in gaps]
+
+
+def closed_gaps(before: Iterable[Gap], now: Iterable[Gap]) -> list[Gap]:
+    """The gaps of which nothing is missing any more. One that was filled in part lives on as what is left of it."""
+    still_open: dict[tuple[str, str], list[Gap]] = {}
+    for gap in now:
+        still_open.setdefault(gap.name, []).append(gap)
+    return [gap for gap in before if not any(_overlap(gap, other) for other in still_open.get(gap.name, []))]
+
+
+def _overlap(one: Gap, other: Gap) -> bool:
+    starts = [(-1, 0) if gap.hole.after is None else gap.hole.after for gap in (one, other)]
+    return starts[0] < other.hole.before and starts[1] < one.hole.before
+
+
+def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
+    hole = gap.hole
+    after = hole.after or (None, None)
+    return {
+        "device": gap.name.device,
+        "chain": gap.name.chain,
+        "after_timestamp_ms": after[0],
+        "after_sequence": after[1],
+        "last_timestamp_ms": hole.last[0],
+        "last_sequence": hole.last[1],
+        "before_timestamp_ms": hole.before[0],
+        "before_sequence": hole.before[1],
+        "missing": hole.missing,
+        "explained": gap.explained,
+        "held": gap.held,
+        "cause": gap.cause,
+        "state": state,
+    }
+
+
+def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
+    return [
+        {
+            "archive": summary.archive,
+            "path": summary.path,
+            "device": summary.device,
+            "journal": summary.journal,
+            "created_at": None if summary.created_at_ms is None else _time(summary.created_at_ms),
+            "landed_at": _time(summary.landed_at_ms),
+            "size_bytes": summary.size_bytes,
+            "records": summary.records,
+            "verdict": summary.verdict,
+        }
+        for summary in summaries
+    ]
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def write_rows(table: str, rows: list[dict[str, Any]], path: Path) -> Path:
+    """One Parquet file of these rows, with the table's columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, to_arrow_schema(TABLES[table], timezone="UTC")), path)
+    return path

@@ -1,0 +1,99 @@
+"""What one archive amounts to, small enough for the driver: its device, its chains, and what the device says of itself.
+
+The decoder sends one summary per archive beside the rows; gaps and ledger are made of summaries alone.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from ingest.reasons import Reason
+from ingest.spans import Span
+
+__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Notice"]
+
+VERIFIED = "verified"
+DAMAGED = "damaged"
+KNOWN = "known"  # all of it was ingested before; nothing is done with it
+RETRIED = frozenset(
+    {Reason.ARCHIVE_MISNAMED, Reason.ARCHIVE_SEALED, Reason.DEVICE_UNKNOWN}
+)  # may end otherwise another time
+
+
+@dataclass(slots=True, kw_only=True)
+class ChainSummary:
+    """One chain of one archive. A record that its manifest counts is either valid or in quarantine."""
+
+    archived: int
+    valid: int = 0
+    rejected: int = 0
+    damaged: int = 0  # in blocks that could not be read
+    held: list[tuple[int, int]] = field(default_factory=list)  # references of the rejected ones
+    spans: list[Span] = field(default_factory=list)  # of the valid records, in the order of the file
+    unordered: bool = False  # whether a message could be in it twice
+    forked: int = 0  # links that do not go on from the message before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A loss that the device told of, in a signed message or in a manifest."""
+
+    journal: str
+    number: int
+    chain: str
+    count: int
+    first: tuple[int, int] | None
+    last: tuple[int, int] | None
+    cause: str
+
+
+class Correction(NamedTuple):
+    """What makes the times of one boot true. Of several for one boot, the one made last counts."""
+
+    boot: str  # in hex
+    made_at_ms: int  # on the counter that starts with the boot
+    offset_ms: int  # UTC minus that counter
+
+
+@dataclass(slots=True, kw_only=True)
+class ArchiveSummary:
+    archive: str
+    path: str
+    landed_at_ms: int
+    size_bytes: int
+    verdict: str = VERIFIED
+    device: str | None = None
+    journal: str | None = None
+    created_at_ms: int | None = None
+    records: int | None = None
+    chains: dict[str, ChainSummary] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
+    boots: list[str] = field(default_factory=list)  # in which messages were made without knowing the time, in hex
+
+    def to_json(self) -> str:
+        return orjson.dumps(self, default=tuple).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "ArchiveSummary":
+        values: dict[str, Any] = orjson.loads(text)
+        values["chains"] = {name: _chain_from_json(chain) for name, chain in values["chains"].items()}
+        values["notices"] = [notice_from_json(notice) for notice in values["notices"]]
+        values["corrections"] = [Correction(*correction) for correction in values["corrections"]]
+        return cls(**values)
+
+
+def _chain_from_json(values: dict[str, Any]) -> ChainSummary:
+    held = [(timestamp_ms, sequence) for timestamp_ms, sequence in values["held"]]
+    return ChainSummary(**{**values, "held": held, "spans": [span_from_json(span) for span in values["spans"]]})
+
+
+def span_from_json(values: list[Any]) -> Span:
+    first, last, previous, *rest = values
+    return Span(tuple(first), tuple(last), previous and tuple(previous), *rest)
+
+
+def notice_from_json(values: dict[str, Any]) -> Notice:
+    ends = {end: values[end] and tuple(values[end]) for end in ("first", "last")}
+    return Notice(**{**values, **ends})

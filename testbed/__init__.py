@@ -1,0 +1,1 @@
+"""The whole picture on one machine, and what breaks it. The only room that may import every other."""

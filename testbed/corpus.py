@@ -1,0 +1,292 @@
+"""Make archives as devices would, and remember the truth about every message in them.
+
+A `Device` signs with its own keys, a `Chain` makes its messages one after the other, and an `Archive` files them. What
+a test wants to go wrong it does to the records on the way into the archive, and says what must become of them.
+Everything follows from numbers, so the same corpus comes out every time.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import coincurve
+from nacl.signing import SigningKey
+
+from protocol.archive import ArchiveWriter, Header, Loss, Record, Reference, sign_binding
+from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
+from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, seal
+from protocol.scalars import Scalar, encode_scalar, scalar_format
+from protocol.streamr import MessageID, MessageRef, StreamMessage
+from protocol.streamr.encryption import encrypt_message
+from protocol.streamr.group_key import GroupKey
+from protocol.streamr.signer import Signer
+from protocol.streamr.signing import sign_message
+
+__all__ = ["Archive", "Chain", "Device", "Filed", "Made", "noise"]
+
+Ref = tuple[int, int]
+
+
+def noise(*seed: object) -> bytes:
+    """32 bytes that look random and are always the same."""
+    return hashlib.sha256(repr(seed).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One message as its device made it. `row` is what the table must say of it, apart from where it was found."""
+
+    chain: "Chain"
+    message: StreamMessage
+    row: dict[str, Any]
+    boot: str | None = None
+    monotonic_ms: int | None = None
+
+    @property
+    def ref(self) -> Ref:
+        return self.message.message_id.timestamp, self.message.message_id.sequence_number
+
+    @property
+    def text(self) -> bytes:
+        return self.message.serialize().encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filed:
+    """One record of an archive. `reason` is why it must end in quarantine, None if it must not."""
+
+    record: Record
+    made: Made | None
+    reason: str | None = None
+
+
+class Device:
+    def __init__(self, number: int) -> None:
+        self.identity = coincurve.PrivateKey(noise("identity", number))
+        self.signer = Signer(noise("identity", number))
+        self.archive_key = SigningKey(noise("archive key", number))
+        self.journal = noise("journal", number)[:16]
+        self.positions = 0
+        self.chains: list[Chain] = []
+
+    @property
+    def address(self) -> str:
+        return self.signer.address
+
+    def chain(self, name: str, **options: Any) -> "Chain":
+        chain = Chain(self, name, **options)
+        self.chains.append(chain)
+        return chain
+
+
+@dataclass
+class Chain:
+    """Makes the messages of one chain. `produced` holds all of them, whatever becomes of each."""
+
+    device: Device
+    name: str
+    sensor: str = "boiler"
+    quantity: str = "temperature"
+    unit: str = "Cel"
+    as_json: bool = False
+    sealed: bool = True
+    key: GroupKey | None = None
+    readable: bool = True  # whether the ingest is given the key
+    produced: list[Made] = field(default_factory=list)
+    _previous: MessageRef | None = None
+    _head: Any = EMPTY_CHAIN
+
+    @property
+    def stream_id(self) -> str:
+        return f"{self.device.address}/{self.name}"
+
+    def reading(self, value: Scalar, at_ms: int, **options: Any) -> Made:
+        """A scalar reading."""
+        columns = {"unit": self.unit, **_value_columns(value)}
+        return self.make(self.quantity, scalar_format(self.unit), encode_scalar(value), at_ms, columns, **options)
+
+    def payload(self, quantity: str, mime: str, content: bytes, at_ms: int) -> Made:
+        return self.make(quantity, mime, content, at_ms, {"content": content})
+
+    def notice(self, notice: GapNotice, at_ms: int) -> Made:
+        content = notice.to_bytes()
+        return self.make(GAP_INFO_TYPE, MEDIA_TYPE, content, at_ms, {"content": content})
+
+    def correction(self, correction: ClockCorrection, at_ms: int) -> Made:
+        content = correction.to_bytes()
+        return self.make(CORRECTION_INFO_TYPE, MEDIA_TYPE, content, at_ms, {"content": content})
+
+    def make(
+        self,
+        quantity: str,
+        info_format: str,
+        content: bytes,
+        at_ms: int,
+        columns: dict[str, Any],
+        *,
+        context: ClockContext | None = None,
+        next_key: GroupKey | None = None,
+        spoil_seal: bool = False,
+        broken_link: bool = False,
+        sign: Callable[[StreamMessage], StreamMessage] | None = None,
+    ) -> Made:
+        number = len(self.produced)
+        io = IoMessage(
+            id=noise(self.stream_id, number).hex()[:43],
+            timestamp=at_ms,
+            publisher=self.sensor,
+            info_type=quantity,
+            info_format=info_format,
+            content_data=content,
+            priority=3,
+            context_data=None if context is None else context.to_bytes(),
+        )
+        if self.sealed:
+            io = seal(io, self._head._replace(hash="ab" * 32) if broken_link else self._head)
+            self._head = type(self._head).of(io)
+        written = io.replace(hash="00" * 32) if spoil_seal else io
+        message = self._message(written, at_ms, next_key)
+        signed = sign_message(message, self.device.signer) if sign is None else sign(message)
+        made = Made(
+            chain=self,
+            message=signed,
+            row={**self._row(signed, io), **(columns if self.readable else {})},
+            boot=None if context is None or context.is_synchronised else context.boot_id.hex(),
+            monotonic_ms=None if context is None or context.is_synchronised else context.monotonic_ms,
+        )
+        self.produced.append(made)
+        return made
+
+    def _message(self, io: IoMessage, at_ms: int, next_key: GroupKey | None) -> StreamMessage:
+        last = self._previous
+        follows = last is None or at_ms > last.timestamp
+        ref = MessageRef(at_ms, 0) if last is None or follows else MessageRef(last.timestamp, last.sequence_number + 1)
+        binary = base64.b64encode(io.to_bytes()).decode()
+        message = StreamMessage(
+            MessageID(self.stream_id, 0, *ref, self.device.address, "c1"),
+            io.to_json() if self.as_json else f'{{"ioMessage":"{binary}"}}',
+            prev_msg_ref=last,
+        )
+        self._previous = ref
+        if self.key is None:
+            return message
+        number = len(self.produced)
+        iv = iter([noise("iv", self.stream_id, number, each)[:16] for each in range(2)])
+        encrypted = encrypt_message(message, self.key, lambda _: next(iv), next_key=next_key)
+        self.key = next_key or self.key
+        return encrypted
+
+    def _row(self, message: StreamMessage, io: IoMessage) -> dict[str, Any]:
+        previous = message.prev_msg_ref
+        row: dict[str, Any] = dict.fromkeys(_COLUMNS_OF_CONTENT)
+        row |= {
+            "device": self.device.address,
+            "chain": self.name,
+            "timestamp_ms": message.message_id.timestamp,
+            "sequence": message.message_id.sequence_number,
+            "stream_id": self.stream_id,
+            "stream_partition": 0,
+            "msg_chain_id": "c1",
+            "previous_timestamp_ms": None if previous is None else previous.timestamp,
+            "previous_sequence": None if previous is None else previous.sequence_number,
+            "content_state": "plain" if self.key is None else "decrypted" if self.readable else "locked",
+        }
+        if self.readable:
+            row |= {
+                "message_id": io.id,
+                "sensor": io.publisher,
+                "priority": io.priority,
+                "quantity": io.info_type,
+                "format": io.info_format,
+                "chain_position": io.chain_position,
+                "hash": None if io.hash is None else bytes.fromhex(io.hash),
+            }
+        return row
+
+
+_COLUMNS_OF_CONTENT = (
+    "message_id", "sensor", "tag", "group_id", "priority", "quantity", "format", "unit", "value", "value_integer",
+    "value_text", "value_boolean", "content", "chain_position", "hash",
+)  # fmt: skip
+
+
+def _value_columns(value: Scalar) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"value_boolean": value}
+        case int():
+            return {"value": float(value), "value_integer": value}
+        case float():
+            return {"value": value}
+        case str():
+            return {"value_text": value}
+    return {"content": value}
+
+
+class Archive:
+    """One archive in the making: give it messages, spoil some, and take its bytes."""
+
+    def __init__(self, device: Device, created_at_ms: int, *, block_target_bytes: int = 4096) -> None:
+        self.device = device
+        self.created_at_ms = created_at_ms
+        self.filed: list[Filed] = []
+        self.losses: list[Loss] = []
+        self._block_target_bytes = block_target_bytes
+
+    def add(self, messages: Iterable[Made]) -> "Archive":
+        for made in messages:
+            self.file(made)
+        return self
+
+    def file(self, made: Made, *, text: bytes | None = None, reason: str | None = None, ref: Ref | None = None) -> None:
+        """One more record, with another text or filed under another reference where that is given."""
+        timestamp_ms, sequence = ref or made.ref
+        record = Record(
+            text=made.text if text is None else text,
+            chain=made.chain.name,
+            timestamp_ms=timestamp_ms,
+            sequence=sequence,
+            lane=0,
+            position=self.device.positions,
+            arrived_at_ms=timestamp_ms + 5,
+        )
+        self.device.positions += 1
+        self.filed.append(Filed(record=record, made=made, reason=reason))
+
+    def lose(self, messages: list[Made], number: int, reason: str) -> None:
+        """Tell in the manifest that these messages, of one chain, are lost."""
+        first, last = messages[0], messages[-1]
+        loss = Loss(
+            number=number,
+            lane=0,
+            chain=first.chain.name,
+            first_position=self.device.positions,
+            last_position=self.device.positions + len(messages) - 1,
+            count=len(messages),
+            first=Reference(*first.ref),
+            last=Reference(*last.ref),
+            reason=reason,
+        )
+        self.device.positions += len(messages)
+        self.losses.append(loss)
+
+    def spoil(self, numbers: Iterable[int], reason: str) -> None:
+        """These records will not be readable: say so in the truth."""
+        for number in numbers:
+            self.filed[number] = replace(self.filed[number], reason=reason)
+
+    def to_bytes(self) -> bytes:
+        binding = sign_binding(self.device.identity, bytes(self.device.archive_key.verify_key))
+        header = Header(binding=binding, journal_id=self.device.journal, created_at_ms=self.created_at_ms)
+        writer = ArchiveWriter(
+            header,
+            sign=lambda data: self.device.archive_key.sign(data).signature,
+            block_target_bytes=self._block_target_bytes,
+        )
+        parts = [writer.begin(), *(writer.add(filed.record) for filed in self.filed)]
+        for loss in self.losses:
+            writer.add_loss(loss)
+        return b"".join([*parts, writer.finish()])

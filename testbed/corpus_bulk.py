@@ -1,0 +1,64 @@
+"""Many honest archives, made fast: for benchmarks and scale, where only the counts matter."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from protocol.archive import ArchiveWriter, Header, Record, sign_binding
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, SealedTemplate
+from protocol.scalars import encode_scalar, scalar_format
+from protocol.streamr import MessageRef
+from protocol.streamr.chain_writer import ChainWriter
+from testbed.corpus import Device, noise
+
+__all__ = ["BulkChain", "write_bulk_archive"]
+
+
+class BulkChain:
+    """One sensor of one device that goes on from archive to archive."""
+
+    def __init__(self, device: Device, name: str) -> None:
+        self.device = device
+        self.name = name
+        self._writer = ChainWriter(device.signer, stream_id=f"{device.address}/{name}", msg_chain_id="c1")
+        prototype = IoMessage(
+            id="x",
+            timestamp=0,
+            publisher=name,
+            info_type="temperature",
+            info_format=scalar_format("Cel"),
+            content_data=b"",
+            priority=3,
+        )
+        self._template = SealedTemplate(prototype)
+        self._head = EMPTY_CHAIN
+        self._previous: MessageRef | None = None
+
+    def record(self, at_ms: int) -> Record:
+        number = self._head.position + 1
+        value = encode_scalar((number % 401) * 0.25)
+        io_id = noise(self.name, number).hex()[:43]
+        binary, self._head = self._template.seal(id=io_id, timestamp=at_ms, content_data=value, head=self._head)
+        ref = MessageRef(at_ms, 0)
+        text = self._writer.write(f'{{"ioMessage":"{base64.b64encode(binary).decode()}"}}', ref, self._previous)
+        self._previous = ref
+        position = self.device.positions
+        self.device.positions += 1
+        return Record(text, self.name, at_ms, 0, 0, position, at_ms + 5)
+
+
+def write_bulk_archive(
+    folder: Path, chains: list[BulkChain], *, records: int, start_ms: int, step_ms: int = 1000
+) -> Path:
+    """An archive of that many records, the chains of one device taking turns."""
+    device = chains[0].device
+    binding = sign_binding(device.identity, bytes(device.archive_key.verify_key))
+    header = Header(binding=binding, journal_id=device.journal, created_at_ms=start_ms)
+    writer = ArchiveWriter(header, sign=lambda data: device.archive_key.sign(data).signature)
+    parts = [writer.begin()]
+    turns = (divmod(number, len(chains)) for number in range(records))
+    parts += [writer.add(chains[chain].record(start_ms + turn * step_ms)) for turn, chain in turns]
+    data = b"".join([*parts, writer.finish()])
+    path = folder / f"{hashlib.sha256(data).hexdigest()}.hga"
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,85 @@
+"""Whatever is killed, when it runs again the tables equal the truth and the ledger balances."""
+
+import contextlib
+import random
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.corpus_scenario import everything, land
+from testbed.corpus_truth import Truth
+from tests.fault.spark_processes import (
+    await_line,
+    cluster,
+    finish,
+    kill,
+    operator_files,
+    run_arguments,
+    start_run,
+    stop,
+)
+from tests.integration.ingest.tables import Rows, assert_tables_are_true, read_all
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+LONGEST_LIFE = 1.5  # of a run, in times of what its first batch takes
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    return everything()[1]
+
+
+def open_gaps_only(rows: dict[str, Rows]) -> dict[str, Rows]:
+    """Which gaps were open for a while depends on how the archives were batched."""
+    return {**rows, "gaps": [row for row in rows["gaps"] if row["state"] == "open"]}
+
+
+def test_a_driver_killed_twenty_times_leaves_the_truth(tmp_path: Path, truth: Truth) -> None:
+    land(tmp_path / "landing", truth.landed)
+    arguments = run_arguments(tmp_path, *operator_files(tmp_path))
+    chance = random.Random(7)
+    first_batch_s = 0.0
+    for number in range(KILLS):
+        process = start_run(arguments)
+        await_line(process, "archives to look at")
+        started_s = time.monotonic()
+        if number == 0:
+            await_line(process, "archives to go")
+            first_batch_s = time.monotonic() - started_s
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.uniform(0, LONGEST_LIFE) * first_batch_s)
+        kill(process, chance)
+        if number == KILLS // 2:
+            shutil.rmtree(tmp_path / "tables" / "_headgate" / "checkpoint", ignore_errors=True)
+    finish(start_run(arguments))
+    found = read_all(tmp_path / "tables")
+    assert_tables_are_true(open_gaps_only(found), truth, [])
+    assert all(row["balanced"] for row in found["ledger"])
+
+
+def test_a_worker_killed_on_a_cluster_costs_nothing_but_time(tmp_path: Path, truth: Truth) -> None:
+    land(tmp_path / "landing", truth.landed)
+    with cluster(tmp_path, workers=2) as (url, workers):
+        arguments = run_arguments(tmp_path, *operator_files(tmp_path), "--master", url)
+        process = start_run([*arguments, "--conf", "spark.executor.memory=512m"])
+        await_line(process, "archives to go")
+        stop(workers[0])
+        finish(process)
+    assert_tables_are_true(open_gaps_only(read_all(tmp_path / "tables")), truth, [])
+
+
+def test_the_second_of_two_runs_at_once_refuses(tmp_path: Path, truth: Truth) -> None:
+    land(tmp_path / "landing", truth.landed[:4])
+    arguments = run_arguments(tmp_path, *operator_files(tmp_path))
+    first = start_run(arguments)
+    await_line(first, "archives to look at")
+    second = start_run(arguments)
+    _, said = second.communicate(timeout=180)
+    assert second.returncode == 69
+    assert "another run writes these tables" in said
+    finish(first)

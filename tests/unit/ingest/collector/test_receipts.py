@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+from nacl.signing import SigningKey
+
+from ingest.collector.receipts import Receipts
+from protocol.archive import Receipt
+from protocol.errors import WireError
+from tests.collectors import ARCHIVE, claim_for
+
+OLD_KEY, NEW_KEY = SigningKey(b"o" * 32), SigningKey(b"n" * 32)
+CLAIM = claim_for(ARCHIVE)
+
+
+def test_a_receipt_that_was_given_is_found_as_it_was(tmp_path: Path) -> None:
+    given = Receipts(tmp_path, OLD_KEY).give(CLAIM, now_ms=5)
+    assert Receipts(tmp_path, OLD_KEY).find(CLAIM) == given
+
+
+def test_a_receipt_is_never_made_twice(tmp_path: Path) -> None:
+    receipts = Receipts(tmp_path, OLD_KEY)
+    receipts.give(CLAIM, now_ms=5)
+    with pytest.raises(FileExistsError):
+        receipts.give(CLAIM, now_ms=6)
+
+
+def test_after_a_change_of_keys_the_receipt_is_signed_anew_and_says_the_same(tmp_path: Path) -> None:
+    old = Receipt.from_bytes(Receipts(tmp_path, OLD_KEY).give(CLAIM, now_ms=5))
+    receipts = Receipts(tmp_path, NEW_KEY)
+    found = receipts.find(CLAIM)
+    assert found is not None
+    new = Receipt.from_bytes(found)
+    assert new.collector_key == bytes(NEW_KEY.verify_key)
+    assert (new.archive, new.size_bytes, new.received_at_ms) == (old.archive, old.size_bytes, old.received_at_ms)
+    assert receipts.find(CLAIM) == found
+
+
+def test_a_damaged_receipt_is_not_given(tmp_path: Path) -> None:
+    receipts = Receipts(tmp_path, OLD_KEY)
+    receipts.give(CLAIM, now_ms=5)
+    (path,) = tmp_path.glob("*/*.receipt")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WireError):
+        receipts.find(CLAIM)

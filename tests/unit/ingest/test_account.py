@@ -1,0 +1,137 @@
+from itertools import permutations
+from typing import Any
+
+from ingest.account import Account, Boot, ChainName, Suspect
+from ingest.spans import Span
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
+
+DEVICE = "0xd1"
+NAME = ChainName(DEVICE, "boiler")
+
+
+def span(first: int, last: int) -> Span:
+    return Span((first, 0), (last, 0), (first - 1, 0) if first else None, first, last)
+
+
+def archive(number: int, *spans: Span, rejected: list[int] | None = None, **others: Any) -> ArchiveSummary:
+    valid = sum(each.last[0] - each.first[0] + 1 for each in spans)
+    held = [(number, 0) for number in rejected or []]
+    chain = ChainSummary(
+        archived=valid + len(held), valid=valid, rejected=len(held), held=held, spans=list(spans), unordered=False
+    )
+    return ArchiveSummary(
+        archive=f"{number:064x}",
+        path=f"{number}.hga",
+        landed_at_ms=0,
+        size_bytes=1,
+        device=DEVICE,
+        chains={"boiler": chain},
+        **others,
+    )
+
+
+def notice(number: int, first: int, last: int, cause: str = "shed") -> Notice:
+    return Notice(
+        journal="j",
+        number=number,
+        chain="boiler",
+        count=last - first + 1,
+        first=(first, 0),
+        last=(last, 0),
+        cause=cause,
+    )
+
+
+def test_a_whole_chain_balances() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 9))], {})
+    (row,) = account.ledger()
+    assert (row["produced"], row["archived"], row["ingested"], row["balanced"]) == (10, 10, 10, True)
+    assert account.gaps() == []
+
+
+def test_a_loss_told_twice_is_counted_once_and_explains_the_hole() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 2), notices=[notice(1, 3, 5)])], {})
+    account.add([archive(2, span(6, 9), notices=[notice(1, 3, 5)])], {})
+    (gap,) = account.gaps()
+    assert (gap.hole.missing, gap.explained, gap.cause) == (3, 3, "shed")
+    (row,) = account.ledger()
+    assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 0, True)
+
+
+def test_what_is_in_quarantine_is_held_and_not_lost() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 2), span(5, 6), rejected=[3, 4, 7])], {})
+    (row,) = account.ledger()
+    assert (row["produced"], row["ingested"], row["held"], row["quarantined"]) == (8, 5, 3, 3)
+    assert (row["lost_unexplained"], row["balanced"]) == (0, True)
+
+
+def test_a_message_that_comes_whole_after_all_is_held_no_longer() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 2), span(4, 6), rejected=[3])], {})
+    account.add([archive(2, span(3, 3))], {})
+    (row,) = account.ledger()
+    assert (row["held"], row["ingested"], row["quarantined"], row["balanced"]) == (0, 7, 1, True)
+
+
+def test_a_manifest_that_counts_what_is_not_there_does_not_balance() -> None:
+    lying = archive(1, span(0, 9))
+    lying.chains["boiler"].archived += 1
+    account = Account()
+    account.add([lying], {})
+    assert [row["balanced"] for row in account.ledger()] == [False]
+
+
+def test_the_account_does_not_depend_on_the_order_of_archives() -> None:
+    archives = [
+        archive(1, span(0, 2)),
+        archive(2, span(3, 5), rejected=[6], notices=[notice(1, 7, 8)]),
+        archive(3, span(9, 12)),
+        archive(4, span(15, 20)),
+    ]
+    ledgers, gaps = [], []
+    for order in permutations(archives):
+        account = Account()
+        for each in order:
+            account.add([each], {})
+        ledgers.append(account.ledger())
+        gaps.append(account.gaps())
+    assert all(ledger == ledgers[0] for ledger in ledgers)
+    assert all(found == gaps[0] for found in gaps)
+    assert [gap.hole.missing for gap in gaps[0]] == [3, 2]
+
+
+def test_only_what_overlaps_is_suspected() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 9))], {})
+    assert account.suspects([archive(2, span(10, 19))]) == []
+    assert account.suspects([archive(2, span(8, 19))]) == [Suspect(*NAME, 8, 19)]
+    assert account.suspects([archive(2, span(10, 19)), archive(3, span(15, 30))]) == [Suspect(*NAME, 15, 30)]
+    repeating = archive(2, span(10, 19))
+    repeating.chains["boiler"].unordered = True
+    assert account.suspects([repeating]) == [Suspect(*NAME, 10, 19)]
+
+
+def test_of_two_corrections_of_one_boot_the_one_made_last_counts() -> None:
+    early, late = Correction("b0", 10, 1000), Correction("b0", 20, 2000)
+    for order in ([early, late], [late, early]):
+        account = Account()
+        for correction in order:
+            account.learn([archive(1, corrections=[correction])])
+        assert account.corrections == {Boot(DEVICE, "b0"): late}
+    assert account.learn([archive(2, corrections=[early])]) == set()
+
+
+def test_the_account_survives_its_json() -> None:
+    account = Account()
+    account.learn([archive(1, corrections=[Correction("b0", 10, 1000)])])
+    account.boot_dates[Boot(DEVICE, "b0")] = {"2026-01-01"}
+    account.add([archive(1, span(0, 2), span(5, 6), rejected=[3], notices=[notice(1, 4, 4)])], {NAME: 1})
+    assert Account.from_json(account.to_json()) == account
+
+
+def test_a_summary_survives_its_json() -> None:
+    summary = archive(1, span(3, 4), rejected=[9], notices=[notice(1, 4, 4)], corrections=[Correction("b0", 10, 1000)])
+    assert ArchiveSummary.from_json(summary.to_json()) == summary

@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from ingest.account import Boot, Suspect
+from ingest.clean import (
+    apply_corrections,
+    choose_messages,
+    choose_quarantine,
+    drop_duplicates,
+    find_duplicates,
+    rows_of_boots,
+    suspected_rows,
+)
+from ingest.schemas import DECODED, MESSAGES, QUARANTINE
+from ingest.summary import Correction
+from tests.unit.ingest.frames import at, day, frame
+
+pytestmark = pytest.mark.slow
+
+MESSAGE = {
+    "archive": "a1",
+    "record": 0,
+    "device": "0xd1",
+    "chain": "boiler",
+    "stream_id": "s",
+    "stream_partition": 0,
+    "msg_chain_id": "c",
+    "timestamp_ms": 1000,
+    "sequence": 0,
+    "clock": "synchronised",
+    "event_time": at("2026-01-01T00:00:01"),
+    "date": day("2026-01-01"),
+}
+
+
+def message(archive: str, record: int, timestamp_ms: int = 1000, **others: Any) -> dict[str, Any]:
+    return {**MESSAGE, "archive": archive, "record": record, "timestamp_ms": timestamp_ms, **others}
+
+
+def test_messages_are_chosen_and_dated_without_those_of_copies(spark: SparkSession) -> None:
+    decoded = frame(
+        spark,
+        DECODED,
+        {**MESSAGE, "kind": "message", "path": "one"},
+        {**MESSAGE, "kind": "message", "path": "copy"},
+        {"kind": "quarantine", "path": "one", "archive": "a1", "reason": "unsigned"},
+        {"kind": "summary", "path": "one", "summary": "{}"},
+    )
+    assertDataFrameEqual(choose_messages(decoded, ["copy"]), frame(spark, MESSAGES, MESSAGE))
+    assert choose_messages(decoded, []).count() == 2
+
+
+def test_quarantine_is_chosen(spark: SparkSession) -> None:
+    rejected = {"path": "one", "archive": "a1", "record": 3, "reason": "unsigned", "bytes": bytearray(b"x")}
+    decoded = frame(spark, DECODED, {**rejected, "kind": "quarantine"}, {**MESSAGE, "kind": "message", "path": "one"})
+    assertDataFrameEqual(choose_quarantine(decoded, []), frame(spark, QUARANTINE, rejected))
+
+
+def test_a_correction_moves_the_messages_of_its_boot_to_their_true_time(spark: SparkSession) -> None:
+    wrong = message("a1", 0, boot="b0", monotonic_ms=5000, clock="unsynchronised")
+    other = message("a1", 1, boot="b1", monotonic_ms=5000, clock="unsynchronised")
+    elsewhere = message("a1", 2, boot="b0", monotonic_ms=5000, clock="unsynchronised", device="0xd2")
+    known = {Boot("0xd1", "b0"): Correction("b0", 9000, 1_790_000_000_000)}
+    corrected = apply_corrections(frame(spark, MESSAGES, wrong, other, elsewhere, MESSAGE), known)
+    moved = {**wrong, "clock": "corrected", "event_time": at("2026-09-21T14:13:25"), "date": day("2026-09-21")}
+    assertDataFrameEqual(corrected, frame(spark, MESSAGES, moved, other, elsewhere, MESSAGE))
+
+
+def test_the_messages_of_boots_are_found(spark: SparkSession) -> None:
+    mine, other = message("a1", 0, boot="b0"), message("a1", 1, boot="b1")
+    found = rows_of_boots(frame(spark, MESSAGES, mine, other, MESSAGE), {Boot("0xd1", "b0")})
+    assertDataFrameEqual(found, frame(spark, MESSAGES, mine))
+
+
+def test_only_the_stretch_is_suspected(spark: SparkSession) -> None:
+    messages = frame(
+        spark,
+        MESSAGES,
+        message("a1", 0, 10),
+        message("a1", 1, 20),
+        message("a1", 2, 20, chain="pump"),
+        message("a1", 3, 31),
+    )
+    found = suspected_rows(messages, [Suspect("0xd1", "boiler", 15, 30)])
+    assert [row.record for row in found.collect()] == [1]
+
+
+def test_duplicates_are_what_is_known_and_all_but_the_first_copy(spark: SparkSession) -> None:
+    new = frame(spark, MESSAGES, message("a2", 0, 10), message("a1", 7, 10), message("a2", 1, 20), message("a2", 2, 30))
+    suspected = suspected_rows(new, [Suspect("0xd1", "boiler", 0, 99)])
+    known = frame(spark, MESSAGES, message("a0", 0, 20), message("a0", 1, 20))
+    alone = find_duplicates(suspected, None)
+    assert {(row.archive, row.record) for row in alone.collect()} == {("a2", 0)}
+    beside = find_duplicates(suspected, known)
+    assert sorted((row.archive, row.record) for row in beside.collect()) == [("a2", 0), ("a2", 1)]
+    left = drop_duplicates(new, beside)
+    assertDataFrameEqual(left, frame(spark, MESSAGES, message("a1", 7, 10), message("a2", 2, 30)))

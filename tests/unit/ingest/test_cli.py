@@ -1,0 +1,104 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import main
+from ingest.cli import main as submitted
+from ingest.load import Loaded
+from ingest.progress import Progress
+from ingest.resend import describe_gaps
+from ingest.small_tables import write_rows
+from ingest.store import Change, Store
+
+
+@pytest.mark.parametrize("action", ["report", "gaps", "compact"])
+def test_tables_that_are_not_there_are_said_so(action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", action, "--tables", str(tmp_path / "none")]) == 66
+    assert "no such folder of tables" in capsys.readouterr().err
+
+
+def test_a_landing_area_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["ingest", "run", "--tables", str(tmp_path / "t"), "--landing", str(tmp_path / "none")]
+    assert main(arguments) == 66
+    assert "no such landing area" in capsys.readouterr().err
+
+
+def test_tables_that_another_run_writes_are_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path / "t"):
+        assert submitted(["run", "--tables", str(tmp_path / "t"), "--landing", str(tmp_path)]) == 69
+    assert "another run writes these tables" in capsys.readouterr().err
+
+
+def test_key_files_are_checked_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "keys.json").write_text("no")
+    arguments = [
+        "--tables",
+        str(tmp_path / "t"),
+        "--landing",
+        str(tmp_path),
+        "--group-keys",
+        str(tmp_path / "keys.json"),
+    ]
+    assert main(["ingest", "run", *arguments]) == 78
+    assert "keys.json" in capsys.readouterr().err
+
+
+GAP: dict[str, Any] = {
+    "device": "0xd1",
+    "chain": "boiler",
+    "after_timestamp_ms": None,
+    "after_sequence": None,
+    "last_timestamp_ms": 1_790_000_000_000,
+    "last_sequence": 2,
+    "before_timestamp_ms": 1_790_000_001_000,
+    "before_sequence": 0,
+    "missing": 3,
+    "explained": 0,
+    "held": 1,
+    "cause": None,
+    "state": "open",
+}
+
+
+def test_a_gap_is_one_line() -> None:
+    (line,) = describe_gaps([GAP])
+    assert line == ("0xd1 boiler: 3 missing, the beginning to 2026-09-21T14:13:21.000+00:00: 1 in quarantine (open)")
+    assert "unexplained" in describe_gaps([{**GAP, "held": 0}])[0]
+    assert describe_gaps([]) == ["no gaps"]
+
+
+def test_a_resend_request_covers_the_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = {"device": "0xd1", "chain": "boiler", "stream_id": "s", "stream_partition": 4, "msg_chain_id": "c"}
+    with Store(tmp_path) as store:
+        messages = write_rows("messages", [message], store.work("messages") / "date=2026-09-21" / "a.parquet")
+        gaps = write_rows("gaps", [GAP, {**GAP, "state": "closed"}], store.work("gaps") / "a.parquet")
+        store.commit(store.account(), {"messages": Change([messages]), "gaps": Change([gaps])})
+    assert main(["ingest", "gaps", "--tables", str(tmp_path), "--request"]) == 0
+    (request,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert request == {
+        "streamId": "s",
+        "streamPartition": 4,
+        "publisherId": "0xd1",
+        "msgChainId": "c",
+        "fromMsgRef": {"timestamp": 0, "sequenceNumber": 0},
+        "toMsgRef": {"timestamp": 1_790_000_000_000, "sequenceNumber": 2},
+    }
+
+
+def test_progress_tells_what_is_done_and_what_is_left() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.expect(5)
+    progress.reach(Loaded(archives=2, records=300, known=[]))
+    progress.reach(Loaded(archives=3, records=200, known=[]))
+    progress.finish()
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "5 archives to look at"
+    assert lines[1].startswith("2 archives, 300 records, ")
+    assert "3 archives to go, about" in lines[1]
+    assert lines[-1].startswith("done: 5 archives, 500 records, ")

@@ -1,0 +1,89 @@
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ingest.archive_rows import DecodeSettings, decode_archive
+from ingest.decode import arrow_schema, decode_archives
+from ingest.job import FILES
+from ingest.summary import ArchiveSummary
+from protocol.archive import is_sealed
+from testbed.corpus import Archive, Device
+from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything
+
+LANDED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+
+
+def rows_of(name: str, data: bytes, settings: DecodeSettings = SETTINGS) -> list[dict[str, Any]]:
+    batches = decode_archive(f"file:/landing/{name}.hga", data, 1_767_225_600_000, settings, arrow_schema())
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def summary_of(rows: list[dict[str, Any]]) -> ArchiveSummary:
+    return ArchiveSummary.from_json(rows[-1]["summary"])
+
+
+def test_every_record_of_the_corpus_is_a_message_or_in_quarantine_with_its_reason_and_bytes() -> None:
+    for landed in everything()[1].landed:
+        rows = rows_of(landed.name, landed.data)
+        assert [row["kind"] for row in rows].count("summary") == 1
+        rejected = {row["record"]: row for row in rows if row["kind"] == "quarantine"}
+        if landed.rejected is not None:
+            assert [row["reason"] for row in rejected.values()] == [landed.rejected[0]]
+            continue
+        for number, filed in enumerate(landed.filed):
+            if filed.reason not in (None, "block damaged"):
+                assert rejected[number]["reason"] == filed.reason
+                assert rejected[number]["bytes"] == filed.record.text
+                assert rejected[number]["offset"] > 0
+        kept = {row["record"] for row in rows if row["kind"] == "message"}
+        assert kept == {number for number, filed in enumerate(landed.filed) if filed.reason is None}
+
+
+def test_an_archive_that_is_known_is_not_decoded_again() -> None:
+    landed = everything()[0].landed[0]
+    known = DecodeSettings(known={landed.digest: "verified"})
+    rows = rows_of(landed.name, landed.data, known)
+    assert [row["kind"] for row in rows] == ["summary"]
+    assert summary_of(rows).verdict == "known"
+
+
+def test_an_archive_that_could_not_be_opened_is_tried_again_with_other_settings() -> None:
+    sealed = next(landed for landed in everything()[0].landed if is_sealed(landed.data) and landed.filed)
+    without_key = rows_of(sealed.name, sealed.data, DecodeSettings())
+    failed = summary_of(without_key)
+    assert failed.verdict == "archive sealed"
+    known = {failed.archive: failed.verdict}
+    assert [row["kind"] for row in rows_of(sealed.name, sealed.data, DecodeSettings(known=known))] == ["summary"]
+    with_key = DecodeSettings(known=known, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+    assert len(rows_of(sealed.name, sealed.data, with_key)) > 30
+
+
+def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
+    device = Device(9)
+    chain = device.chain("boiler")
+    made = [chain.reading(1.0, 1_790_000_000_000 + number, broken_link=number == 2) for number in range(4)]
+    rows = rows_of("x", Archive(device, 0).add(made).to_bytes(), DecodeSettings())
+    assert [row["link"] for row in rows[:-1]] == ["first", "linked", "forked", "linked"]
+    assert summary_of(rows).chains["boiler"].forked == 1
+
+
+def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:
+    device = Device(9)
+    data = Archive(device, 0).add([device.chain("c").reading(1.0, 1_790_000_000_000)]).to_bytes()
+    for end in range(0, len(data), 7):
+        rows = rows_of("x", data[:end], DecodeSettings())
+        assert [row["kind"] for row in rows] == ["quarantine", "summary"]
+
+
+@pytest.mark.slow
+def test_the_step_gives_the_same_rows_in_spark(spark: SparkSession) -> None:
+    first, _ = everything()
+    files = [(f"file:/landing/{each.name}.hga", LANDED_AT, len(each.data), each.data) for each in first.landed]
+    decoded = decode_archives(spark.createDataFrame(files, FILES), SETTINGS)
+    kinds = Counter(row.kind for row in decoded.select("kind").collect())
+    expected = Counter(row["kind"] for each in first.landed for row in rows_of(each.name, each.data))
+    assert kinds == expected
