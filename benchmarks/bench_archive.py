@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Iterator
 
-import coincurve
 import zstandard
 from nacl.signing import SigningKey
 
@@ -14,11 +13,12 @@ from benchmarks.harness import Figure, cpu_seconds_per_call
 from protocol.archive import ArchiveReader, ArchiveWriter, Header, Record, open_archive, sign_binding
 from protocol.archive.compression import DEFAULT_ZSTD_LEVEL
 from protocol.archive.limits import DEFAULT_BLOCK_TARGET_BYTES
+from protocol.ethereum import Signer
 
 RECORDS = 8_000
 KEY = SigningKey(bytes(32))
 HEADER = Header(
-    binding=sign_binding(coincurve.PrivateKey(b"\x01" * 32), bytes(KEY.verify_key)),
+    binding=sign_binding(Signer(b"\x01" * 32), bytes(KEY.verify_key)),
     journal_id=bytes(16),
     created_at_ms=0,
 )

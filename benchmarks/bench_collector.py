@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import coincurve
 from nacl.signing import SigningKey
 
 from benchmarks.harness import Figure
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
 from protocol.archive import ArchiveWriter, Binding, Header, Record, sign_binding
+from protocol.ethereum import Signer
 from protocol.shipping import archive_path, sign_claim
 
 ROUNDS = 9
@@ -42,7 +42,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _measure_in(root: Path) -> Iterator[Figure]:
-    binding = sign_binding(coincurve.PrivateKey(bytes(range(1, 33))), bytes(ARCHIVE_KEY.verify_key))
+    binding = sign_binding(Signer(bytes(range(1, 33))), bytes(ARCHIVE_KEY.verify_key))
     collector_key = create_keys(root / "state" / "keys", os.urandom).signing
     AllowList(root / "state" / "devices").enrol(Device(address=binding.address, enrolled_at_ms=1))
     collector_s, copy_s = [], []

@@ -21,9 +21,9 @@ from benchmarks.harness import Figure, cpu_seconds_per_call
 from node.storage.database import open_writer
 from node.storage.messages import Entry, MessageWriter
 from node.streams import StreamPart
+from protocol.ethereum.signer import Signer
 from protocol.streamr import MessageRef, StreamMessage
 from protocol.streamr.chain_writer import ChainWriter
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verifier
 from protocol.streamr.stream_codec import parse_stream_message
 

@@ -19,10 +19,10 @@ from Crypto.Hash import keccak as pycryptodome_keccak
 from eth_hash.auto import keccak as eth_hash_keccak
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
+from protocol.ethereum.hashing import keccak256
+from protocol.ethereum.signer import Signer
 from protocol.streamr.chain_writer import ChainWriter
-from protocol.streamr.ethereum import keccak256
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verifier, sign_message, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import StreamMessage

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import orjson
 
 from protocol.archive import Record
+from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.secp256k1 import PublicKey, default_backend
 from protocol.streamr import SignatureType, StreamMessage
-from protocol.streamr.ethereum import address_of, eip191_digest
-from protocol.streamr.secp256k1 import PublicKey, default_backend
 from protocol.streamr.signing import signed_payload
 
 __all__ = ["Opened", "QuickReader"]

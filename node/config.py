@@ -15,7 +15,7 @@ from node.access import Access, Audience, StreamCreation
 from node.errors import ConfigError
 from node.limits import Limits
 from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
-from protocol.streamr.ethereum import is_address
+from protocol.ethereum.hashing import is_address
 
 if TYPE_CHECKING:
     from enum import StrEnum

@@ -4,8 +4,8 @@ from typing import Final
 
 from node.errors import ErrorCode, Refused
 from node.streams import Stream, key_exchange_owner
+from protocol.ethereum.hashing import is_address
 from protocol.streamr import EncryptionType, MessageType, SignatureType, StreamMessage
-from protocol.streamr.ethereum import is_address
 from protocol.streamr.signing import Verdict
 
 __all__ = [

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from node.errors import ErrorCode, Refused
-from protocol.streamr.ethereum import address_of, eip191_digest
-from protocol.streamr.secp256k1 import SIGNATURE_BYTES, default_backend
+from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, default_backend
 
 __all__ = ["CHALLENGE_LIFE_MS", "SESSION_LIFE_MS", "Challenge", "Session", "Sessions"]
 

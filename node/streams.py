@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from protocol.streamr.ethereum import is_address
+from protocol.ethereum.hashing import is_address
 
 __all__ = [
     "ANYBODY",

@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import coincurve
 from nacl.signing import SigningKey
 
 from protocol.archive import ArchiveWriter, Header, Loss, Record, Reference, sign_binding
 from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
+from protocol.ethereum.signer import Signer
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import EMPTY_CHAIN, IoMessage, seal
 from protocol.scalars import Scalar, encode_scalar, scalar_format
 from protocol.streamr import MessageID, MessageRef, StreamMessage
 from protocol.streamr.encryption import encrypt_message
 from protocol.streamr.group_key import GroupKey
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 
 __all__ = ["Archive", "Chain", "Device", "Filed", "Made", "noise"]
@@ -65,7 +64,6 @@ class Filed:
 
 class Device:
     def __init__(self, number: int) -> None:
-        self.identity = coincurve.PrivateKey(noise("identity", number))
         self.signer = Signer(noise("identity", number))
         self.archive_key = SigningKey(noise("archive key", number))
         self.journal = noise("journal", number)[:16]
@@ -279,7 +277,7 @@ class Archive:
             self.filed[number] = replace(self.filed[number], reason=reason)
 
     def to_bytes(self) -> bytes:
-        binding = sign_binding(self.device.identity, bytes(self.device.archive_key.verify_key))
+        binding = sign_binding(self.device.signer, bytes(self.device.archive_key.verify_key))
         header = Header(binding=binding, journal_id=self.device.journal, created_at_ms=self.created_at_ms)
         writer = ArchiveWriter(
             header,

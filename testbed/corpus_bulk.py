@@ -52,7 +52,7 @@ def write_bulk_archive(
 ) -> Path:
     """An archive of that many records, the chains of one device taking turns."""
     device = chains[0].device
-    binding = sign_binding(device.identity, bytes(device.archive_key.verify_key))
+    binding = sign_binding(device.signer, bytes(device.archive_key.verify_key))
     header = Header(binding=binding, journal_id=device.journal, created_at_ms=start_ms)
     writer = ArchiveWriter(header, sign=lambda data: device.archive_key.sign(data).signature)
     parts = [writer.begin()]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-import coincurve
 from nacl.signing import SigningKey
 
 from protocol.archive import Archive, ArchiveReader, ArchiveWriter, Header, Loss, Record, Reference, sign_binding
+from protocol.ethereum import Signer
 
-IDENTITY = coincurve.PrivateKey(bytes(range(1, 33)))
+IDENTITY = Signer(bytes(range(1, 33)))
 ARCHIVE_KEY = SigningKey(bytes(range(33, 65)))
 BINDING = sign_binding(IDENTITY, bytes(ARCHIVE_KEY.verify_key))
 HEADER = Header(binding=BINDING, journal_id=b"journal-of-tests", created_at_ms=1_700_000_000_000)

@@ -19,8 +19,8 @@ from agent.exit_codes import ExitCode
 from agent.keys.private_files import read_private_file
 from agent.progress import Progress
 from protocol.archive import Block, CorruptArchive, OpenArchive, Record
-from protocol.archive.eth_address import checksum_address
 from protocol.errors import WireError
+from protocol.ethereum import checksum_address
 
 DESCRIPTION = (
     "Archives are immutable files of signed messages, named by their SHA-256. A damaged block costs its own records"

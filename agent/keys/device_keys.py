@@ -4,12 +4,11 @@ import hashlib
 from collections.abc import Callable
 from typing import NoReturn
 
-import coincurve
 from nacl.signing import SigningKey
 
 from agent.keys.secret import Secret
 from protocol.archive import Binding, sign_binding
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import Signer, checksum_address
 
 SECRET_BYTES = 32
 
@@ -31,7 +30,7 @@ class DeviceKeys:
         self._archive = archive
         self._vault = vault
         self._archive_signer = SigningKey(archive.reveal())
-        self.binding = sign_binding(_private_key(identity), bytes(self._archive_signer.verify_key))
+        self.binding = sign_binding(_signer(identity), bytes(self._archive_signer.verify_key))
 
     @classmethod
     def generate(cls, random_bytes: Callable[[int], bytes], *, identity: Secret | None = None) -> "DeviceKeys":
@@ -66,10 +65,10 @@ class DeviceKeys:
         raise TypeError("device keys are not copied, pickled or sent anywhere")
 
 
-def _private_key(identity: Secret) -> coincurve.PrivateKey:
-    """Raises: ValueError without the secret: the library's own error is not passed on."""
+def _signer(identity: Secret) -> Signer:
+    """Raises: ValueError, without the secret."""
     try:
-        return coincurve.PrivateKey(identity.reveal())
+        return Signer(identity.reveal())
     except ValueError:
         raise ValueError("the identity is not a secp256k1 private key") from None
 

@@ -28,7 +28,7 @@ from ingest.collector.keys import (
     public_as_dict,
 )
 from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 
 if TYPE_CHECKING:
     from ingest.collector.server import Collector

@@ -14,7 +14,7 @@ from pathlib import Path
 from ingest.collector.durable_files import make_folder, replace_file
 from ingest.collector.errors import ConfigError, Refused
 from protocol.archive import Binding
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
 
 MAX_DEVICE_FILE_BYTES = 4096

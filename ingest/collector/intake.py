@@ -15,7 +15,7 @@ from ingest.collector.receipts import Receipts
 from ingest.collector.settings import Folders, Limits
 from ingest.collector.uploads import UploadFile, Uploads
 from ingest.collector.verify import verify_archive
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ingest.collector.errors import Refused
 from protocol.archive import is_sealed, open_archive, sealed_for
-from protocol.archive.eth_address import checksum_address
 from protocol.archive.sealing import ENVELOPE_BYTES
 from protocol.errors import WireError
+from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
 
 READ_BYTES = 256 * 1024

@@ -22,7 +22,7 @@ from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from node.throttle import Throttle
-from protocol.streamr.ethereum import is_address
+from protocol.ethereum.hashing import is_address
 
 __all__ = ["LoginApi"]
 

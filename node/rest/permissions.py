@@ -16,7 +16,7 @@ from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from node.streams import ANYBODY, Grant, Operation
-from protocol.streamr.ethereum import is_address
+from protocol.ethereum.hashing import is_address
 
 __all__ = ["PermissionsApi"]
 

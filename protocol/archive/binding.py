@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-import coincurve
-
-from protocol.archive.eth_address import (
+from protocol.ethereum import (
     ADDRESS_BYTES,
     SIGNATURE_BYTES,
+    Signer,
     address_of,
-    recover_public_key,
-    sign_statement,
+    default_backend,
+    eip191_digest,
 )
 
 ED25519_KEY_BYTES = 32
@@ -31,29 +30,17 @@ class Binding:
         ):
             if len(getattr(self, name)) != length:
                 raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
-        signer = self._recover_signer()
-        if signer is None or address_of(signer) != self.address:
+        statement = binding_statement(self.address, self.archive_key)
+        signer = default_backend().recover(eip191_digest(statement.encode()), self.signature)
+        if signer is None or address_of(signer) != f"0x{self.address.hex()}":
             raise ValueError(f"the binding is not signed by 0x{self.address.hex()}")
-
-    @property
-    def identity_key(self) -> bytes:
-        """The device's secp256k1 public key, uncompressed (65 bytes), found in its signature.
-
-        With it, each message of the device is verified by a known key, which is cheaper than to recover one each time.
-        """
-        signer = self._recover_signer()
-        assert signer is not None, "it was there when the binding was made"
-        return signer.format(compressed=False)
-
-    def _recover_signer(self) -> coincurve.PublicKey | None:
-        return recover_public_key(binding_statement(self.address, self.archive_key), self.signature)
 
 
 def binding_statement(address: bytes, archive_key: bytes) -> str:
     return f"Headgate device 0x{address.hex()} signs its archives with the Ed25519 key {archive_key.hex()}."
 
 
-def sign_binding(identity: coincurve.PrivateKey, archive_key: bytes) -> Binding:
-    address = address_of(identity.public_key)
-    signature = sign_statement(identity, binding_statement(address, archive_key))
-    return Binding(address=address, archive_key=archive_key, signature=signature)
+def sign_binding(identity: Signer, archive_key: bytes) -> Binding:
+    address = bytes.fromhex(identity.address.removeprefix("0x"))
+    signature = identity.sign(binding_statement(address, archive_key))
+    return Binding(address=address, archive_key=archive_key, signature=bytes.fromhex(signature.removeprefix("0x")))

@@ -8,11 +8,11 @@ from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
 from protocol.archive.binding import ED25519_KEY_BYTES
-from protocol.archive.eth_address import ADDRESS_BYTES
 from protocol.archive.limits import RECEIPT_BOUNDS
 from protocol.archive.manifest import DIGEST_BYTES
 from protocol.archive.records import MAX_POSITION, check_within
 from protocol.errors import Unsupported
+from protocol.ethereum import ADDRESS_BYTES
 from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field
 

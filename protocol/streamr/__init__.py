@@ -5,6 +5,8 @@ Each layer has one function that reads text from the network, and every value wr
 modules, `network` and `tracker`; the two sides of the key exchange are in `key_exchange`.
 """
 
+from protocol.ethereum.hashing import checksum_address, is_address
+from protocol.ethereum.signer import Signer
 from protocol.streamr import key_exchange, network, tracker
 from protocol.streamr.chain_writer import ChainWriter
 from protocol.streamr.control import (
@@ -31,7 +33,6 @@ from protocol.streamr.control import (
     parse_control_message,
 )
 from protocol.streamr.encryption import Decrypted, decrypt_message, encrypt_message
-from protocol.streamr.ethereum import checksum_address, is_address
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.group_key_codec import parse_group_key_message
 from protocol.streamr.group_key_messages import (
@@ -55,7 +56,6 @@ from protocol.streamr.network import NetworkMessage, parse_network_message
 from protocol.streamr.ordering import Delivery, GapLost, GapRequest, Orderer, OrderingEvent, OrderingRules
 from protocol.streamr.partitioner import partition_of
 from protocol.streamr.rsa import RsaKeyPair, RsaPublicKey
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verdict, Verifier, recover_signer, sign_message, signed_payload, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import (

@@ -8,9 +8,9 @@ from typing import Final
 
 import orjson
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import (
     ContentType,
     EncryptedGroupKey,

@@ -21,9 +21,9 @@ import binascii
 from enum import StrEnum
 from typing import Final
 
-from protocol.streamr.ethereum import address_of, eip191_digest
-from protocol.streamr.secp256k1 import Backend, PublicKey, default_backend
-from protocol.streamr.signer import Signer
+from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.secp256k1 import Backend, PublicKey, default_backend
+from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 
 __all__ = ["Verdict", "Verifier", "recover_signer", "sign_message", "signed_payload", "verify"]

@@ -5,12 +5,12 @@ The first byte picks the message type and the version; the rest is the content, 
 
 import functools
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.key_exchange import KeyPublisher, KeySubscriber, key_exchange_stream_id
 from protocol.streamr.rsa import RsaKeyPair
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_parts import MessageType

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from websockets.asyncio.client import ClientConnection, connect
 
 from node import Limits, Node, NodeConfig
+from protocol.ethereum.signer import Signer
 from protocol.streamr import MessageID, MessageRef, StreamMessage
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 
 TIMEOUT_S = 30
@@ -60,9 +60,7 @@ class NodeUnderTest:
     ) -> Answer:
         """One call; a path is under the REST interface unless it is one of the few that are not."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        url = f"http://{self.address}" + (
-            path if path in ("/", "/metrics", "/healthz") else "/api/v1" + path
-        )
+        url = f"http://{self.address}" + (path if path in ("/", "/metrics", "/healthz") else "/api/v1" + path)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
         return await asyncio.to_thread(_fetch, request)

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 from websockets.sync.client import connect
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr import (
     BroadcastMessage,
     ControlMessage,
@@ -25,7 +26,6 @@ from protocol.streamr import (
     next_message_ref,
     parse_control_message,
 )
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 
 TIMEOUT_S = 30

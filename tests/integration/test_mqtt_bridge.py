@@ -15,8 +15,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from node.errors import StorageError
 from node.mqtt_bridge import MqttBridge, MqttSettings, Route
 from node.streams import ANYBODY
+from protocol.ethereum.signer import Signer
 from protocol.streamr import StreamMessage
-from protocol.streamr.signer import Signer
 from tests.integration.mosquitto import Broker, mosquitto
 from tests.integration.processes import node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient

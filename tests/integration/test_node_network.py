@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from protocol.streamr.signer import Signer
+from protocol.ethereum.signer import Signer
 from tests.integration.processes import ServerProcess, node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient
 

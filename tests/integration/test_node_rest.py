@@ -9,8 +9,8 @@ import pytest
 
 from node import NodeConfig
 from node.access import Access, StreamCreation
+from protocol.ethereum.hashing import checksum_address
 from protocol.streamr import parse_stream_message
-from protocol.streamr.ethereum import checksum_address
 from tests.integration.node_bench import ALICE, BOB, Chain, NodeUnderTest, running_node
 
 STREAM = f"{ALICE.address}/boiler"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr import parse_stream_message
-from protocol.streamr.signer import Signer
 from tests.integration.processes import node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient
 

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import WireError
+from protocol.ethereum.coincurve_backend import CoincurveBackend
+from protocol.ethereum.eth_keys_backend import EthKeysBackend
+from protocol.ethereum.signer import Signer
 from protocol.streamr.chain_writer import ChainWriter
-from protocol.streamr.coincurve_backend import CoincurveBackend
 from protocol.streamr.encryption import Decrypted, decrypt, decrypt_message, encrypt, encrypt_message
-from protocol.streamr.eth_keys_backend import EthKeysBackend
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.rsa import RsaKeyPair, RsaPublicKey
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verdict, Verifier, recover_signer, sign_message, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, SignatureType, StreamMessage

@@ -5,11 +5,11 @@ import functools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.key_exchange import Answered, KeyPublisher, KeysConflicting, KeySubscriber, Refused
 from protocol.streamr.rsa import RsaKeyPair
-from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from tests.unit.protocol.streamr.vectors import load_vectors
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.group_key_messages import GroupKeyMessage
 from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.streamr.stream_parts import MessageType

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.errors import WireError
+from protocol.ethereum.signer import Signer
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.group_key_messages import GroupKeyRequest, TimedKeyRequest
 from protocol.streamr.ids import MessageRef
@@ -19,7 +20,6 @@ from protocol.streamr.key_exchange.exchange_streams import Outbox
 from protocol.streamr.key_exchange.key_ring import KeyRing, ref_after
 from protocol.streamr.key_exchange.reception import Ignored, open_envelope
 from protocol.streamr.rsa import RsaPublicKey
-from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
 
 __all__ = ["Answer", "Answered", "KeyPublisher", "MessageKeys", "Refused"]

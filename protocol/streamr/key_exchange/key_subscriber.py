@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from protocol.errors import WireError
+from protocol.ethereum.signer import Signer
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.group_key_messages import (
     GroupKeyAnnounce,
@@ -21,7 +22,6 @@ from protocol.streamr.key_exchange.exchange_streams import Outbox
 from protocol.streamr.key_exchange.key_ring import HeldKey, KeyConflictError, KeyRing, ref_after
 from protocol.streamr.key_exchange.reception import Ignored, open_envelope
 from protocol.streamr.rsa import RsaKeyPair
-from protocol.streamr.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
 
 __all__ = [

@@ -9,7 +9,6 @@ import tracemalloc
 from contextlib import ExitStack
 from pathlib import Path
 
-import coincurve
 import pytest
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
@@ -20,6 +19,7 @@ from ingest.collector.settings import Limits, TlsFiles
 from ingest.collector.verify import verify_archive
 from protocol.archive import ArchiveWriter, open_archive, sign_binding
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
+from protocol.ethereum import Signer
 from protocol.shipping import archive_path, sign_claim
 from tests.archives import BINDING, HEADER, read_at_of, record, sign, write_archive
 from tests.certificates import make_certificate
@@ -38,7 +38,7 @@ from tests.collectors import (
 CLAIM = claim_for(ARCHIVE)
 HALF = len(ARCHIVE) // 2
 IMPATIENT = Limits(min_free_bytes=0, head_timeout_s=0.2, patience_s=0.2, min_patience_bytes=4096)
-OTHER_IDENTITY = coincurve.PrivateKey(b"\x77" * 32)
+OTHER_IDENTITY = Signer(b"\x77" * 32)
 OTHER_KEY = SigningKey(b"\x66" * 32)
 OTHER_BINDING = sign_binding(OTHER_IDENTITY, bytes(OTHER_KEY.verify_key))
 

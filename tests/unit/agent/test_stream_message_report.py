@@ -7,8 +7,8 @@ import pytest
 from agent.exit_codes import ExitCode
 from agent.stream_message_report import examine_stream_message
 from protocol.errors import WireError
+from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 from protocol.streamr.stream_message import StreamMessage
 

@@ -1,8 +1,8 @@
 """Messages and streams for tests of the node."""
 
 from node.streams import Stream
+from protocol.ethereum.signer import Signer
 from protocol.streamr import MessageID, MessageRef, StreamMessage
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message
 
 ALICE = Signer.from_hex("11" * 32)

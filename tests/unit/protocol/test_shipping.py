@@ -2,12 +2,12 @@ import dataclasses
 import json
 from pathlib import Path
 
-import coincurve
 import pytest
 from nacl.signing import SigningKey
 
 from protocol.archive import sign_binding
 from protocol.errors import WireError
+from protocol.ethereum import Signer
 from protocol.shipping import (
     ARCHIVES_PATH,
     MAX_CLAIM_CHARACTERS,
@@ -114,7 +114,7 @@ def test_the_worked_example_of_the_document_is_what_we_write_and_read() -> None:
     example = json.loads((VECTORS / "claim.json").read_text())
     archive_key = SigningKey(bytes.fromhex(example["archive_key_seed"]))
     claim = sign_claim(
-        binding=sign_binding(coincurve.PrivateKey.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
+        binding=sign_binding(Signer.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
         archive=bytes.fromhex(example["archive"]),
         size_bytes=example["size_bytes"],
         collector_key=bytes(SigningKey(bytes.fromhex(example["collector_key_seed"])).verify_key),

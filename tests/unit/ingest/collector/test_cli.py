@@ -6,7 +6,7 @@ import pytest
 from agent.cli import main
 from agent.exit_codes import ExitCode
 from ingest.collector.cli import DEFAULT_STATE, find_state
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 from tests.archives import BINDING
 
 ADDRESS = checksum_address(BINDING.address)

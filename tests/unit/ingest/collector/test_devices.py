@@ -5,7 +5,7 @@ import pytest
 
 from ingest.collector.devices import AllowList, Device, device_from_public_file, parse_address
 from ingest.collector.errors import ConfigError
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 from tests.archives import BINDING
 
 DEVICE = Device(address=BINDING.address, enrolled_at_ms=5, archive_key=BINDING.archive_key, label="boiler house")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.streamr.coincurve_backend import CoincurveBackend
-from protocol.streamr.eth_keys_backend import EthKeysBackend
+from protocol.ethereum.coincurve_backend import CoincurveBackend
+from protocol.ethereum.eth_keys_backend import EthKeysBackend
 
 on_every_backend = pytest.mark.parametrize(
     "backend",

@@ -2,9 +2,9 @@
 
 import pytest
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.chain_writer import ChainWriter
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import sign_message, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, StreamMessage

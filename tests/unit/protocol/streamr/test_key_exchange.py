@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from protocol.ethereum.signer import Signer
 from protocol.streamr.encryption import decrypt_message, encrypt_message
 from protocol.streamr.group_key import GroupKey
 from protocol.streamr.group_key_codec import parse_group_key_message
@@ -47,7 +48,6 @@ from protocol.streamr.key_exchange.key_subscriber import (
     REQUEST_TIMEOUT_MS,
 )
 from protocol.streamr.rsa import RsaKeyPair, RsaPublicKey
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import EncryptionType, StreamMessage

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from protocol.streamr.ethereum import eip191_digest
+from protocol.ethereum.hashing import eip191_digest
+from protocol.ethereum.secp256k1 import Backend
+from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.secp256k1 import Backend
-from protocol.streamr.signer import Signer
 from protocol.streamr.signing import Verdict, Verifier, recover_signer, sign_message, signed_payload, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import (

@@ -3,8 +3,8 @@
 import binascii
 from typing import NoReturn, Self
 
-from protocol.streamr.ethereum import address_of, eip191_digest
-from protocol.streamr.secp256k1 import Backend, default_backend
+from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.secp256k1 import Backend, default_backend
 
 __all__ = ["Signer"]
 

@@ -65,9 +65,9 @@ class Backend(Protocol):
 def default_backend() -> Backend:
     """coincurve where it is installed, else eth-keys."""
     try:
-        from protocol.streamr.coincurve_backend import CoincurveBackend
+        from protocol.ethereum.coincurve_backend import CoincurveBackend
     except ImportError:
-        from protocol.streamr.eth_keys_backend import EthKeysBackend
+        from protocol.ethereum.eth_keys_backend import EthKeysBackend
 
         return EthKeysBackend()
     return CoincurveBackend()

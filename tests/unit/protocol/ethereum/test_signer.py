@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from protocol.streamr.secp256k1 import Backend
-from protocol.streamr.signer import Signer
+from protocol.ethereum.secp256k1 import Backend
+from protocol.ethereum.signer import Signer
 from tests.unit.protocol.streamr.backends import on_every_backend
 from tests.unit.protocol.streamr.vectors import load_vectors
 

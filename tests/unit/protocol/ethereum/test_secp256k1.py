@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from protocol.streamr.coincurve_backend import CoincurveBackend
-from protocol.streamr.eth_keys_backend import EthKeysBackend
-from protocol.streamr.secp256k1 import Backend, default_backend
+from protocol.ethereum.coincurve_backend import CoincurveBackend
+from protocol.ethereum.eth_keys_backend import EthKeysBackend
+from protocol.ethereum.secp256k1 import Backend, default_backend
 from tests.unit.protocol.streamr.backends import on_every_backend
 
 SECRET = bytes(range(1, 33))
@@ -80,12 +80,12 @@ def test_default_is_coincurve_and_eth_keys_is_not_even_imported() -> None:
 def test_without_compiled_libraries_everything_still_signs_and_verifies() -> None:
     program = (
         "import sys; sys.modules['coincurve'] = sys.modules['tiny_keccak'] = None\n"
-        "from protocol.streamr.signer import Signer\n"
-        "from protocol.streamr.secp256k1 import default_backend\n"
+        "from protocol.ethereum.signer import Signer\n"
+        "from protocol.ethereum.secp256k1 import default_backend\n"
         "print(type(default_backend()).__name__, Signer(b'\\x01' * 32).sign('x'))"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    from protocol.streamr.signer import Signer
+    from protocol.ethereum.signer import Signer
 
     assert done.stdout.split() == ["EthKeysBackend", Signer(b"\x01" * 32).sign("x")]
 

@@ -12,7 +12,7 @@ from typing import Final
 try:
     from tiny_keccak import keccak256
 except ImportError:
-    from protocol.streamr._portable_keccak import keccak256  # type: ignore[assignment]  # the argument's name
+    from protocol.ethereum.portable_keccak import keccak256  # type: ignore[assignment]  # the argument's name
 
 __all__ = ["ADDRESS_BYTES", "address_of", "checksum_address", "eip191_digest", "is_address", "keccak256"]
 
@@ -33,15 +33,18 @@ def address_of(public_key: bytes) -> str:
     return "0x" + keccak256(public_key)[-ADDRESS_BYTES:].hex()
 
 
-def checksum_address(address: str) -> str:
-    """The same address in the mixed case of EIP-55: a digit is upper case where the hash of them all says so."""
-    if not is_address(address):
+def checksum_address(address: str | bytes) -> str:
+    """The address in the mixed case of EIP-55, by which a mistyped digit shows.
+
+    Raises: ValueError unless it is 20 bytes, or 0x and 40 hex digits.
+    """
+    text = f"0x{address.hex()}" if isinstance(address, bytes) else address
+    if not is_address(text):
         raise ValueError("an address is 0x and 40 hex digits")
-    digits = address[2:].lower()
+    digits = text[2:].lower()
     pattern = keccak256(digits.encode()).hex()
-    return "0x" + "".join(
-        digit.upper() if int(mark, 16) >= 8 else digit for digit, mark in zip(digits, pattern, strict=False)
-    )
+    marked = zip(digits, pattern, strict=False)
+    return "0x" + "".join(digit.upper() if int(mark, 16) >= 8 else digit for digit, mark in marked)
 
 
 def is_address(text: str) -> bool:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.streamr import _portable_keccak
-from protocol.streamr.ethereum import checksum_address, is_address, keccak256
+from protocol.ethereum import portable_keccak
+from protocol.ethereum.hashing import checksum_address, is_address, keccak256
 
 EMPTY_HASH = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 EIP_55_EXAMPLES = [
@@ -18,9 +18,9 @@ def test_keccak_is_the_one_before_standardisation() -> None:
     assert keccak256(b"").hex() == EMPTY_HASH
 
 
-def test_portable_keccak_gives_the_same() -> None:
+def testportable_keccak_gives_the_same() -> None:
     for length in (0, 1, 135, 136, 137, 1000):
-        assert _portable_keccak.keccak256(b"x" * length) == keccak256(b"x" * length)
+        assert portable_keccak.keccak256(b"x" * length) == keccak256(b"x" * length)
 
 
 @pytest.mark.parametrize("address", EIP_55_EXAMPLES)
@@ -34,3 +34,7 @@ def test_what_is_no_address_has_no_checksum(text: str) -> None:
     assert not is_address(text)
     with pytest.raises(ValueError, match="address"):
         checksum_address(text)
+
+
+def test_an_address_may_be_given_as_its_bytes() -> None:
+    assert checksum_address(bytes.fromhex(EIP_55_EXAMPLES[0][2:])) == EIP_55_EXAMPLES[0]

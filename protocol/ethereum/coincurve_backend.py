@@ -12,7 +12,7 @@ import coincurve
 from coincurve._libsecp256k1 import ffi, lib
 from coincurve.context import GLOBAL_CONTEXT
 
-from protocol.streamr.secp256k1 import (
+from protocol.ethereum.secp256k1 import (
     DIGEST_BYTES,
     PRIVATE_KEY_BYTES,
     PUBLIC_KEY_BYTES,

@@ -1,0 +1,27 @@
+"""What Headgate takes from Ethereum: keys on secp256k1, addresses, and signatures over texts as wallets make them."""
+
+from protocol.ethereum.hashing import (
+    ADDRESS_BYTES,
+    address_of,
+    checksum_address,
+    eip191_digest,
+    is_address,
+    keccak256,
+)
+from protocol.ethereum.secp256k1 import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, Backend, PublicKey, default_backend
+from protocol.ethereum.signer import Signer
+
+__all__ = [
+    "ADDRESS_BYTES",
+    "PUBLIC_KEY_BYTES",
+    "SIGNATURE_BYTES",
+    "Backend",
+    "PublicKey",
+    "Signer",
+    "address_of",
+    "checksum_address",
+    "default_backend",
+    "eip191_digest",
+    "is_address",
+    "keccak256",
+]
