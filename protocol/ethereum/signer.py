@@ -38,7 +38,8 @@ class Signer:
         return "0x" + self._key.sign(eip191_digest(signed)).hex()
 
     def __repr__(self) -> str:
-        return f"Signer(address={self.address!r})"
+        address = getattr(self, "address", None)  # a traceback may show it half made
+        return f"Signer(address={address!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Signer holds a private key and is not copied, pickled or sent anywhere")
