@@ -151,8 +151,10 @@ class ClientSession:
     def _send_error(self, request_id: str, code: ErrorCode, problem: str) -> None:
         self._send(ErrorResponse(request_id=request_id, error_message=problem, error_code=code.value))
 
-    def _user_of(self, token: str | None) -> str:
-        return self._services.sessions.user_of(token) if token else ANYBODY
+    def _user_of(self, token: str | None, api_key: str | None = None) -> str:
+        if token:
+            return self._services.sessions.user_of(token)
+        return self._services.sessions.user_of_api_key(api_key) if api_key else ANYBODY
 
     # --- publishing ---
 
@@ -165,7 +167,7 @@ class ClientSession:
     def _publish_legacy(self, request: LegacyPublishRequest) -> None:
         services = self._services
         stream = services.registry.get(request.stream_id)
-        user = self._user_of(request.session_token)
+        user = self._user_of(request.session_token, request.auth_key)
         now_ms = services.clock_ms() if request.timestamp is None else request.timestamp
         if request.signature is None:
             message = services.author.write(
@@ -188,7 +190,7 @@ class ClientSession:
 
     def _subscribe(self, request: SubscribeRequest) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
-        self._require_subscribe_permission(part, request.session_token, "subscribe to")
+        self._require_subscribe_permission(part, self._user_of(request.session_token, request.auth_key), "subscribe to")
         if len(self._parts) >= self._services.limits.max_subscriptions and part not in self._parts:
             raise Refused(ErrorCode.REQUEST_FAILED, f"No more than {len(self._parts)} subscriptions are allowed")
         self._parts.add(part)
@@ -210,10 +212,9 @@ class ClientSession:
             )
         )
 
-    def _require_subscribe_permission(self, part: StreamPart, token: str | None, what: str) -> None:
+    def _require_subscribe_permission(self, part: StreamPart, user: str, what: str) -> None:
         if key_exchange_owner(part.stream_id):
             return
-        user = self._user_of(token)
         stream = self._services.registry.get(part.stream_id)
         if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
             raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
@@ -225,7 +226,8 @@ class ClientSession:
 
     def _start_resend(self, request: ResendRequest, group: asyncio.TaskGroup) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
-        self._require_subscribe_permission(part, request.session_token, "request resend on")
+        api_key = request.auth_key if isinstance(request, LegacyResendRequest) else None
+        self._require_subscribe_permission(part, self._user_of(request.session_token, api_key), "request resend on")
         if len(self._resends) >= self._services.limits.max_resends:
             problem = f"No more than {self._services.limits.max_resends} resends at a time are allowed"
             raise Refused(ErrorCode.RESEND_FAILED, problem)

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,7 +29,7 @@ MODERN = "?controlLayerVersion=2&messageLayerVersion=32"
 async def running_node(data: Path, config: NodeConfig | None = None, **limits: Any) -> AsyncIterator["NodeUnderTest"]:
     """A node on a free port, with these limits."""
     base = config or NodeConfig()
-    node = Node(NodeConfig(listen=("127.0.0.1", 0), data=data, access=base.access, limits=Limits(**limits)))
+    node = Node(replace(base, listen=("127.0.0.1", 0), data=data, limits=Limits(**limits)))
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
         node.run(ready=lambda host, port: address.set_result(f"{host}:{port}"), stop=stop), name="node"
@@ -60,9 +60,7 @@ class NodeUnderTest:
     ) -> Answer:
         """One call; a path is under the REST interface unless it is one of the few that are not."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        url = f"http://{self.address}" + (
-            path if path in ("/", "/metrics", "/healthz") else "/api/v1" + path
-        )
+        url = f"http://{self.address}" + (path if path in ("/", "/metrics", "/healthz") else "/api/v1" + path)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
         return await asyncio.to_thread(_fetch, request)
