@@ -14,8 +14,8 @@ from typing import Any
 
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
 from node.errors import ConfigError
-from node.mqtt_bridge.command import add_mqtt_arguments, attach_mqtt_bridge
-from node.overlay.command import add_overlay_arguments, attach_overlay
+from node.mqtt_bridge.command import add_mqtt_arguments, plan_mqtt_bridge
+from node.overlay.command import add_overlay_arguments, plan_overlay
 from node.service import Node
 from node.storage import DATABASE_NAME, open_reader, read_grants, read_streams, read_totals, used_bytes
 from node.streams import ANYBODY
@@ -64,10 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
+    attachments = [plan_overlay(arguments), plan_mqtt_bridge(arguments, config.data)]
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     node = Node(config)
-    attach_overlay(node, arguments)
-    attach_mqtt_bridge(node, arguments)
+    for attach in attachments:
+        attach(node)
     asyncio.run(_run(node, as_json=arguments.json))
     return 0
 

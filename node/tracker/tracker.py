@@ -125,13 +125,15 @@ class Tracker:
         """What to send because a connected peer said this."""
         known = self._known[peer_id]
         known.version = message.version
-        self.counters[type(message).__name__] += 1
         match message:
             case StatusMessage():
+                self.counters["statuses"] += 1
                 return self._take_status(known, message, now_s)
             case StorageNodesRequest():
+                self.counters["storage_look_ups"] += 1
                 return [Outgoing(peer_id, self._storage_nodes(message))]
             case RelayMessage():
+                self.counters["relays"] += 1
                 return self._relay(known, message)
         self.counters["unexpected_messages"] += 1
         return []
