@@ -84,7 +84,7 @@ class ClientSession:
             async with asyncio.TaskGroup() as group:
                 async for data in self._connection.messages():
                     await self._slow_down()
-                    await self._answer(data, group)
+                    await self.answer(data, group)
                 for resend in self._resends:
                     resend.cancel()
         finally:
@@ -109,7 +109,8 @@ class ClientSession:
             await asyncio.sleep(wait_s)
         await self._services.hub.room()
 
-    async def _answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+    async def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+        """Do what one request asks for. Whatever it is, the client gets an answer, and nothing is raised."""
         try:
             request = parse_control_message(data)
         except WireError as problem:
