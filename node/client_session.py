@@ -48,6 +48,10 @@ __all__ = ["ClientSession", "Services"]
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
 
 ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
+StreamRequest = ResendRequest | SubscribeRequest | UnsubscribeRequest
+Acknowledgement = type[
+    SubscribeResponse | UnsubscribeResponse | ResendResponseResending | ResendResponseResent | ResendResponseNoResend
+]
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ class ClientSession:
             async with asyncio.TaskGroup() as group:
                 async for data in self._connection.messages():
                     await self._slow_down()
-                    await self.answer(data, group)
+                    self.answer(data, group)
                 for resend in self._resends:
                     resend.cancel()
         finally:
@@ -109,7 +113,7 @@ class ClientSession:
             await asyncio.sleep(wait_s)
         await self._services.hub.room()
 
-    async def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+    def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
         """Do what one request asks for. Whatever it is, the client gets an answer, and nothing is raised."""
         try:
             request = parse_control_message(data)
@@ -148,6 +152,15 @@ class ClientSession:
 
     def _send(self, message: ControlMessage) -> None:
         self._connection.send(message.serialize(self._versions.control, stream_version=self._versions.stream))
+
+    def _acknowledge(self, request: StreamRequest, kind: Acknowledgement) -> None:
+        self._send(
+            kind(
+                request_id=request.request_id,
+                stream_id=request.stream_id,
+                stream_partition=request.stream_partition,
+            )
+        )
 
     def _send_error(self, request_id: str, code: ErrorCode, problem: str) -> None:
         self._send(ErrorResponse(request_id=request_id, error_message=problem, error_code=code.value))
@@ -207,11 +220,7 @@ class ClientSession:
             raise Refused(ErrorCode.INVALID_REQUEST, problem)
         self._parts.discard(part)
         self._services.hub.unsubscribe(part, self)
-        self._send(
-            UnsubscribeResponse(
-                request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition
-            )
-        )
+        self._acknowledge(request, UnsubscribeResponse)
 
     def _require_subscribe_permission(self, part: StreamPart, user: str, what: str) -> None:
         if key_exchange_owner(part.stream_id):
@@ -238,16 +247,15 @@ class ClientSession:
         task.add_done_callback(self._resends.discard)
 
     async def _resend(self, request: ResendRequest, part: StreamPart) -> None:
-        about = {"request_id": request.request_id, "stream_id": part.stream_id, "stream_partition": part.partition}
         try:
             has_begun = False
             async for page in self._services.storage.resend(part, _query(request)):
                 if not has_begun:
-                    self._send(ResendResponseResending(**about))  # type: ignore[arg-type]
+                    self._acknowledge(request, ResendResponseResending)
                     has_begun = True
                 self._send_page(page, request.request_id)
                 await self._connection.drain()
-            self._send((ResendResponseResent if has_begun else ResendResponseNoResend)(**about))  # type: ignore[arg-type]
+            self._acknowledge(request, ResendResponseResent if has_begun else ResendResponseNoResend)
         except StorageError as problem:
             log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
             self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))

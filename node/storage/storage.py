@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,8 +50,7 @@ class Storage:
         """The messages asked for, in order, in pages that are not empty."""
         place = await self._read(lambda: start_resend(self._reader, part, query))
         while place is not None:
-            here = place
-            bodies, place = await self._read(lambda here=here: read_page(self._reader, here))  # type: ignore[misc]
+            bodies, place = await self._read(partial(read_page, self._reader, place))
             if bodies:
                 yield bodies
 

@@ -85,7 +85,7 @@ class _Target:
     async def _answer(self, data: bytes) -> None:
         async with asyncio.TaskGroup() as group:
             for session in self._sessions:
-                await session.answer(data, group)
+                session.answer(data, group)
         await self._hub.store_pending()
 
 
