@@ -21,7 +21,7 @@ from node.registry import Registry
 from node.rest import rest_routes
 from node.retention import Retainer
 from node.sessions import Sessions, digest_of
-from node.status import StatusApi
+from node.status import CountersOfPart, StatusApi
 from node.storage import Storage
 from node.systemd import notify, pat_watchdog_forever
 
@@ -34,7 +34,9 @@ TIDY_INTERVAL_S: Final = 60.0
 
 
 class Node:
-    """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes` and `tasks`."""
+    """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes`, `tasks`, and to
+    `counters_of_parts` what it counts.
+    """
 
     def __init__(self, config: NodeConfig) -> None:
         """Reads the API keys and opens the database. Raises: `ConfigError`, `StorageError`; OSError."""
@@ -56,8 +58,9 @@ class Node:
             clock_ms=_now_ms,
             clock_s=time.monotonic,
         )
+        self.counters_of_parts: dict[str, CountersOfPart] = {}
         retainer = Retainer(self.storage, self.registry, config.retention, self.counters, _now_ms)
-        status = StatusApi(self.services, config.access, time.monotonic())
+        status = StatusApi(self.services, config.access, time.monotonic(), self.counters_of_parts)
         self.endpoints: dict[str, WebsocketEndpoint] = {"/api/v1/ws": ClientEndpoint(self.services)}
         self.routes: list[Route] = [*rest_routes(self.services, config.access), *status.routes()]
         self.tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {

@@ -36,7 +36,9 @@ def plan_mqtt_bridge(arguments: argparse.Namespace, data: Path) -> Callable[[Nod
 
     def attach(node: Node) -> None:
         if settings is not None:
-            node.tasks["mqtt bridge"] = MqttBridge(node.hub, settings, chance=new_chance()).run
+            bridge = MqttBridge(node.hub, settings, chance=new_chance())
+            node.tasks["mqtt bridge"] = bridge.run
+            node.counters_of_parts["mqtt"] = lambda: bridge.counters
 
     return attach
 

@@ -72,6 +72,7 @@ def _attach_tracker(node: Node, where: _Where) -> str:
     address = shown_address(listener)
     tracker = TrackerServer(f"ws://{address}", chance=new_chance())
     node.tasks["tracker"] = lambda: tracker.run(listener)
+    node.counters_of_parts["tracker"] = lambda: tracker.counters
     print(f"tracker listens; address={address}", file=sys.stderr, flush=True)
     return f"ws://{address}"
 
@@ -79,4 +80,5 @@ def _attach_tracker(node: Node, where: _Where) -> str:
 def _attach_overlay(node: Node, where: _Where, settings: OverlaySettings) -> None:
     overlay = Overlay(node.hub, node.storage, listen(*where), settings, chance=new_chance())
     node.tasks["overlay"] = overlay.run
+    node.counters_of_parts["overlay"] = lambda: overlay.counters
     print(f"neighbours connect to the node; address={overlay.address}", file=sys.stderr, flush=True)

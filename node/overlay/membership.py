@@ -100,10 +100,6 @@ class Membership:
             chance=chance,
         )
 
-    @property
-    def links(self) -> int:
-        return len(self._links)
-
     def start(self) -> None:
         self._start(self._tracker.run(), "following the tracker")
         self._start(self._tick_forever(), "keeping links")
@@ -164,6 +160,7 @@ class Membership:
         else:
             links.insert(0, link)
         if len(links) == 1:
+            self.counters["links_opened"] += 1
             log.info("neighbour connected; address=%s", link.address)
             self._act(self._mesh.link_up(link.address, peer_id, time.monotonic()))
         else:
@@ -177,6 +174,7 @@ class Membership:
             links.remove(link)
             if not links:
                 del self._links[link.address]
+                self.counters["links_closed"] += 1
                 log.info("neighbour gone; address=%s", link.address)
                 self._act(self._mesh.link_down(link.address, time.monotonic()))
 

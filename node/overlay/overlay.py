@@ -69,9 +69,8 @@ class Overlay:
 
     @property
     def counters(self) -> Counter[str]:
-        """What all memberships counted together, and how many links there are now."""
-        links = Counter(links=sum(membership.links for membership in self._memberships.values()))
-        return sum((membership.counters for membership in self._memberships.values()), links)
+        """What all memberships counted together."""
+        return sum((membership.counters for membership in self._memberships.values()), Counter())
 
     async def run(self) -> None:
         """Take part until cancelled."""

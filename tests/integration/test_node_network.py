@@ -140,6 +140,22 @@ def test_old_nodes_and_new_ones_hear_each_other_through_a_node_that_speaks_both(
         assert client.read(10) == contents(range(10))
 
 
+def test_a_node_that_is_its_own_tracker_shows_what_its_parts_count(tmp_path: Path) -> None:
+    with running(*node_arguments(tmp_path, "--tracker", "127.0.0.1:0")) as node:
+        tracker = node.wait_for(r"tracker listens; address=(\S+)")
+        address = node.wait_for(r"node listens; address=(\S+)")
+        with running(*node_arguments(tmp_path / "other", "--join", f"ws://{tracker}")) as other:
+            client = SmallClient(address, SIGNER)
+            client.make_public_stream(STREAM)
+            client.subscribe(STREAM)
+            other.wait_for(r"(neighbour connected)")
+            client.close()
+            with urlopen(f"http://{address}/metrics", timeout=10) as reply:
+                text = reply.read().decode()
+    assert "headgate_node_overlay_links_opened_total 1\n" in text
+    assert "# TYPE headgate_node_tracker_statuses_total counter\n" in text
+
+
 def test_every_process_ends_well_when_told_to(network: Network) -> None:
     network.start("a")
     network.start("b").subscribe(STREAM)
