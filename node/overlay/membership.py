@@ -29,7 +29,7 @@ from node.overlay.resends import ResendRequest, answer_resend
 from node.overlay.tracker_link import TrackerLink
 from node.peers.connection import PeerConnection, dial, single_headers
 from node.peers.dialects import Dialect
-from node.peers.handshake import Hello, PeerType, dial_url, hello_headers, read_peer_id
+from node.peers.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_peer_id
 from node.serialization import Broadcast
 from node.storage import Storage
 from node.streams import StreamPart
@@ -125,8 +125,8 @@ class Membership:
     # --- links ---
 
     async def _dial(self, address: str) -> None:
-        url = dial_url(address, self._identity.address)
         try:
+            url = dial_url(check_address(address), self._identity.address)
             async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
                 headers = websocket.response.headers if websocket.response else None
                 peer_id = read_peer_id(single_headers(headers)) if headers else address

@@ -160,6 +160,50 @@ def test_a_node_that_asks_for_stored_messages_is_answered_as_a_client_is(tmp_pat
     in_time(scenario)
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        [2, 11, "r", STREAM, 0, 2**64 - 1, None],
+        [2, 11, "r", STREAM, 2**64 - 1, 5, None],
+        [2, 12, "r", STREAM, 0, [2**64 - 1, 2**64 - 1], None, None],
+        [2, 13, "r", STREAM, 0, [0, 0], [2**64 - 1, 2**64 - 1], None, None, None],
+        [2, 12, "r", "\x00", 0, [0, 0], "\x00", None],
+    ],
+)
+def test_a_resend_of_what_no_database_could_hold_does_no_harm(request_: list[Any], tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with member(tmp_path) as (_, overlay), neighbour(overlay) as peer:
+            await say(peer, request_)
+            assert (await hear(peer))[1] in (6, 7)
+            await say(peer, [2, 11, "again", STREAM, 0, 5, None])
+            assert await hear(peer) == [2, 6, "again", STREAM, 0]
+
+    in_time(scenario)
+
+
+def test_a_tracker_that_names_impossible_addresses_does_no_harm(tmp_path: Path) -> None:
+    impossible = ["", "x", "ws://[::1", f"ws://{'a' * 70}.b", "ws://a..b", "ws://127.0.0.1:1/?x", "\x00", "ws://\ud7ff"]
+
+    async def scenario() -> None:
+        reported: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def hostile_tracker(websocket: ServerConnection) -> None:
+            await websocket.send(json.dumps([1, 2, "", STREAM, 0, impossible, 1]))
+            async for text in websocket:
+                reported.put_nowait(json.loads(text))
+
+        async with serve(hostile_tracker, "127.0.0.1", 0) as server:
+            port = next(iter(server.sockets)).getsockname()[1]
+            async with member(tmp_path, f"ws://127.0.0.1:{port}") as (node, _), AsyncExitStack() as stack:
+                followed = 0
+                while followed == 0:
+                    status = (await reported.get())[3]
+                    followed = status["streams"].get(f"{STREAM}::0", {}).get("counter", 0)
+                await subscribe(node, stack)
+
+    in_time(scenario)
+
+
 def test_more_links_to_one_address_than_a_few_are_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with member(tmp_path) as (_, overlay), AsyncExitStack() as stack:
