@@ -134,11 +134,20 @@ class HttpServer:
         except Exception:
             log.exception("a connection failed; peer=%s", peer)
         finally:
+            await self._close(writer)
             self._tasks.discard(task)
             self._per_address[peer] -= 1
             if not self._per_address[peer]:
                 del self._per_address[peer]
-            writer.close()
+
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        """Let the client take what is still queued for it, but not for ever."""
+        writer.close()
+        try:
+            async with asyncio.timeout(self._limits.close_timeout_s):
+                await writer.wait_closed()
+        except OSError:  # a time-out is one, too
+            writer.transport.abort()
 
     def _http_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str) -> HttpConnection:
         return HttpConnection(reader, writer, peer=peer, limits=self._limits, budget=self.budget, clock_s=self._clock_s)
