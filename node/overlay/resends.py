@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
-from node.storage.queries import MAX_INTEGER
+from node.storage.database import MAX_INTEGER
 from node.streams import StreamPart
 from protocol.streamr import parse_stream_message
 from protocol.streamr.control import (

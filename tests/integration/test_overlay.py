@@ -174,9 +174,9 @@ def test_a_resend_of_what_no_database_could_hold_does_no_harm(request_: list[Any
     async def scenario() -> None:
         async with member(tmp_path) as (_, overlay), neighbour(overlay) as peer:
             await say(peer, request_)
-            assert (await hear(peer))[1] in (6, 7)
             await say(peer, [2, 11, "again", STREAM, 0, 5, None])
-            assert await hear(peer) == [2, 6, "again", STREAM, 0]
+            while (answer := await hear(peer)) != [2, 6, "again", STREAM, 0]:
+                assert answer[1:3] == [6, "r"]
 
     in_time(scenario)
 
