@@ -126,6 +126,7 @@ def _publish_s(data: Path, messages: list[StreamMessage]) -> float:
 
 def _resend_s(data: Path) -> float:
     """Filled by HTTP would take long; by the node's own storage it does not."""
+    data.mkdir()
     _fill(data)
     with _node(data) as (pid, address), _client(address) as client:
         before_s = _cpu_s(pid)

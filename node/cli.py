@@ -7,17 +7,16 @@ import logging
 import signal
 import sys
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
 from node.errors import ConfigError
-from node.mqtt_bridge.command import add_mqtt_arguments, attach_mqtt_bridge
-from node.overlay.command import add_overlay_arguments, attach_overlay
+from node.mqtt_bridge.command import add_mqtt_arguments, plan_mqtt_bridge
+from node.overlay.command import add_overlay_arguments, plan_overlay
 from node.service import Node
-from node.storage import DATABASE_NAME, open_reader, read_grants, read_streams, read_totals, used_bytes
+from node.storage import DATABASE_NAME, read_grants, read_streams, read_totals, reading, used_bytes
 from node.streams import ANYBODY
 from node.tracker.command import add_tracker_arguments, run_tracker
 
@@ -64,10 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
+    attachments = [plan_overlay(arguments), plan_mqtt_bridge(arguments, config.data)]
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     node = Node(config)
-    attach_overlay(node, arguments)
-    attach_mqtt_bridge(node, arguments)
+    for attach in attachments:
+        attach(node)
     asyncio.run(_run(node, as_json=arguments.json))
     return 0
 
@@ -102,7 +102,7 @@ async def _run(node: Node, *, as_json: bool) -> None:
 
 
 def _show_streams(data: Path, *, as_json: bool) -> None:
-    with closing(open_reader(data)) as connection:
+    with reading(data) as connection:
         totals = read_totals(connection)
         rows = []
         for stream in read_streams(connection):
@@ -122,7 +122,7 @@ def _show_streams(data: Path, *, as_json: bool) -> None:
 
 
 def _show_permissions(data: Path, *, as_json: bool) -> None:
-    with closing(open_reader(data)) as connection:
+    with reading(data) as connection:
         rows = [
             {"number": number, "stream": stream_id, "user": user or "anybody", "operation": operation.value}
             for number, (stream_id, user, operation) in read_grants(connection)
@@ -131,7 +131,7 @@ def _show_permissions(data: Path, *, as_json: bool) -> None:
 
 
 def _show_sums(data: Path, *, as_json: bool) -> None:
-    with closing(open_reader(data)) as connection:
+    with reading(data) as connection:
         totals = read_totals(connection)
         sums = {
             "database": str(data / DATABASE_NAME),

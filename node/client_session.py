@@ -48,6 +48,10 @@ __all__ = ["ClientSession", "Services"]
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
 
 ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
+StreamRequest = ResendRequest | SubscribeRequest | UnsubscribeRequest
+Acknowledgement = type[
+    SubscribeResponse | UnsubscribeResponse | ResendResponseResending | ResendResponseResent | ResendResponseNoResend
+]
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ class ClientSession:
             async with asyncio.TaskGroup() as group:
                 async for data in self._connection.messages():
                     await self._slow_down()
-                    await self._answer(data, group)
+                    self.answer(data, group)
                 for resend in self._resends:
                     resend.cancel()
         finally:
@@ -109,7 +113,8 @@ class ClientSession:
             await asyncio.sleep(wait_s)
         await self._services.hub.room()
 
-    async def _answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+    def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+        """Do what one request asks for. Whatever it is, the client gets an answer, and nothing is raised."""
         try:
             request = parse_control_message(data)
         except WireError as problem:
@@ -148,11 +153,22 @@ class ClientSession:
     def _send(self, message: ControlMessage) -> None:
         self._connection.send(message.serialize(self._versions.control, stream_version=self._versions.stream))
 
+    def _acknowledge(self, request: StreamRequest, kind: Acknowledgement) -> None:
+        self._send(
+            kind(
+                request_id=request.request_id,
+                stream_id=request.stream_id,
+                stream_partition=request.stream_partition,
+            )
+        )
+
     def _send_error(self, request_id: str, code: ErrorCode, problem: str) -> None:
         self._send(ErrorResponse(request_id=request_id, error_message=problem, error_code=code.value))
 
-    def _user_of(self, token: str | None) -> str:
-        return self._services.sessions.user_of(token) if token else ANYBODY
+    def _user_of(self, token: str | None, api_key: str | None = None) -> str:
+        if token:
+            return self._services.sessions.user_of(token)
+        return self._services.sessions.user_of_api_key(api_key) if api_key else ANYBODY
 
     # --- publishing ---
 
@@ -165,7 +181,7 @@ class ClientSession:
     def _publish_legacy(self, request: LegacyPublishRequest) -> None:
         services = self._services
         stream = services.registry.get(request.stream_id)
-        user = self._user_of(request.session_token)
+        user = self._user_of(request.session_token, request.auth_key)
         now_ms = services.clock_ms() if request.timestamp is None else request.timestamp
         if request.signature is None:
             message = services.author.write(
@@ -188,7 +204,7 @@ class ClientSession:
 
     def _subscribe(self, request: SubscribeRequest) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
-        self._require_subscribe_permission(part, request.session_token, "subscribe to")
+        self._require_subscribe_permission(part, self._user_of(request.session_token, request.auth_key), "subscribe to")
         if len(self._parts) >= self._services.limits.max_subscriptions and part not in self._parts:
             raise Refused(ErrorCode.REQUEST_FAILED, f"No more than {len(self._parts)} subscriptions are allowed")
         self._parts.add(part)
@@ -204,16 +220,11 @@ class ClientSession:
             raise Refused(ErrorCode.INVALID_REQUEST, problem)
         self._parts.discard(part)
         self._services.hub.unsubscribe(part, self)
-        self._send(
-            UnsubscribeResponse(
-                request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition
-            )
-        )
+        self._acknowledge(request, UnsubscribeResponse)
 
-    def _require_subscribe_permission(self, part: StreamPart, token: str | None, what: str) -> None:
+    def _require_subscribe_permission(self, part: StreamPart, user: str, what: str) -> None:
         if key_exchange_owner(part.stream_id):
             return
-        user = self._user_of(token)
         stream = self._services.registry.get(part.stream_id)
         if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
             raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
@@ -225,7 +236,8 @@ class ClientSession:
 
     def _start_resend(self, request: ResendRequest, group: asyncio.TaskGroup) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
-        self._require_subscribe_permission(part, request.session_token, "request resend on")
+        api_key = request.auth_key if isinstance(request, LegacyResendRequest) else None
+        self._require_subscribe_permission(part, self._user_of(request.session_token, api_key), "request resend on")
         if len(self._resends) >= self._services.limits.max_resends:
             problem = f"No more than {self._services.limits.max_resends} resends at a time are allowed"
             raise Refused(ErrorCode.RESEND_FAILED, problem)
@@ -235,16 +247,15 @@ class ClientSession:
         task.add_done_callback(self._resends.discard)
 
     async def _resend(self, request: ResendRequest, part: StreamPart) -> None:
-        about = {"request_id": request.request_id, "stream_id": part.stream_id, "stream_partition": part.partition}
         try:
             has_begun = False
             async for page in self._services.storage.resend(part, _query(request)):
                 if not has_begun:
-                    self._send(ResendResponseResending(**about))  # type: ignore[arg-type]
+                    self._acknowledge(request, ResendResponseResending)
                     has_begun = True
                 self._send_page(page, request.request_id)
                 await self._connection.drain()
-            self._send((ResendResponseResent if has_begun else ResendResponseNoResend)(**about))  # type: ignore[arg-type]
+            self._acknowledge(request, ResendResponseResent if has_begun else ResendResponseNoResend)
         except StorageError as problem:
             log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
             self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))

@@ -20,11 +20,13 @@ from protocol.ethereum.hashing import is_address
 if TYPE_CHECKING:
     from enum import StrEnum
 
-__all__ = ["NodeConfig", "Retention", "StreamConfig", "load_config", "parse_config", "parse_listen"]
+__all__ = ["ApiKey", "NodeConfig", "Retention", "StreamConfig", "load_config", "parse_config", "parse_listen"]
 
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
 DEFAULT_DATA: Final = Path("node-data")
 MAX_CONFIG_BYTES: Final = 1024 * 1024
+MIN_API_KEY_BYTES: Final = 16
+MAX_API_KEY_BYTES: Final = 256
 EVERYBODY: Final = "anybody"
 
 Value = TypeVar("Value")
@@ -56,6 +58,24 @@ class StreamConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key by which an old client, one that cannot sign, is known as an address. The key itself is in a file."""
+
+    address: str
+    key_file: Path
+
+    def read(self) -> str:
+        """Raises: `ConfigError`; OSError where the file cannot be read."""
+        with self.key_file.open("rb") as file:
+            text = file.read(MAX_API_KEY_BYTES + 1).strip()
+        if not MIN_API_KEY_BYTES <= len(text) <= MAX_API_KEY_BYTES:
+            raise ConfigError(
+                f"{self.key_file}: an API key has {MIN_API_KEY_BYTES} to {MAX_API_KEY_BYTES} bytes, not {len(text)}"
+            )
+        return text.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     listen: tuple[str, int] = ("127.0.0.1", 7070)
     data: Path = DEFAULT_DATA
@@ -63,6 +83,7 @@ class NodeConfig:
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     streams: tuple[StreamConfig, ...] = ()
+    api_keys: tuple[ApiKey, ...] = ()
 
 
 def load_config(path: Path) -> NodeConfig:
@@ -111,6 +132,7 @@ class _Checker:
             "limits": lambda path, value: self._numbers(path, value, Limits),
             "retention": lambda path, value: self._numbers(path, value, Retention),
             "streams": self._streams,
+            "api_keys": self._api_keys,
         }
         self._refuse_unknown("", table, readers)
         return NodeConfig(**{key: readers[key](key, table[key]) for key in readers if key in table})
@@ -158,11 +180,20 @@ class _Checker:
             return default
         return number
 
+    def _api_keys(self, path: str, value: Any) -> tuple[ApiKey, ...]:
+        found = []
+        for index, entry in enumerate(self._tables(path, value)):
+            place = f"{path}[{index}]"
+            table = self._table(place, entry)
+            self._refuse_unknown(place, table, ("address", "key_file"))
+            addresses = self._addresses(f"{place}.address", [table.get("address")])
+            key_file = self._typed(f"{place}.key_file", table.get("key_file"), str, None)
+            if addresses and key_file:
+                found.append(ApiKey(address=addresses[0], key_file=Path(key_file)))
+        return tuple(found)
+
     def _streams(self, path: str, value: Any) -> tuple[StreamConfig, ...]:
-        if not isinstance(value, list):
-            self._note(path, "must be written as [[streams]]")
-            return ()
-        streams = [self._stream(f"{path}[{index}]", entry) for index, entry in enumerate(value)]
+        streams = [self._stream(f"{path}[{index}]", entry) for index, entry in enumerate(self._tables(path, value))]
         found = [stream for stream in streams if stream is not None]
         ids = [each.stream.id for each in found]
         for index, stream_id in enumerate(ids):
@@ -212,6 +243,12 @@ class _Checker:
             self._note(f"{path}.{key}", f"{value!r} is not one of {', '.join(choices)}")
             return default
         return choices(value)
+
+    def _tables(self, path: str, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            self._note(path, f"must be written as [[{path}]]")
+            return []
+        return value
 
     def _table(self, path: str, value: Any) -> Mapping[str, Any]:
         table: Mapping[str, Any] = self._typed(path, value, dict, {})

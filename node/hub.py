@@ -70,6 +70,7 @@ class Hub:
         self._has_pending = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._storing = asyncio.Lock()
 
     # --- publishing ---
 
@@ -129,12 +130,13 @@ class Hub:
             await self.store_pending()
 
     async def store_pending(self) -> None:
-        """Commit everything that is pending now, and pass it on."""
-        batch, self._pending, self._pending_bytes = self._pending, [], 0
-        self._has_pending.clear()
-        self._has_room.set()
-        for start in range(0, len(batch), MAX_BATCH_MESSAGES):
-            await self._store(batch[start : start + MAX_BATCH_MESSAGES])
+        """Commit everything that is pending now, after what is just being committed, and pass it on."""
+        async with self._storing:
+            batch, self._pending, self._pending_bytes = self._pending, [], 0
+            self._has_pending.clear()
+            self._has_room.set()
+            for start in range(0, len(batch), MAX_BATCH_MESSAGES):
+                await self._store(batch[start : start + MAX_BATCH_MESSAGES])
 
     async def _store(self, batch: list[_Pending]) -> None:
         try:

@@ -19,6 +19,7 @@ class Limits:
     max_streams: int = 10_000
     ping_interval_s: float = 60.0
     idle_timeout_s: float = 3_600.0
+    close_timeout_s: float = 10.0  # for a client to take the end of what was said to it, and to say goodbye itself
     send_timeout_s: float = 60.0  # how long a resend waits for a client that takes nothing
     request_timeout_s: float = 15.0  # for the whole of an HTTP request to arrive
     keep_alive_timeout_s: float = 75.0  # between two HTTP requests on one connection

@@ -20,8 +20,8 @@ from node.hub import Hub
 from node.registry import Registry
 from node.rest import rest_routes
 from node.retention import Retainer
-from node.sessions import Sessions
-from node.status import StatusApi
+from node.sessions import Sessions, digest_of
+from node.status import CountersOfPart, StatusApi
 from node.storage import Storage
 from node.systemd import notify, pat_watchdog_forever
 
@@ -34,15 +34,18 @@ TIDY_INTERVAL_S: Final = 60.0
 
 
 class Node:
-    """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes` and `tasks`."""
+    """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes`, `tasks`, and to
+    `counters_of_parts` what it counts.
+    """
 
     def __init__(self, config: NodeConfig) -> None:
-        """Opens the database. Raises: `StorageError`."""
+        """Reads the API keys and opens the database. Raises: `ConfigError`, `StorageError`; OSError."""
         self.config = config
+        api_keys = {digest_of(each.read()): each.address for each in config.api_keys}
         self.counters = Counters()
         self.storage = Storage(config.data)
         self.registry = Registry(self.storage, max_streams=config.limits.max_streams)
-        self.sessions = Sessions(_now_ms)
+        self.sessions = Sessions(_now_ms, api_keys)
         self.hub = Hub(self.storage, Admission(self.registry, _now_ms), self.counters)
         self.services = Services(
             hub=self.hub,
@@ -55,8 +58,9 @@ class Node:
             clock_ms=_now_ms,
             clock_s=time.monotonic,
         )
+        self.counters_of_parts: dict[str, CountersOfPart] = {}
         retainer = Retainer(self.storage, self.registry, config.retention, self.counters, _now_ms)
-        status = StatusApi(self.services, config.access, time.monotonic())
+        status = StatusApi(self.services, config.access, time.monotonic(), self.counters_of_parts)
         self.endpoints: dict[str, WebsocketEndpoint] = {"/api/v1/ws": ClientEndpoint(self.services)}
         self.routes: list[Route] = [*rest_routes(self.services, config.access), *status.routes()]
         self.tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
@@ -78,7 +82,6 @@ class Node:
             ready(*await server.start(*self.config.listen))
             notify("READY=1")
             await self._serve(server, stop)
-            await self.hub.store_pending()
         finally:
             self.storage.close()
 
@@ -89,6 +92,7 @@ class Node:
             await stop.wait()
             notify("STOPPING=1")
             await server.stop()
+            await self.hub.store_pending()
             for task in running:
                 task.cancel()
 

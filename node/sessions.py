@@ -3,8 +3,9 @@
 Everything here is in memory, bounded, and gone after a restart; clients then log in again by themselves.
 """
 
+import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,7 @@ from node.errors import ErrorCode, Refused
 from protocol.ethereum.hashing import address_of, eip191_digest
 from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, default_backend
 
-__all__ = ["CHALLENGE_LIFE_MS", "SESSION_LIFE_MS", "Challenge", "Session", "Sessions"]
+__all__ = ["CHALLENGE_LIFE_MS", "SESSION_LIFE_MS", "Challenge", "Session", "Sessions", "digest_of"]
 
 CHALLENGE_LIFE_MS: Final = 5 * 60_000
 SESSION_LIFE_MS: Final = 3 * 60 * 60_000
@@ -37,8 +38,11 @@ class Session:
 
 
 class Sessions:
-    def __init__(self, clock_ms: Callable[[], int]) -> None:
+    """`api_keys` are the addresses of old clients that know a key instead of signing, by the `digest_of` their key."""
+
+    def __init__(self, clock_ms: Callable[[], int], api_keys: Mapping[bytes, str] | None = None) -> None:
         self._clock_ms = clock_ms
+        self._api_keys = api_keys or {}
         self._challenges: dict[str, Challenge] = {}  # the one that expires first comes first
         self._sessions: dict[str, Session] = {}  # likewise
 
@@ -84,6 +88,13 @@ class Sessions:
             raise _failed("the session token is unknown or expired")
         return session.address
 
+    def user_of_api_key(self, key: str) -> str:
+        """The address that the key stands for. Raises: `Refused`, AUTHENTICATION_FAILED."""
+        user = self._api_keys.get(digest_of(key))
+        if user is None:
+            raise _failed("the API key is unknown")
+        return user
+
     def close(self, token: str) -> None:
         self._sessions.pop(token, None)
 
@@ -94,6 +105,11 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+
+def digest_of(key: str) -> bytes:
+    """What an API key is looked up by, so that how long that takes tells nothing of the key."""
+    return hashlib.sha256(key.encode(errors="surrogatepass")).digest()
 
 
 def _drop_expired(entries: dict[str, Challenge] | dict[str, Session], now_ms: int) -> None:

@@ -6,7 +6,7 @@ The page is whole in itself: no script, nothing from elsewhere, and a content po
 import base64
 import hashlib
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from http import HTTPStatus
 from typing import Final
@@ -17,7 +17,7 @@ from node.counters import Counters
 from node.http import Request, Response, Route, json_response
 from node.streams import StreamPart
 
-__all__ = ["StatusApi", "prometheus_text"]
+__all__ = ["CountersOfPart", "StatusApi", "prometheus_text"]
 
 REFRESH_S: Final = 5
 MAX_SHOWN_STREAMS: Final = 200
@@ -42,11 +42,19 @@ PAGE_HEADERS: Final = {
 }
 
 
+CountersOfPart = Callable[[], Mapping[str, int]]
+
+
 class StatusApi:
-    def __init__(self, services: Services, access: Access, started_at_s: float) -> None:
+    """`parts` are counters of what was attached to the node, by its name."""
+
+    def __init__(
+        self, services: Services, access: Access, started_at_s: float, parts: Mapping[str, CountersOfPart]
+    ) -> None:
         self._services = services
         self._access = access
         self._started_at_s = started_at_s
+        self._parts = parts
 
     def routes(self) -> list[Route]:
         return [
@@ -63,7 +71,7 @@ class StatusApi:
 
     async def metrics(self, request: Request) -> Response:
         self._access.check_status(request.peer)
-        text = prometheus_text(self._services.counters, await self._gauges())
+        text = prometheus_text(self._services.counters, await self._gauges(), self._count_parts())
         return Response(body=text.encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def page(self, request: Request) -> Response:
@@ -77,7 +85,7 @@ class StatusApi:
             f"<style>{STYLE}</style></head><body><h1>Headgate node: {health}</h1>"
             f"<h2>Now</h2>{_table(('', 'value'), gauges.items())}"
             f"<h2>Streams</h2>{_table(STREAM_COLUMNS, await self._stream_rows())}"
-            f"<h2>Since the start</h2>{_table(('', 'count'), _counter_rows(self._services.counters))}</body></html>"
+            f"<h2>Since the start</h2>{_table(('', 'count'), self._counter_rows())}</body></html>"
         )
         return Response(body=body.encode(), content_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
@@ -93,6 +101,14 @@ class StatusApi:
             "database_bytes": await services.storage.used_bytes(),
         }
 
+    def _count_parts(self) -> dict[str, int]:
+        counters = {f"{part}_{name}": value for part, count in self._parts.items() for name, value in count().items()}
+        return dict(sorted(counters.items()))
+
+    def _counter_rows(self) -> list[tuple[str, int]]:
+        own = _counter_rows(self._services.counters)
+        return own + [(name.replace("_", " "), value) for name, value in self._count_parts().items()]
+
     async def _stream_rows(self) -> list[tuple[str | int, ...]]:
         subscribers = self._services.hub.subscribed_parts
         rows: list[tuple[str | int, ...]] = []
@@ -106,12 +122,14 @@ class StatusApi:
 STREAM_COLUMNS: Final = ("stream", "partition", "messages", "bytes", "subscribers")
 
 
-def prometheus_text(counters: Counters, gauges: dict[str, float]) -> str:
+def prometheus_text(counters: Counters, gauges: Mapping[str, float], of_parts: Mapping[str, int]) -> str:
     lines = []
     for each in fields(counters):
         kind, ending = ("gauge", "") if each.name in GAUGES else ("counter", "_total")
         name = f"headgate_node_{each.name}{ending}"
         lines += [f"# TYPE {name} {kind}", f"{name} {int(getattr(counters, each.name))}"]
+    for name, count in of_parts.items():
+        lines += [f"# TYPE headgate_node_{name}_total counter", f"headgate_node_{name}_total {count}"]
     for gauge, value in gauges.items():
         lines += [f"# TYPE headgate_node_{gauge} gauge", f"headgate_node_{gauge} {value}"]
     return "\n".join([*lines, ""])

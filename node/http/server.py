@@ -1,7 +1,8 @@
-"""The server: HTTP/1.1 by `h11`, websocket by `websockets`, both without their I/O, on asyncio streams.
+"""The server: it takes connections, watches over them, and ends them.
 
-Of the servers measured (docs/operations.md) this is the smallest that reads request bodies. A connection starts as
-HTTP; a request to upgrade on one of the `endpoints` makes it a websocket for the rest of its life.
+HTTP is by `h11` and websocket by `websockets`, both without their I/O, on asyncio streams: of the servers measured
+(docs/operations.md) this is the smallest that reads request bodies. A connection starts as HTTP; a request to upgrade
+on one of the `endpoints` makes it a websocket for the rest of its life.
 """
 
 import asyncio
@@ -22,16 +23,15 @@ from websockets.server import ServerProtocol
 
 from node.counters import Counters
 from node.errors import Refused, StorageError
+from node.http.connection import READ_BYTES, HttpConnection
 from node.http.memory_budget import MemoryBudget
-from node.http.messages import Request, Response, error_response, json_response, parse_target
+from node.http.messages import Request, Response, error_response, json_response
 from node.http.routing import Router
 from node.http.websocket import WebsocketConnection
 from node.limits import Limits
 
 __all__ = ["HttpServer", "Upgrade", "WebsocketEndpoint"]
 
-MAX_HEAD_BYTES: Final = 16 * 1024
-READ_BYTES: Final = 64 * 1024
 KEEPER_INTERVAL_S: Final = 1.0
 CLOSING_S: Final = 2.0
 BACKLOG: Final = 256
@@ -52,27 +52,6 @@ class WebsocketEndpoint(Protocol):
         """Accept a client, or not. Raises: `Refused`."""
 
 
-class _HttpConnection:
-    """The HTTP part of a connection's life. `deadline_s` is when the keeper ends it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self.deadline_s = float("inf")
-        self.is_busy = False
-
-    async def next_event(self) -> h11.Event | type[h11.PAUSED] | type[h11.NEED_DATA]:
-        while (event := self.http.next_event()) is h11.NEED_DATA:
-            self.http.receive_data(await self.reader.read(READ_BYTES))
-        return event
-
-    def send(self, event: h11.Event) -> None:
-        data = self.http.send(event)
-        if data:
-            self.writer.write(data)
-
-
 class HttpServer:
     def __init__(
         self,
@@ -89,7 +68,7 @@ class HttpServer:
         self._counters = counters
         self._clock_s = clock_s
         self.budget = MemoryBudget(limits.max_buffered_bytes)
-        self._http: set[_HttpConnection] = set()
+        self._http: set[HttpConnection] = set()
         self._websockets: set[WebsocketConnection] = set()
         self._per_address: Tally[str] = Tally()
         self._server: asyncio.Server | None = None
@@ -115,7 +94,7 @@ class HttpServer:
         for connection in tuple(self._websockets):
             connection.abort()
         for http in tuple(self._http):
-            http.writer.transport.abort()
+            http.abort()
         await self._wait_for_connections()
 
     async def _wait_for_connections(self) -> None:
@@ -131,7 +110,7 @@ class HttpServer:
             now_s = self._clock_s()
             for http in tuple(self._http):
                 if http.deadline_s < now_s:
-                    http.writer.transport.abort()
+                    http.abort()
 
     # --- one connection ---
 
@@ -146,75 +125,61 @@ class HttpServer:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks.add(task)
         try:
-            await self._serve_http(_HttpConnection(reader, writer), peer)
+            await self._serve_http(self._http_connection(reader, writer, peer))
         except ConnectionError:
             pass  # the client went away: nothing is left to say to it
+        except StorageError as problem:
+            log.error("an answer was cut short; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            writer.transport.abort()
         except Exception:
             log.exception("a connection failed; peer=%s", peer)
         finally:
+            await self._close(writer)
             self._tasks.discard(task)
             self._per_address[peer] -= 1
             if not self._per_address[peer]:
                 del self._per_address[peer]
-            writer.close()
 
-    async def _serve_http(self, connection: _HttpConnection, peer: str) -> None:
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        """Let the client take what is still queued for it, but not for ever."""
+        writer.close()
+        try:
+            async with asyncio.timeout(self._limits.close_timeout_s):
+                await writer.wait_closed()
+        except OSError:  # a time-out is one, too
+            writer.transport.abort()
+
+    def _http_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str) -> HttpConnection:
+        return HttpConnection(reader, writer, peer=peer, limits=self._limits, budget=self.budget, clock_s=self._clock_s)
+
+    async def _serve_http(self, connection: HttpConnection) -> None:
         self._http.add(connection)
         try:
-            upgrade = await self._answer_requests(connection, peer)
+            upgrade = await self._answer_requests(connection)
         finally:
             self._http.discard(connection)
         if upgrade is not None:
-            await self._serve_websocket(connection, *upgrade, peer=peer)
+            await self._serve_websocket(connection, *upgrade)
 
-    async def _answer_requests(self, connection: _HttpConnection, peer: str) -> tuple[ServerProtocol, Upgrade] | None:
+    async def _answer_requests(self, connection: HttpConnection) -> tuple[ServerProtocol, Upgrade] | None:
         """Answer one request after the other, until the client leaves, breaks the protocol, or upgrades."""
         while True:
-            connection.deadline_s = self._clock_s() + self._limits.keep_alive_timeout_s
             try:
-                request = await self._read_request(connection, peer)
+                request = await connection.read_request()
                 if request is None:
                     return None
-                connection.is_busy, connection.deadline_s = True, float("inf")
                 self._counters.http_requests += 1
                 if request.path in self._endpoints:
                     return await self._upgrade(connection, request)
-                await self._respond(connection, request.method, await self._answer(request))
+                await self._respond(connection, await self._answer(request), with_body=request.method != "HEAD")
             except h11.RemoteProtocolError as problem:
-                await self._complain(connection, problem)
+                self._counters.http_errors += 1
+                await connection.complain(problem)
                 return None
             except Refused as problem:
-                await self._respond(connection, "GET", error_response(problem))
-            connection.is_busy = False
-            if connection.http.our_state is not h11.DONE or connection.http.their_state is not h11.DONE:
+                await self._respond(connection, error_response(problem))
+            if not connection.start_next_request():
                 return None
-            connection.http.start_next_cycle()
-
-    async def _read_request(self, connection: _HttpConnection, peer: str) -> Request | None:
-        head = await connection.next_event()
-        if not isinstance(head, h11.Request):
-            return None
-        connection.deadline_s = self._clock_s() + self._limits.request_timeout_s
-        path, query = parse_target(head.target.decode("ascii", "replace"))
-        return Request(
-            method=head.method.decode("ascii", "replace"),
-            path=path,
-            query=query,
-            headers={name.decode("ascii"): value.decode("latin-1") for name, value in head.headers},
-            body=await self._read_body(connection),
-            peer=peer,
-        )
-
-    async def _read_body(self, connection: _HttpConnection) -> bytes:
-        body = bytearray()
-        if connection.http.they_are_waiting_for_100_continue:
-            connection.send(h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[]))
-        while isinstance(event := await connection.next_event(), h11.Data):
-            body += event.data
-            if len(body) > self._limits.max_message_bytes or not self.budget.note(connection, len(body)):
-                raise h11.RemoteProtocolError("the body is too large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        self.budget.release(connection)
-        return bytes(body)
 
     async def _answer(self, request: Request) -> Response:
         try:
@@ -227,64 +192,33 @@ class HttpServer:
             log.exception("a request failed; method=%s path=%s", request.method, request.path[:200])
             return json_response({"error": "Internal error"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    async def _complain(self, connection: _HttpConnection, problem: h11.RemoteProtocolError) -> None:
-        """Tell a client that breaks HTTP what is wrong, as far as that is still possible."""
-        self.budget.release(connection)
-        if connection.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            status = problem.error_status_hint or HTTPStatus.BAD_REQUEST
-            await self._respond(connection, "GET", json_response({"error": str(problem)}, status))
-
-    async def _respond(self, connection: _HttpConnection, method: str, response: Response) -> None:
+    async def _respond(self, connection: HttpConnection, response: Response, *, with_body: bool = True) -> None:
         if response.status >= HTTPStatus.BAD_REQUEST:
             self._counters.http_errors += 1
-        headers = {"Content-Type": response.content_type, "X-Content-Type-Options": "nosniff", **response.headers}
-        if isinstance(response.body, bytes):
-            headers["Content-Length"] = str(len(response.body))
-        reason = HTTPStatus(response.status).phrase.encode()
-        connection.send(h11.Response(status_code=response.status, headers=list(headers.items()), reason=reason))
-        if method != "HEAD":
-            await self._send_body(connection, response)
-        connection.send(h11.EndOfMessage())
-        await self._drain(connection)
-
-    async def _send_body(self, connection: _HttpConnection, response: Response) -> None:
-        if isinstance(response.body, bytes):
-            connection.send(h11.Data(data=response.body))
-            return
-        async for data in response.body:
-            connection.send(h11.Data(data=data))
-            await self._drain(connection)
-
-    async def _drain(self, connection: _HttpConnection) -> None:
-        connection.deadline_s = self._clock_s() + self._limits.send_timeout_s
-        await connection.writer.drain()
-        connection.deadline_s = float("inf")
+        await connection.respond(response, with_body=with_body)
 
     # --- websockets ---
 
-    async def _upgrade(self, connection: _HttpConnection, request: Request) -> tuple[ServerProtocol, Upgrade] | None:
+    async def _upgrade(self, connection: HttpConnection, request: Request) -> tuple[ServerProtocol, Upgrade] | None:
         upgrade = self._endpoints[request.path].upgrade(request)
         protocol = ServerProtocol(state=State.OPEN, max_size=self._limits.max_message_bytes)
         answer = protocol.accept(UpgradeRequest(request.path, Headers(request.headers)))
         if answer.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            await self._respond(connection, "GET", Response(status=answer.status_code, body=bytes(answer.body or b"")))
+            await self._respond(connection, Response(status=answer.status_code, body=bytes(answer.body or b"")))
             return None
         for name, value in upgrade.headers.items():
             answer.headers[name] = value
-        trailing_data, _ = connection.http.trailing_data
         connection.writer.write(answer.serialize())
-        if trailing_data:
-            protocol.receive_data(trailing_data)
+        if connection.trailing_data:
+            protocol.receive_data(connection.trailing_data)
         return protocol, upgrade
 
-    async def _serve_websocket(
-        self, http: _HttpConnection, protocol: ServerProtocol, upgrade: Upgrade, *, peer: str
-    ) -> None:
+    async def _serve_websocket(self, http: HttpConnection, protocol: ServerProtocol, upgrade: Upgrade) -> None:
         connection = WebsocketConnection(
             http.reader,
             http.writer,
             protocol,
-            peer=peer,
+            peer=http.peer,
             limits=self._limits,
             budget=self.budget,
             clock_s=self._clock_s,

@@ -44,11 +44,12 @@ class WebsocketConnection:
         self._budget = budget
         self._clock_s = clock_s
         self._loop = asyncio.get_running_loop()
-        self._fragments: list[bytes] = []
+        self._partial: bytearray | None = None  # of a message in several frames, what has come of it
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._heard_at_s = self._active_at_s = clock_s()
         self._pinged = False
+        self._closing_at_s: float | None = None
 
     async def messages(self) -> AsyncIterator[bytes]:
         """What the client sends, message by message, until either side closes. Lets others run between reads."""
@@ -107,6 +108,7 @@ class WebsocketConnection:
         self._write_outbox()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(code, reason)
+            self._closing_at_s = self._clock_s()
             self._flush()
 
     def abort(self) -> None:
@@ -117,11 +119,14 @@ class WebsocketConnection:
         """Called now and then: pings a silent client, drops one that does not answer, closes one that is idle."""
         now_s = self._clock_s()
         self._note_memory()
-        if now_s - self._active_at_s > self._limits.idle_timeout_s:
+        if self._closing_at_s is not None:
+            if now_s - self._closing_at_s > self._limits.close_timeout_s:
+                self.abort()
+        elif now_s - self._active_at_s > self._limits.idle_timeout_s:
             self.close(CloseCode.GOING_AWAY, "idle")
-        elif now_s - self._heard_at_s > 2 * self._limits.ping_interval_s and self._pinged:
+        elif self._pinged and now_s - self._heard_at_s > 2 * self._limits.ping_interval_s:
             self.abort()
-        elif now_s - self._heard_at_s > self._limits.ping_interval_s and not self._pinged and self.is_open:
+        elif not self._pinged and now_s - self._heard_at_s > self._limits.ping_interval_s and self.is_open:
             self._pinged = True
             self._protocol.send_ping(b"")
             self._flush()
@@ -145,17 +150,19 @@ class WebsocketConnection:
         """A whole message, once its last frame has come. `websockets` bounds the sum of its frames."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return None
-        if frame.fin and not self._fragments:
+        if frame.fin and self._partial is None:
             return bytes(frame.data)
-        self._fragments.append(bytes(frame.data))
+        if self._partial is None:
+            self._partial = bytearray()
+        self._partial += frame.data
         if not frame.fin:
             return None
-        message, self._fragments = b"".join(self._fragments), []
+        message, self._partial = bytes(self._partial), None
         return message
 
     def _note_memory(self) -> None:
         queued = self._transport.get_write_buffer_size()
-        received = len(self._protocol.reader.buffer) + sum(map(len, self._fragments))
+        received = len(self._protocol.reader.buffer) + len(self._partial or b"")
         may_go_on = self._budget.note(self, queued + received)
         if queued > self._limits.max_outgoing_bytes or not may_go_on:
             self._drop_slow()

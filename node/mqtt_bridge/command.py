@@ -1,6 +1,7 @@
 """What `headgate node run` is told of an MQTT broker."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from node.errors import ConfigError
@@ -9,7 +10,7 @@ from node.mqtt_bridge.settings import MqttSettings, Route, stable_client_id
 from node.peers.arguments import new_chance
 from node.service import Node
 
-__all__ = ["add_mqtt_arguments", "attach_mqtt_bridge"]
+__all__ = ["add_mqtt_arguments", "plan_mqtt_bridge"]
 
 
 def add_mqtt_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,18 +28,26 @@ def add_mqtt_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mqtt-password-file", type=Path, metavar="FILE", help="the password of USER")
 
 
-def attach_mqtt_bridge(node: Node, arguments: argparse.Namespace) -> None:
-    """Let the node listen to a broker, as its command line says. Raises: `ConfigError`."""
-    if not arguments.mqtt:
-        if arguments.mqtt_topic:
-            raise ConfigError("mqtt: --mqtt-topic is given, but no broker by --mqtt")
-        return
-    settings = MqttSettings.from_url(
+def plan_mqtt_bridge(arguments: argparse.Namespace, data: Path) -> Callable[[Node], None]:
+    """What makes a node listen to a broker, as its command line says. Raises: `ConfigError`."""
+    if arguments.mqtt is None and arguments.mqtt_topic:
+        raise ConfigError("mqtt: --mqtt-topic is given, but no broker by --mqtt")
+    settings = _settings(arguments, data) if arguments.mqtt is not None else None
+
+    def attach(node: Node) -> None:
+        if settings is not None:
+            bridge = MqttBridge(node.hub, settings, chance=new_chance())
+            node.tasks["mqtt bridge"] = bridge.run
+            node.counters_of_parts["mqtt"] = lambda: bridge.counters
+
+    return attach
+
+
+def _settings(arguments: argparse.Namespace, data: Path) -> MqttSettings:
+    return MqttSettings.from_url(
         arguments.mqtt,
-        client_id=arguments.mqtt_client_id or stable_client_id(node.config.data),
+        client_id=arguments.mqtt_client_id or stable_client_id(data),
         routes=tuple(Route.parse(text) for text in arguments.mqtt_topic),
         ca_file=arguments.mqtt_ca_file,
         password_file=arguments.mqtt_password_file,
     )
-    bridge = MqttBridge(node.hub, settings, chance=new_chance())
-    node.tasks["mqtt bridge"] = bridge.run

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from node.overlay.overlay import Overlay, OverlaySettings
 from node.peers.arguments import new_chance, read_listen
@@ -11,7 +12,7 @@ from node.peers.server import listen, shown_address
 from node.service import Node
 from node.tracker.server import TrackerServer
 
-__all__ = ["add_overlay_arguments", "attach_overlay"]
+__all__ = ["add_overlay_arguments", "plan_overlay"]
 
 DEFAULT_OVERLAY: Final = "127.0.0.1:0"
 
@@ -33,28 +34,51 @@ def add_overlay_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--tracker", metavar="HOST:PORT", help="run a tracker in this process too")
 
 
-def attach_overlay(node: Node, arguments: argparse.Namespace) -> None:
-    """Let the node take part, and be the tracker, as its command line says. Raises: `ConfigError`, OSError."""
-    join = arguments.join
-    if arguments.tracker:
-        listener = listen(*read_listen("--tracker", arguments.tracker))
-        address = f"ws://{shown_address(listener)}"
-        tracker = TrackerServer(address, chance=new_chance())
-        node.tasks["tracker"] = lambda: tracker.run(listener)
-        print(f"tracker listens; address={shown_address(listener)}", file=sys.stderr, flush=True)
-        join = join or address
-    if join:
-        _join(node, arguments, join)
+class _Where(NamedTuple):
+    host: str
+    port: int
 
 
-def _join(node: Node, arguments: argparse.Namespace, tracker_url: str) -> None:
-    settings = OverlaySettings(
+def plan_overlay(arguments: argparse.Namespace) -> Callable[[Node], None]:
+    """What makes a node take part, and be a tracker, as its command line says; it may raise `ConfigError`, OSError.
+
+    Everything that can be is checked here, before anything is opened. Raises: `ConfigError`.
+    """
+    tracker = _Where(*read_listen("--tracker", arguments.tracker)) if arguments.tracker else None
+    overlay = _Where(*read_listen("--overlay", arguments.overlay))
+    settings = _settings(arguments, arguments.join) if arguments.join else None
+
+    def attach(node: Node) -> None:
+        tracker_url = _attach_tracker(node, tracker) if tracker else None
+        if settings is not None:
+            _attach_overlay(node, overlay, settings)
+        elif tracker_url is not None:
+            _attach_overlay(node, overlay, _settings(arguments, tracker_url))
+
+    return attach
+
+
+def _settings(arguments: argparse.Namespace, tracker_url: str) -> OverlaySettings:
+    return OverlaySettings(
         tracker_url=tracker_url,
         address=arguments.advertise,
         peer_type=PeerType(arguments.peer_type),
         speaks_network_layer=arguments.network_layer,
     )
-    listener = listen(*read_listen("--overlay", arguments.overlay))
-    overlay = Overlay(node.hub, node.storage, listener, settings, chance=new_chance())
+
+
+def _attach_tracker(node: Node, where: _Where) -> str:
+    listener = listen(*where)
+    address = shown_address(listener)
+    tracker = TrackerServer(f"ws://{address}", chance=new_chance())
+    node.tasks["tracker"] = lambda: tracker.run(listener)
+    node.counters_of_parts["tracker"] = lambda: tracker.counters
+    print(f"tracker listens; address={address}", file=sys.stderr, flush=True)
+    return f"ws://{address}"
+
+
+def _attach_overlay(node: Node, where: _Where, settings: OverlaySettings) -> None:
+    overlay = Overlay(node.hub, node.storage, listen(*where), settings, chance=new_chance())
     node.tasks["overlay"] = overlay.run
+    node.counters_of_parts["overlay"] = lambda: overlay.counters
     print(f"neighbours connect to the node; address={overlay.address}", file=sys.stderr, flush=True)

@@ -29,7 +29,7 @@ from node.overlay.resends import ResendRequest, answer_resend
 from node.overlay.tracker_link import TrackerLink
 from node.peers.connection import PeerConnection, dial, single_headers
 from node.peers.dialects import Dialect
-from node.peers.handshake import Hello, PeerType, dial_url, hello_headers, read_peer_id
+from node.peers.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_peer_id
 from node.serialization import Broadcast
 from node.storage import Storage
 from node.streams import StreamPart
@@ -100,10 +100,6 @@ class Membership:
             chance=chance,
         )
 
-    @property
-    def links(self) -> int:
-        return len(self._links)
-
     def start(self) -> None:
         self._start(self._tracker.run(), "following the tracker")
         self._start(self._tick_forever(), "keeping links")
@@ -129,8 +125,8 @@ class Membership:
     # --- links ---
 
     async def _dial(self, address: str) -> None:
-        url = dial_url(address, self._identity.address)
         try:
+            url = dial_url(check_address(address), self._identity.address)
             async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
                 headers = websocket.response.headers if websocket.response else None
                 peer_id = read_peer_id(single_headers(headers)) if headers else address
@@ -164,6 +160,7 @@ class Membership:
         else:
             links.insert(0, link)
         if len(links) == 1:
+            self.counters["links_opened"] += 1
             log.info("neighbour connected; address=%s", link.address)
             self._act(self._mesh.link_up(link.address, peer_id, time.monotonic()))
         else:
@@ -177,6 +174,7 @@ class Membership:
             links.remove(link)
             if not links:
                 del self._links[link.address]
+                self.counters["links_closed"] += 1
                 log.info("neighbour gone; address=%s", link.address)
                 self._act(self._mesh.link_down(link.address, time.monotonic()))
 

@@ -66,19 +66,21 @@ class Overlay:
         self._peer_id = settings.peer_id or self.address
         self._recent = RecentMessages()
         self._memberships: dict[str, Membership] = {}
+        hub.listen_to_interest(self._want)
+        hub.listen_to_messages(self._spread)
 
     @property
     def counters(self) -> Counter[str]:
-        """What all memberships counted together, and how many links there are now."""
-        links = Counter(links=sum(membership.links for membership in self._memberships.values()))
-        return sum((membership.counters for membership in self._memberships.values()), links)
+        """What all memberships counted together."""
+        return sum((membership.counters for membership in self._memberships.values()), Counter())
 
     async def run(self) -> None:
         """Take part until cancelled."""
         async with asyncio.TaskGroup() as group:
             for path in self._paths():
                 self._memberships[path] = self._make_membership(path, group)
-            self._attach()
+            for part in self._hub.subscribed_parts:
+                self._want(part, True)
             headers = hello_headers(self._peer_id, self._settings.peer_type)
             endpoints = {path: membership.serve for path, membership in self._memberships.items()}
             async with await PeerServer(headers, endpoints, pages={}).start(self._listener) as running:
@@ -101,12 +103,6 @@ class Overlay:
         )
         membership.start()
         return membership
-
-    def _attach(self) -> None:
-        for part in self._hub.subscribed_parts:
-            self._want(part, True)
-        self._hub.listen_to_interest(self._want)
-        self._hub.listen_to_messages(self._spread)
 
     def _want(self, part: StreamPart, wanted: bool) -> None:
         for membership in self._memberships.values():

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
+from node.storage.database import MAX_INTEGER
 from node.streams import StreamPart
 from protocol.streamr import parse_stream_message
 from protocol.streamr.control import (
@@ -31,6 +32,9 @@ async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterat
         "stream_partition": part.partition,
     }
     has_begun = False
+    if part.partition > MAX_INTEGER:  # nothing of it can be stored, nor looked for
+        yield ResendResponseNoResend(**about)
+        return
     async for page in storage.resend(part, _query(request)):
         if not has_begun:
             yield ResendResponseResending(**about)

@@ -103,7 +103,7 @@ async def dial(url: str, headers: Mapping[str, str]) -> AsyncIterator[ClientConn
     async with contextlib.AsyncExitStack() as stack:
         try:
             websocket = await stack.enter_async_context(connecting)
-        except (WebSocketException, TimeoutError) as problem:
+        except (WebSocketException, TimeoutError, UnicodeError) as problem:  # no name of a host may be this one
             raise ConnectionError(f"{url}: {problem}") from problem
         yield websocket
 

@@ -4,6 +4,7 @@
 |---|---|
 | `POST /login/challenge/{address}` | `{id, challenge, expires}` |
 | `POST /login/response` `{challenge: {id, …}, signature, address}` | `{token, expires}` |
+| `POST /login/apikey` `{apiKey}` | `{token, expires}`, for old clients that the settings name |
 | `POST /logout` | 204 |
 | `GET /users/me` | `{username, name}` |
 
@@ -12,6 +13,7 @@ challenges and answers a second.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
@@ -21,6 +23,7 @@ from node.client_session import Services
 from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
+from node.sessions import Session, Sessions
 from node.throttle import Throttle
 from protocol.ethereum.hashing import is_address
 
@@ -41,6 +44,7 @@ class LoginApi:
         return [
             Route("POST", "/login/challenge/{address}", self.challenge),
             Route("POST", "/login/response", self.respond),
+            Route("POST", "/login/apikey", self.log_in_by_api_key),
             Route("POST", "/logout", self.log_out),
             Route("GET", "/users/me", self.me),
         ]
@@ -61,8 +65,19 @@ class LoginApi:
         if (refusal := self._refuse_haste(request)) is not None:
             return refusal
         challenge_id, signature, address = _read_answer(request)
+        return self._open_session(lambda sessions: sessions.respond(challenge_id, signature, address))
+
+    async def log_in_by_api_key(self, request: Request) -> Response:
+        if (refusal := self._refuse_haste(request)) is not None:
+            return refusal
+        key = request.json().get("apiKey")
+        if not isinstance(key, str):
+            raise bad_request("The body must be {apiKey}")
+        return self._open_session(lambda sessions: sessions.open(sessions.user_of_api_key(key)))
+
+    def _open_session(self, log_in: Callable[[Sessions], Session]) -> Response:
         try:
-            session = self._services.sessions.respond(challenge_id, signature, address)
+            session = log_in(self._services.sessions)
         except Refused:
             self._services.counters.logins_refused += 1
             raise

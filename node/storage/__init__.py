@@ -1,6 +1,6 @@
 """What the node keeps on its disk: streams, permissions and messages, in one SQLite file."""
 
-from node.storage.database import DATABASE_NAME, open_reader
+from node.storage.database import DATABASE_NAME, reading
 from node.storage.messages import Entry
 from node.storage.queries import ResendFrom, ResendLast, ResendQuery, ResendRange
 from node.storage.registry import PartTotals, read_grants, read_streams, read_totals
@@ -15,9 +15,9 @@ __all__ = [
     "ResendQuery",
     "ResendRange",
     "Storage",
-    "open_reader",
     "read_grants",
     "read_streams",
     "read_totals",
+    "reading",
     "used_bytes",
 ]

@@ -1,7 +1,8 @@
 """The node's one file: an SQLite database in write-ahead mode.
 
 Promises: what was committed survives the death of the process and of the power (`synchronous=FULL`); a reader never
-waits for the writer, nor the writer for a reader. One connection writes, from one thread; others only read.
+waits for the writer, nor the writer for a reader. One connection writes, from one thread; others only read. One node
+uses the directory at a time.
 
 | table | one row per |
 |---|---|
@@ -16,15 +17,28 @@ would keep longer bodies on pages of their own, at four times the space. `stored
 node's clock, and never goes back: age is counted from then on, whatever time the message itself tells.
 """
 
+import fcntl
+import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from node.errors import StorageError
 
-__all__ = ["DATABASE_NAME", "MAX_INTEGER", "open_reader", "open_writer"]
+__all__ = [
+    "DATABASE_NAME",
+    "MAX_INTEGER",
+    "lock_directory",
+    "open_reader",
+    "open_writer",
+    "reading",
+    "translate_errors",
+]
 
 DATABASE_NAME: Final = "node.sqlite3"
+LOCK_NAME: Final = "node.lock"
 SCHEMA_VERSION: Final = 1
 MAX_INTEGER: Final = 2**63 - 1  # the largest that SQLite holds
 BUSY_TIMEOUT_S: Final = 10.0
@@ -60,41 +74,78 @@ COMMIT;
 """
 
 
+def lock_directory(directory: Path) -> int:
+    """Make the directory where there is none, and keep every other node out of it for as long as this is open.
+
+    The descriptor of the lock. Raises: `StorageError` where another node has it; OSError.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o750)
+    descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StorageError(
+            f"{directory}: another node keeps its data here; stop it, or choose another --data"
+        ) from None
+    return descriptor
+
+
 def open_writer(directory: Path) -> sqlite3.Connection:
-    """The connection that writes; makes the directory and the tables where there are none.
+    """The connection that writes; makes the tables where there are none.
 
     Raises: `StorageError` where the file cannot be used.
     """
     path = directory / DATABASE_NAME
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o750)
-        connection = _connect(f"{path.absolute().as_uri()}?mode=rwc")
+    with _opening(path, "rwc", "cannot be opened") as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES_BEFORE_CHECKPOINT}")
         if connection.execute("PRAGMA user_version").fetchone() == (0,):
             connection.executescript(SCHEMA)
-    except (OSError, sqlite3.Error) as problem:
-        raise StorageError(f"{path}: cannot be opened: {problem}") from problem
-    _check_version(connection, path)
+        _check_version(connection, path)
     return connection
 
 
 def open_reader(directory: Path) -> sqlite3.Connection:
     """A connection that can change nothing. Raises: `StorageError` where there is no such database."""
     path = directory / DATABASE_NAME
-    try:
-        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
+    with _opening(path, "ro", "cannot be read; is this the data directory of a node?") as connection:
         _check_version(connection, path)
+    return connection
+
+
+@contextmanager
+def _opening(path: Path, mode: str, problem: str) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed only where something goes wrong with it. Raises: `StorageError`."""
+    with ExitStack() as undo:
+        try:
+            uri = f"{path.absolute().as_uri()}?mode={mode}"
+            connection = sqlite3.connect(
+                uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            undo.callback(connection.close)
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            yield connection
+        except sqlite3.Error as error:
+            raise StorageError(f"{path}: {problem}: {error}") from error
+        undo.pop_all()
+
+
+@contextmanager
+def reading(directory: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that can change nothing, closed in the end. Raises: `StorageError`, whatever fails."""
+    with closing(open_reader(directory)) as connection, translate_errors():
+        yield connection
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Whatever SQLite cannot do is a `StorageError`."""
+    try:
+        yield
     except sqlite3.Error as problem:
-        raise StorageError(f"{path}: cannot be read: {problem}; is this the data directory of a node?") from problem
-    return connection
-
-
-def _connect(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    return connection
+        raise StorageError(f"the database failed: {problem}; is the disk full or damaged?") from problem
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,14 +1,16 @@
 """The storage as the event loop sees it: one thread writes, one reads, and nothing here blocks the loop."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from node.errors import StorageError
-from node.storage.database import open_reader, open_writer
+from node.storage.database import lock_directory, open_reader, open_writer, translate_errors
 from node.storage.messages import Entry, MessageWriter
 from node.storage.queries import ResendQuery, read_page, start_resend
 from node.storage.registry import PartTotals, RegistryTables, read_grants, read_streams, read_totals
@@ -23,23 +25,28 @@ class Storage:
     """Everything the node keeps. Every method raises `StorageError` where the disk fails."""
 
     def __init__(self, directory: Path) -> None:
-        self._writer = open_writer(directory)
-        self._reader = open_reader(directory)
-        self._messages = MessageWriter(self._writer)
+        """Raises: `StorageError`; OSError where the directory cannot be made."""
+        with ExitStack() as opened:
+            opened.callback(os.close, lock_directory(directory))
+            self._writer = opened.enter_context(closing(open_writer(directory)))
+            self._reader = opened.enter_context(closing(open_reader(directory)))
+            with translate_errors():
+                self._messages = MessageWriter(self._writer)
+            self._opened = opened.pop_all()
         self._registry = RegistryTables(self._writer)
         self._write_thread = ThreadPoolExecutor(1, "storage-write")
         self._read_thread = ThreadPoolExecutor(1, "storage-read")
 
     def load(self) -> tuple[list[Stream], list[tuple[int, Grant]]]:
         """All streams and grants. Blocks: for the start only."""
-        return list(read_streams(self._reader)), list(read_grants(self._reader))
+        with translate_errors():
+            return list(read_streams(self._reader)), list(read_grants(self._reader))
 
     def close(self) -> None:
         """Wait for what is being written, then close. Blocks: for the end only."""
         self._read_thread.shutdown()
         self._write_thread.shutdown()
-        self._reader.close()
-        self._writer.close()
+        self._opened.close()
 
     async def append(self, batch: Sequence[Entry], now_s: int) -> list[bool]:
         """Store the batch, durably. For each entry, whether it is new."""
@@ -49,8 +56,7 @@ class Storage:
         """The messages asked for, in order, in pages that are not empty."""
         place = await self._read(lambda: start_resend(self._reader, part, query))
         while place is not None:
-            here = place
-            bodies, place = await self._read(lambda here=here: read_page(self._reader, here))  # type: ignore[misc]
+            bodies, place = await self._read(partial(read_page, self._reader, place))
             if bodies:
                 yield bodies
 
@@ -93,10 +99,8 @@ class Storage:
 
 
 async def _run(thread: ThreadPoolExecutor, job: Callable[[], Result]) -> Result:
-    try:
+    with translate_errors():
         return await asyncio.get_running_loop().run_in_executor(thread, job)
-    except sqlite3.Error as problem:
-        raise StorageError(f"the database failed: {problem}; is the disk full or damaged?") from problem
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

@@ -13,6 +13,7 @@ Nodes of the two kinds know nothing of each other; a Headgate node that is in bo
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, NamedTuple
@@ -68,6 +69,10 @@ class _Network:
                 self._send(self._tracker.disconnect(peer.peer_id, time.monotonic()))
                 log.info("node gone; id=%s", peer.peer_id)
 
+    @property
+    def counters(self) -> Counter[str]:
+        return self._tracker.counters
+
     def describe(self) -> dict[str, Any]:
         return {
             "nodes": {peer.peer_id: peer.address for peer in self._tracker.peers},
@@ -115,6 +120,11 @@ class TrackerServer:
         )
         async with await server.start(listener) as running:
             await running.serve_forever()
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What was counted of nodes of all dialects together."""
+        return self._plain.counters + self._network_layer.counters
 
     def _make_tracker(self) -> Tracker:
         return Tracker(chance=self._chance, new_request_id=lambda: str(uuid4()), max_neighbours=self._max_neighbours)

@@ -22,7 +22,7 @@ tree, whose leaves have one neighbour and room for another. So the first remedy 
 A pair that could not connect is left alone for a while, unless nothing else would join two parts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from random import Random
 from typing import Final
 
@@ -118,39 +118,19 @@ class Topology:
         seen: set[str] = set()
         for node in sorted(self._neighbours):
             if node not in seen:
-                part = self._spanning_tree(node)
+                part = _spanning_tree(self._neighbours, node)
                 seen |= part.keys()
                 parts.append(list(part))
         return parts
-
-    def _spanning_tree(self, root: str) -> dict[str, str | None]:
-        """Every node in reach, with the one through which it was found first."""
-        found_from: dict[str, str | None] = {root: None}
-        queue = [root]
-        for node in queue:
-            for neighbour in sorted(self._neighbours[node] - found_from.keys()):
-                found_from[neighbour] = node
-                queue.append(neighbour)
-        return found_from
 
     def _open_slots(self, part: list[str]) -> list[str]:
         """The nodes of this part that have room; if there are none, two are made to have it."""
         with_room = [node for node in part if self._has_room(node)]
         if with_room:
             return self._shuffled(with_room)
-        pair = self._chance.choice(self._circle_edges(part))
+        pair = self._chance.choice(circle_edges(self._neighbours, part[0]))
         self._unlink(*pair)
         return list(pair)
-
-    def _circle_edges(self, part: list[str]) -> list[tuple[str, str]]:
-        """Edges without which everything in the part is still in reach."""
-        found_from = self._spanning_tree(part[0])
-        return [
-            (node, neighbour)
-            for node in sorted(part)
-            for neighbour in sorted(self._neighbours[node])
-            if node < neighbour and found_from[node] != neighbour and found_from[neighbour] != node
-        ]
 
     def _choose_pair(self, some: list[str], others: list[str]) -> tuple[str, str]:
         pairs = ((one, other) for one in some for other in others if not self._has_failed(one, other))
@@ -203,3 +183,25 @@ class Topology:
         self._neighbours[one].discard(other)
         self._neighbours[other].discard(one)
         self._changed |= {one, other}
+
+
+def circle_edges(neighbours: Mapping[str, Set[str]], start: str) -> list[tuple[str, str]]:
+    """Edges in reach of a node without any one of which everything is still in reach."""
+    found_from = _spanning_tree(neighbours, start)
+    return [
+        (node, neighbour)
+        for node in sorted(found_from)
+        for neighbour in sorted(neighbours[node])
+        if node < neighbour and found_from[node] != neighbour and found_from[neighbour] != node
+    ]
+
+
+def _spanning_tree(neighbours: Mapping[str, Set[str]], root: str) -> dict[str, str | None]:
+    """Every node in reach, with the one through which it was found first."""
+    found_from: dict[str, str | None] = {root: None}
+    queue = [root]
+    for node in queue:
+        for neighbour in sorted(neighbours[node] - found_from.keys()):
+            found_from[neighbour] = node
+            queue.append(neighbour)
+    return found_from

@@ -69,7 +69,7 @@ class _Known:
 
     peer: Peer
     version: int  # of the protocol, as the peer last spoke it
-    sent_counters: dict[StreamPart, int] = field(default_factory=dict)
+    sent_counters: dict[StreamPart, int] = field(default_factory=dict)  # of every partition that it is in
     reported: dict[StreamPart, frozenset[str]] = field(default_factory=dict)
 
 
@@ -118,20 +118,21 @@ class Tracker:
         known = self._known.pop(peer_id, None)
         if known is None:
             return []
-        keys = [key for key, overlay in self._overlays.items() if peer_id in overlay.nodes]
-        return [each for key in keys for each in self._leave(peer_id, key, now_s)]
+        return self._leave_all(known, known.sent_counters, now_s)
 
     def receive(self, peer_id: str, message: TrackerMessage, now_s: float) -> list[Outgoing]:
         """What to send because a connected peer said this."""
         known = self._known[peer_id]
         known.version = message.version
-        self.counters[type(message).__name__] += 1
         match message:
             case StatusMessage():
+                self.counters["statuses"] += 1
                 return self._take_status(known, message, now_s)
             case StorageNodesRequest():
+                self.counters["storage_look_ups"] += 1
                 return [Outgoing(peer_id, self._storage_nodes(message))]
             case RelayMessage():
+                self.counters["relays"] += 1
                 return self._relay(known, message)
         self.counters["unexpected_messages"] += 1
         return []
@@ -146,7 +147,8 @@ class Tracker:
         for part, reported in status.parts.items():
             outgoing += self._take_part(known, part, reported, now_s)
         if status.is_complete and not known.peer.is_storage:
-            outgoing += self._leave_others(known, status.parts, now_s)
+            left = [part for part in known.sent_counters if part not in status.parts]
+            outgoing += self._leave_all(known, left, now_s)
         return outgoing
 
     def _acknowledge(self, known: _Known, message: StatusMessage, status: NodeStatus) -> list[Outgoing]:
@@ -192,10 +194,9 @@ class Tracker:
             return []
         return self._instruct(key, self._overlays[key].join(peer_id, now_s) | {peer_id})
 
-    def _leave_others(self, known: _Known, stays: Iterable[StreamPart], now_s: float) -> list[Outgoing]:
-        peer_id, stays = known.peer.peer_id, frozenset(stays)
-        gone = [key for key, overlay in self._overlays.items() if key.part not in stays and peer_id in overlay.nodes]
-        return [each for key in gone for each in self._leave(peer_id, key, now_s)]
+    def _leave_all(self, known: _Known, parts: Iterable[StreamPart], now_s: float) -> list[Outgoing]:
+        keys = [_OverlayKey(part, known.peer.address is not None) for part in parts]
+        return [each for key in keys for each in self._leave(known.peer.peer_id, key, now_s)]
 
     def _leave(self, peer_id: str, key: _OverlayKey, now_s: float) -> list[Outgoing]:
         overlay = self._overlays.get(key)

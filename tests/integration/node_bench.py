@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,7 +29,7 @@ MODERN = "?controlLayerVersion=2&messageLayerVersion=32"
 async def running_node(data: Path, config: NodeConfig | None = None, **limits: Any) -> AsyncIterator["NodeUnderTest"]:
     """A node on a free port, with these limits."""
     base = config or NodeConfig()
-    node = Node(NodeConfig(listen=("127.0.0.1", 0), data=data, access=base.access, limits=Limits(**limits)))
+    node = Node(replace(base, listen=("127.0.0.1", 0), data=data, limits=Limits(**limits)))
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
         node.run(ready=lambda host, port: address.set_result(f"{host}:{port}"), stop=stop), name="node"

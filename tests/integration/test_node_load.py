@@ -248,6 +248,32 @@ def test_an_idle_client_is_closed(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_client_that_does_not_answer_the_end_is_dropped(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_node(tmp_path, idle_timeout_s=0.2, close_timeout_s=0.2) as node:
+            async with upgraded(node.address) as (reader, _):
+                said = await asyncio.wait_for(reader.read(), 10)
+            assert said[:1] == b"\x88"
+            await node.all_gone()
+
+    asyncio.run(scenario())
+
+
+def test_a_message_in_very_many_empty_frames_costs_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_node(tmp_path) as node, upgraded(node.address) as (reader, writer):
+            text = json.dumps([2, 10, "r", STREAM, 0]).encode()
+            writer.write(bytes([0x01, 0x80 | len(text)]) + bytes(4) + text)
+            for _ in range(20):
+                writer.write((b"\x00\x80" + bytes(4)) * 5_000)
+                await writer.drain()
+            writer.write(b"\x80\x80" + bytes(4))
+            answer = await asyncio.wait_for(reader.readuntil(b"]"), 30)
+            assert b"INVALID_REQUEST" in answer
+
+    asyncio.run(scenario())
+
+
 def test_a_request_that_never_ends_is_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path, request_timeout_s=0.3, keep_alive_timeout_s=0.3) as node:

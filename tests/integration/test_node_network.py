@@ -41,6 +41,18 @@ class Network:
         self.clients[name] = client
         return client
 
+    def cut_off(self, name: str) -> str:
+        """Kill both neighbours of a node in a ring of four. The name of the one that is left, out of its reach."""
+        names = {self._address(each): each for each in self.nodes}
+        neighbours = {names[address] for address in self.topology()[self._address(name)]}
+        for each in neighbours:
+            self.nodes[each].kill()
+        [left] = self.nodes.keys() - neighbours - {name}
+        return left
+
+    def _address(self, name: str) -> str:
+        return self.nodes[name].wait_for(r"neighbours connect to the node; address=(\S+)")
+
     def topology(self) -> dict[str, list[str]]:
         with urlopen(f"http://{self.tracker}/topology", timeout=10) as reply:
             partitions = json.loads(reply.read())["plain"]["partitions"]
@@ -77,17 +89,16 @@ def test_a_message_published_at_one_node_reaches_the_subscribers_of_all_once_and
         assert client.read(1) == ['"end"'], "nothing came twice in between"
 
 
-def test_when_a_node_dies_the_rest_heal_nothing_comes_twice_and_what_was_stored_is_resent(row: Network) -> None:
-    names = "abcd"
-    for name in names:
+def test_when_nodes_die_the_rest_heal_nothing_comes_twice_and_what_was_stored_is_resent(row: Network) -> None:
+    for name in "abcd":
         row.start(name).subscribe(STREAM)
     maker = MessageMaker(SIGNER, STREAM)
     row.clients["a"].publish(*(maker.make(number) for number in range(50)))
-    for name in names:
+    for name in "abcd":
         assert row.clients[name].read(50) == contents(range(50))
-    row.nodes["b"].kill()
+    far = row.cut_off("a")
     row.clients["a"].publish(*(maker.make(number) for number in range(50, 100)))
-    for name in "acd":
+    for name in ("a", far):
         assert row.clients[name].read(50) == contents(range(50, 100))
         assert row.clients[name].resend_last(STREAM, 1000) == contents(range(100))
 
@@ -127,6 +138,22 @@ def test_old_nodes_and_new_ones_hear_each_other_through_a_node_that_speaks_both(
     clients[0].publish(*(maker.make(number) for number in range(10)))
     for client in clients:
         assert client.read(10) == contents(range(10))
+
+
+def test_a_node_that_is_its_own_tracker_shows_what_its_parts_count(tmp_path: Path) -> None:
+    with running(*node_arguments(tmp_path, "--tracker", "127.0.0.1:0")) as node:
+        tracker = node.wait_for(r"tracker listens; address=(\S+)")
+        address = node.wait_for(r"node listens; address=(\S+)")
+        with running(*node_arguments(tmp_path / "other", "--join", f"ws://{tracker}")) as other:
+            client = SmallClient(address, SIGNER)
+            client.make_public_stream(STREAM)
+            client.subscribe(STREAM)
+            other.wait_for(r"(neighbour connected)")
+            client.close()
+            with urlopen(f"http://{address}/metrics", timeout=10) as reply:
+                text = reply.read().decode()
+    assert "headgate_node_overlay_links_opened_total 1\n" in text
+    assert "# TYPE headgate_node_tracker_statuses_total counter\n" in text
 
 
 def test_every_process_ends_well_when_told_to(network: Network) -> None:

@@ -88,6 +88,10 @@ def test_permissions_are_given_listed_checked_and_taken_back(tmp_path: Path) -> 
             mine = (await node.call("GET", f"{PATH}/permissions/me", token=bobs)).json()
             assert [entry["operation"] for entry in mine] == ["stream_subscribe"]
             assert len((await node.call("GET", f"{PATH}/permissions", token=token)).json()) == 7
+            for operation in ("stream_get", "stream_publish", "stream_edit", "stream_delete"):
+                await node.grant(token, STREAM, operation, BOB.address)
+            assert (await node.call("POST", f"{PATH}/permissions", body, token=bobs)).status == 403
+            assert (await node.call("DELETE", f"{PATH}/permissions/{given['id']}", token=bobs)).status == 403
             assert (await node.call("GET", f"{PATH}/permissions", token=bobs)).status == 403
             assert (await node.call("DELETE", f"{PATH}/permissions/{given['id']}", token=token)).status == 204
             assert (await node.call("DELETE", f"{PATH}/permissions/{given['id']}", token=token)).status == 404

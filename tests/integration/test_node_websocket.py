@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from node import NodeConfig
+from node.config import ApiKey
 from tests.integration.node_bench import (
     ALICE,
     BOB,
@@ -107,6 +109,29 @@ def test_the_legacy_api_publishes_and_resends(tmp_path: Path) -> None:
                 assert gone == [0, 3, None, {"stream": STREAM, "partition": 0}]
                 refused = await ask(client, {"type": "subscribe", "stream": "unknown"})
                 assert refused == [0, 7, None, {"error": "Stream unknown not found."}]
+
+    asyncio.run(scenario())
+
+
+def test_an_old_client_is_known_by_its_api_key(tmp_path: Path) -> None:
+    key_file = tmp_path / "key"
+    key_file.write_text("a key that nobody guesses")
+    config = NodeConfig(api_keys=(ApiKey(address=ALICE.address, key_file=key_file),))
+
+    async def scenario() -> None:
+        async with running_node(tmp_path / "data", config) as node:
+            answer = await node.call("POST", "/login/apikey", {"apiKey": "a key that nobody guesses"})
+            await node.make_stream(answer.json()["token"], STREAM)
+            assert (await node.call("POST", "/login/apikey", {"apiKey": "a guess"})).status == 401
+            async with node.connect("") as client:
+                about = {"stream": STREAM, "authKey": "a key that nobody guesses"}
+                assert (await ask(client, {"type": "subscribe", **about}))[1] == 2
+                assert (await ask(client, {"type": "publish", **about, "msg": '{"n":1}'}))[3][8] == '{"n":1}'
+                assert (await ask(client, {"type": "resend", **about, "sub": "s", "resend_last": 1}))[1] == 4
+                for _ in ("message", "resent"):
+                    await hear(client)
+                refused = await ask(client, {"type": "subscribe", "stream": STREAM, "authKey": "a guess"})
+                assert "the API key is unknown" in refused[3]["error"]
 
     asyncio.run(scenario())
 

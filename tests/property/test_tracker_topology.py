@@ -1,11 +1,12 @@
 """The laws of the topology, under random histories of nodes that come, go, and lose their links."""
 
+from collections.abc import Mapping, Set
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.tracker.topology import FAILED_PAIR_S, Topology
+from node.tracker.topology import FAILED_PAIR_S, Topology, circle_edges
 
 NAMES = st.integers(0, 24).map("node-{:02}".format)
 DEGREES = st.integers(2, 6)
@@ -34,13 +35,17 @@ def take(topology: Topology, step: Step, now_s: float) -> frozenset[str]:
     return topology.report(node, others, now_s)
 
 
-def reachable(topology: Topology, start: str) -> set[str]:
+def reach(graph: Mapping[str, Set[str]], start: str) -> set[str]:
     seen, queue = {start}, [start]
     for node in queue:
-        new = topology.neighbours(node) - seen
+        new = graph[node] - seen
         seen |= new
         queue += new
     return seen
+
+
+def reachable(topology: Topology, start: str) -> set[str]:
+    return reach({node: topology.neighbours(node) for node in topology.nodes}, start)
 
 
 def edges(topology: Topology) -> set[frozenset[str]]:
@@ -124,3 +129,31 @@ def test_a_pair_that_could_not_connect_is_not_tried_again_while_others_can(seed:
     assert lost not in topology.neighbours(victim)
     topology.report(victim, topology.neighbours(victim), 2 + FAILED_PAIR_S)
     assert all(reachable(topology, node) == topology.nodes for node in topology.nodes)
+
+
+def test_a_link_that_failed_and_came_to_be_after_all_is_kept() -> None:
+    topology = Topology(Random(1))
+    for node in "abc":
+        topology.join(node, 0)
+    topology.report("a", {"c"}, 1)
+    assert topology.neighbours("a") == {"c"}
+    topology.report("a", {"b", "c"}, 2)
+    assert topology.neighbours("a") == {"b", "c"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("0123456789"), st.sampled_from("0123456789")), max_size=25))
+def test_without_any_one_edge_of_a_circle_all_is_still_in_reach(pairs: list[tuple[str, str]]) -> None:
+    graph: dict[str, set[str]] = {node: set() for node in "0123456789"}
+    for one, other in pairs:
+        if one != other:
+            graph[one].add(other)
+            graph[other].add(one)
+    in_reach = reach(graph, "0")
+    for one, other in circle_edges(graph, "0"):
+        graph[one].remove(other)
+        graph[other].remove(one)
+        assert reach(graph, "0") == in_reach
+        graph[one].add(other)
+        graph[other].add(one)
+    edges_in_reach = sum(len(graph[node]) for node in in_reach) // 2
+    assert bool(circle_edges(graph, "0")) == (edges_in_reach >= len(in_reach))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node.access import Audience, StreamCreation
-from node.config import NodeConfig, load_config, parse_config, parse_listen
+from node.config import ApiKey, NodeConfig, load_config, parse_config, parse_listen
 from node.errors import ConfigError
 from node.streams import ANYBODY, Grant, Operation
 from tests.unit.node.samples import ALICE, BOB
@@ -35,6 +35,10 @@ require_signed_data = true
 owner = "0x{ALICE.address[2:].upper()}"
 publishers = ["{BOB.address}"]
 subscribers = ["anybody"]
+
+[[api_keys]]
+address = "{BOB.address}"
+key_file = "/etc/key"
 """
 
 
@@ -58,6 +62,7 @@ def test_every_setting_arrives_where_it_belongs() -> None:
     assert (config.limits.max_connections, config.limits.ping_interval_s) == (10, 5.0)
     assert (config.retention.max_days, config.retention.max_megabytes) == (7, 100)
     assert (stream.stream.id, stream.stream.partitions, stream.owner) == ("boiler", 2, ALICE.address)
+    assert config.api_keys == (ApiKey(address=BOB.address, key_file=Path("/etc/key")),)
     assert Grant("boiler", BOB.address, Operation.PUBLISH) in stream.grants()
     assert Grant("boiler", ANYBODY, Operation.SUBSCRIBE) in stream.grants()
     assert Grant("boiler", ALICE.address, Operation.SHARE) in stream.grants()
@@ -105,6 +110,8 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
     ("text", "problem"),
     [
         ("streams = 3", "must be written as"),
+        ("[[api_keys]]", "api_keys[0].key_file: must be of type str"),
+        ("api_keys = 3", "must be written as [[api_keys]]"),
         ("limits = 3", "limits: must be of type dict, not int"),
         ('listen = "nowhere"', "listen: 'nowhere' is not HOST:PORT"),
         ("[access]\naddresses = 3", "access.addresses: must be a list of addresses"),
@@ -132,3 +139,14 @@ def test_a_file_that_is_no_toml_is_a_config_error(tmp_path: Path) -> None:
 def test_what_is_no_address_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         parse_listen(text)
+
+
+def test_an_api_key_is_read_from_its_file_and_must_not_be_guessable(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("a key of many characters\n")
+    assert ApiKey(address=BOB.address, key_file=path).read() == "a key of many characters"
+    for text in ("short", "x" * 300):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match="16 to 256 bytes") as error:
+            ApiKey(address=BOB.address, key_file=path).read()
+        assert text not in str(error.value)

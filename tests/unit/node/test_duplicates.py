@@ -1,6 +1,6 @@
 """What was here before, chain by chain."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node.duplicates import MAX_GAPS, ChainMemory, DuplicateFilter
@@ -50,6 +50,7 @@ def test_the_oldest_gaps_are_given_up_first() -> None:
 
 
 @given(st.permutations(range(1, 12)))
+@settings(deadline=None)
 def test_a_whole_chain_in_any_order_is_taken_exactly_once_behind_its_head(order: list[int]) -> None:
     memory = ChainMemory()
     memory.take(MessageRef(0, 0), None)

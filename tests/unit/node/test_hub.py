@@ -129,6 +129,14 @@ def test_the_public_may_publish_where_it_was_granted(bench: Bench) -> None:
     assert len(bench.inbox.messages) == 1
 
 
+def test_nobody_publishes_unsigned_in_anothers_name_even_where_everybody_may_publish(bench: Bench) -> None:
+    asyncio.run(bench.registry.grant(Grant(STREAM_ID, ANYBODY, Operation.PUBLISH)))
+    with pytest.raises(Refused) as refused:
+        bench.publish(a_message(publisher=ALICE.address), user=BOB.address)
+
+    assert refused.value.code is ErrorCode.PERMISSION_DENIED
+
+
 def test_messages_to_unknown_streams_are_refused(bench: Bench) -> None:
     with pytest.raises(Refused) as refused:
         bench.publish(a_signed_message(stream_id="unknown"))

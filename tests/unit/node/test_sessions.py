@@ -3,7 +3,7 @@
 import pytest
 
 from node.errors import ErrorCode, Refused
-from node.sessions import CHALLENGE_LIFE_MS, MAX_CHALLENGES, SESSION_LIFE_MS, Sessions
+from node.sessions import CHALLENGE_LIFE_MS, MAX_CHALLENGES, SESSION_LIFE_MS, Sessions, digest_of
 from tests.unit.node.samples import ALICE, BOB
 
 
@@ -72,6 +72,14 @@ def test_however_many_challenges_are_asked_for_only_so_many_are_kept(sessions: S
     for _ in range(MAX_CHALLENGES):
         sessions.challenge(BOB.address)
     refuse(sessions, first.id, ALICE.sign(first.text), ALICE.address)
+
+
+def test_an_old_client_is_known_by_its_key(clock: Clock) -> None:
+    sessions = Sessions(clock, {digest_of("the key"): ALICE.address})
+
+    assert sessions.user_of_api_key("the key") == ALICE.address
+    with pytest.raises(Refused, match="the API key is unknown"):
+        sessions.user_of_api_key("another")
 
 
 def refuse(sessions: Sessions, challenge_id: str, signature: str, address: str) -> None:

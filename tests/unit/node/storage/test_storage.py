@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from node.errors import StorageError
-from node.storage import DATABASE_NAME, Entry, ResendFrom, ResendLast, ResendQuery, ResendRange, Storage, open_reader
+from node.storage import DATABASE_NAME, Entry, ResendFrom, ResendLast, ResendQuery, ResendRange, Storage, reading
 from node.storage import queries as queries_module
 from node.streams import ANYBODY, Grant, Operation, StreamPart
 from protocol.streamr import MessageRef
@@ -231,5 +231,28 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / DATABASE_NAME).write_bytes(b"no database " * 1000)
     with pytest.raises(StorageError, match="cannot be opened"):
         Storage(tmp_path)
-    with pytest.raises(StorageError, match="cannot be read"):
-        open_reader(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="cannot be read"), reading(tmp_path / "nowhere"):
+        pass
+
+
+def test_a_damaged_database_is_a_storage_error(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    append(storage, *(entry(n, body="x" * 1000) for n in range(100)))
+    storage.close()
+    path = tmp_path / DATABASE_NAME
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+
+    with pytest.raises(StorageError), reading(tmp_path) as connection:
+        connection.execute("SELECT * FROM messages").fetchall()
+    with pytest.raises(StorageError):
+        Storage(tmp_path)
+
+
+def test_one_node_uses_a_directory_at_a_time(tmp_path: Path) -> None:
+    first = Storage(tmp_path)
+    with pytest.raises(StorageError, match="another node keeps its data here"):
+        Storage(tmp_path)
+    first.close()
+    Storage(tmp_path).close()
