@@ -31,8 +31,8 @@ from protocol.streamr.signing import signed_payload
 from testbed.corpus import Device
 from testbed.corpus_bulk import BulkChain, write_bulk_archive
 
-ARCHIVES = 16
-RECORDS = 4_000  # per archive
+ARCHIVES = 40
+RECORDS = 5_000  # per archive
 CHAINS = 10
 ROUNDS = 2
 START_MS = 1_790_000_000_000
