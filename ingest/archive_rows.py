@@ -1,4 +1,4 @@
-"""Decode one archive file into batches of rows: messages, quarantine, and one summary.
+"""Decode one archive file into batches of rows: messages, which go their own way, quarantine, and one summary.
 
 The file's name, header, manifest and signature are checked before anything in it is believed, and each block by the
 digest that was signed. What fails is a row in quarantine and costs nothing else: a bad record its block's other records
@@ -7,17 +7,19 @@ nothing, a bad block the other blocks nothing, a bad archive the other archives 
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
 from nacl.public import PrivateKey
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.keyring import GroupKeys, Keyring
 from ingest.reasons import Reason, Rejected
 from ingest.records import ROW_COLUMNS, Decoded, Readers, decode_records
+from ingest.schemas import DECODED, MESSAGES_IN_FILES
 from ingest.spans import Span
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Correction, Notice
 from protocol.archive import Block, BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
@@ -25,14 +27,18 @@ from protocol.clock import ClockCorrection
 from protocol.errors import Truncated, Unsupported, WireError
 from protocol.events import GapNotice
 
-__all__ = ["DecodeSettings", "decode_archive"]
+__all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "TakeMessages", "decode_archive"]
 
 MAX_QUARANTINED_BYTES: Final = 64 * 1024  # kept of a record or block; the whole stays in its archive
 _NAMED_BY_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _QUARANTINE_COLUMNS: Final = (
     "record", "chain", "timestamp_ms", "sequence", "arrived_at", "offset", "records", "reason", "detail", "bytes",
 )  # fmt: skip
+DECODED_SCHEMA: Final = to_arrow_schema(DECODED, timezone="UTC")
+MESSAGE_SCHEMA: Final = to_arrow_schema(MESSAGES_IN_FILES, timezone="UTC")
 _readers: Final = Readers()
+
+TakeMessages = Callable[[pa.RecordBatch], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +52,15 @@ class DecodeSettings:
 
 
 def decode_archive(
-    path: str, data: bytes, landed_at_ms: int, settings: DecodeSettings, schema: pa.Schema
+    path: str, data: bytes, landed_at_ms: int, settings: DecodeSettings, take_messages: TakeMessages
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the decoded schema, at most one block's at a time. Nothing about the file makes it raise."""
+    """Rows of the decoded schema. Messages are handed over as they come, at most one block's at a time.
+
+    Nothing about the file makes it raise.
+    """
     file_digest = hashlib.sha256(data).hexdigest()
     summary = ArchiveSummary(archive=file_digest, path=path, landed_at_ms=landed_at_ms, size_bytes=len(data))
-    rows = _RowBatches(schema, summary)
+    rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
         data = _unseal(data, settings.unsealing_key)
@@ -65,7 +74,7 @@ def decode_archive(
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
         if not _is_known(summary, settings):
-            yield from _decode_blocks(archive, rows, Keyring(settings.group_keys))
+            yield from _decode_blocks(archive, rows, Keyring(settings.group_keys), take_messages)
     yield rows.summary_row(KNOWN if _is_known(summary, settings) else summary.verdict)
 
 
@@ -133,7 +142,9 @@ def _whole_archive(problem: Rejected, data: bytes) -> tuple[Any, ...]:
     return (None, None, None, None, None, problem.offset, None, problem.reason, detail, data[:MAX_QUARANTINED_BYTES])
 
 
-def _decode_blocks(archive: OpenArchive, rows: "_RowBatches", keyring: Keyring) -> Iterator[pa.RecordBatch]:
+def _decode_blocks(
+    archive: OpenArchive, rows: "_RowBatches", keyring: Keyring, take_messages: TakeMessages
+) -> Iterator[pa.RecordBatch]:
     summary = rows.summary
     summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in archive.manifest.chains}
     summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
@@ -147,7 +158,7 @@ def _decode_blocks(archive: OpenArchive, rows: "_RowBatches", keyring: Keyring) 
             continue
         valid, rejected = walk.decode_block(block)
         if valid:
-            yield rows.messages(valid)
+            take_messages(rows.messages(valid))
         if rejected:
             yield rows.quarantine(rejected)
     walk.finish()
@@ -316,21 +327,22 @@ def _storable(text: str) -> str:
 class _RowBatches:
     """Lay rows out as Arrow batches of the decoded schema; what a kind of row lacks is null."""
 
-    def __init__(self, schema: pa.Schema, summary: ArchiveSummary) -> None:
-        self._schema = schema
+    def __init__(self, summary: ArchiveSummary) -> None:
         self.summary = summary
 
     def messages(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        return self._batch("message", (*ROW_COLUMNS, "link"), rows)
+        return self._batch(MESSAGE_SCHEMA, "message", (*ROW_COLUMNS, "link"), rows)
 
     def quarantine(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        return self._batch("quarantine", _QUARANTINE_COLUMNS, rows)
+        return self._batch(DECODED_SCHEMA, "quarantine", _QUARANTINE_COLUMNS, rows)
 
     def summary_row(self, verdict: str) -> pa.RecordBatch:
         self.summary.verdict = verdict
-        return self._batch("summary", ("summary",), [(self.summary.to_json(),)])
+        return self._batch(DECODED_SCHEMA, "summary", ("summary",), [(self.summary.to_json(),)])
 
-    def _batch(self, kind: str, names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    def _batch(
+        self, schema: pa.Schema, kind: str, names: tuple[str, ...], rows: list[tuple[Any, ...]]
+    ) -> pa.RecordBatch:
         columns = dict(zip(names, zip(*rows, strict=True), strict=True))
         summary = self.summary
         same = {
@@ -340,8 +352,8 @@ class _RowBatches:
             "device": summary.device,
             "landed_at": summary.landed_at_ms * 1000,
         }
-        arrays = [_array(field, columns.get(field.name), same.get(field.name), len(rows)) for field in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        arrays = [_array(field, columns.get(field.name), same.get(field.name), len(rows)) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _array(field: pa.Field, column: tuple[Any, ...] | None, same: Any, count: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Decoded rows → messages that are dated, each once. Pure steps: a DataFrame in, a DataFrame out."""
+"""Messages → messages at their true time, each once. Pure steps: a DataFrame in, a DataFrame out."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,7 +12,6 @@ from ingest.summary import Correction
 
 __all__ = [
     "apply_corrections",
-    "choose_messages",
     "choose_quarantine",
     "drop_duplicates",
     "find_duplicates",
@@ -25,21 +24,16 @@ PLACE: Final = ("archive", "record")
 STRETCHES: Final = "device string, chain string, first_ms long, last_ms long"
 
 
-def choose_messages(decoded: DataFrame, unwanted_paths: list[str]) -> DataFrame:
-    """The messages among decoded rows, dated, without those of files that are the copy of another."""
-    is_message = F.col("kind") == "message"
-    dated = decoded.where(is_message & _not_of(unwanted_paths)).withColumn("date", _date_of("event_time"))
-    return dated.select(MESSAGES.fieldNames())
+def drop_copies(messages: DataFrame) -> DataFrame:
+    """Each message of an archive once, where its file lay in the landing area twice."""
+    return messages.dropDuplicates(list(PLACE)).select(MESSAGES.fieldNames())
 
 
 def choose_quarantine(decoded: DataFrame, unwanted_paths: list[str]) -> DataFrame:
-    """What is in quarantine among decoded rows."""
+    """What is in quarantine among decoded rows, without what files say that are the copy of another."""
     is_quarantined = F.col("kind") == "quarantine"
-    return decoded.where(is_quarantined & _not_of(unwanted_paths)).select(QUARANTINE.fieldNames())
-
-
-def _not_of(paths: list[str]) -> Column:
-    return ~F.col("path").isin(paths) if paths else F.lit(True)
+    is_wanted = ~F.col("path").isin(unwanted_paths) if unwanted_paths else F.lit(True)
+    return decoded.where(is_quarantined & is_wanted).select(QUARANTINE.fieldNames())
 
 
 def _date_of(column: str) -> Column:

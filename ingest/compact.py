@@ -28,7 +28,7 @@ def compact_tables(spark: SparkSession, tables: Path, min_files: int = 2) -> tup
 
 def _rewrite(spark: SparkSession, store: Store, table: str, files: list[StoredFile]) -> list[Path]:
     rows = read_files(spark, store, table, files).coalesce(1)
-    return write_files(store, table, rows.sortWithinPartitions(*ORDERS[table]))
+    return write_files(store, table, rows.sortWithinPartitions(*ORDERS[table]))[1]
 
 
 def _count_files(store: Store) -> int:

@@ -1,41 +1,42 @@
 """Files of the landing area → decoded rows: the one place where Python touches rows."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Final
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from ingest.archive_rows import DecodeSettings, decode_archive
+from ingest.archive_rows import DECODED_SCHEMA, DecodeSettings, decode_archive
+from ingest.message_files import MessageFiles
 from ingest.schemas import DECODED
 
 __all__ = ["decode_archives"]
 
-TIME_ZONE: Final = "UTC"
 
-
-def decode_archives(files: DataFrame, settings: DecodeSettings) -> DataFrame:
-    """One row per message, per thing in quarantine and per archive; `kind` tells which.
+def decode_archives(files: DataFrame, settings: DecodeSettings, folder: Path) -> DataFrame:
+    """One row per thing in quarantine, per archive, and per file of messages written to `folder`; `kind` tells which.
 
     `files` has the columns of Spark's `binaryFile`.
     """
     wanted = files.select("path", "content", "modificationTime")
-    return wanted.mapInArrow(_decoder(settings), DECODED)
+    return wanted.mapInArrow(_decoder(settings, folder), DECODED)
 
 
-def _decoder(settings: DecodeSettings) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema()
-        for batch in batches:
-            for path, content, landed_at in zip(*batch.columns, strict=True):
-                landed_at_ms = landed_at.value // 1000
-                yield from decode_archive(path.as_py(), content.as_py(), landed_at_ms, settings, schema)
-
-    return decode_batches
+def _decoder(
+    settings: DecodeSettings, folder: Path
+) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    return partial(_decode_batches, settings, folder)
 
 
-@cache
-def arrow_schema() -> pa.Schema:
-    return to_arrow_schema(DECODED, timezone=TIME_ZONE)
+def _decode_batches(
+    settings: DecodeSettings, folder: Path, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    written = MessageFiles(folder)
+    for batch in batches:
+        for path, content, landed_at in zip(*batch.columns, strict=True):
+            landed_at_ms = landed_at.value // 1000
+            yield from decode_archive(path.as_py(), content.as_py(), landed_at_ms, settings, written.take)
+    rows = [{"kind": "file", "file": name} for name in written.finish()]
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema=DECODED_SCHEMA)

@@ -65,9 +65,10 @@ def run_job(spark: SparkSession, settings: JobSettings, progress: Progress | Non
 
 
 def _ingest_batch(store: Store, files: DataFrame, settings: DecodeSettings) -> Loaded:
-    decoded = decode_archives(files, settings).persist(StorageLevel.MEMORY_AND_DISK)
+    folder = store.work("decoded")
+    decoded = decode_archives(files, settings, folder).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return load_batch(store, decoded)
+        return load_batch(store, decoded, folder)
     finally:
         decoded.sparkSession.catalog.clearCache()
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from ingest.account import Boot, ChainName
 from ingest.clean import (
     apply_corrections,
-    choose_messages,
     choose_quarantine,
+    drop_copies,
     drop_duplicates,
     find_duplicates,
     rows_of_boots,
@@ -23,7 +23,7 @@ from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
 from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
-from ingest.summary import KNOWN, VERIFIED, ArchiveSummary
+from ingest.summary import KNOWN, VERIFIED, ArchiveSummary, Correction
 
 __all__ = ["ORDER", "Loaded", "load_batch", "read_files", "write_files"]
 
@@ -40,20 +40,25 @@ class Loaded:
     known: list[ArchiveSummary]  # the archives that it entered into the tables
 
 
-def load_batch(store: Store, decoded: DataFrame) -> Loaded:
-    """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none."""
-    summaries = _collect_summaries(decoded)
+def load_batch(store: Store, decoded: DataFrame, folder: Path) -> Loaded:
+    """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none.
+
+    `folder` is where the decoder has written the messages.
+    """
+    summaries, files = _collect(decoded)
     chosen = _choose(summaries)
     loaded = Loaded(archives=len(summaries), records=sum(summary.records or 0 for summary in summaries), known=chosen)
     if chosen:
-        unwanted = sorted({summary.path for summary in summaries} - {summary.path for summary in chosen})
-        _Batch(store, decoded, chosen, unwanted).load()
+        _Batch(store, decoded, summaries, chosen, _Staged(folder, files)).load()
     return loaded
 
 
-def _collect_summaries(decoded: DataFrame) -> list[ArchiveSummary]:
-    rows = decoded.where(F.col("summary").isNotNull()).select("summary").collect()
-    return sorted((ArchiveSummary.from_json(row.summary) for row in rows), key=lambda each: each.path)
+def _collect(decoded: DataFrame) -> tuple[list[ArchiveSummary], list[Path]]:
+    """In one go, since a task that runs again writes its files again, under other names."""
+    is_wanted = F.col("kind").isin("summary", "file")
+    rows = decoded.where(is_wanted).select("summary", "file").collect()
+    summaries = [ArchiveSummary.from_json(row.summary) for row in rows if row.summary is not None]
+    return sorted(summaries, key=lambda each: each.path), sorted(Path(row.file) for row in rows if row.file is not None)
 
 
 def _choose(summaries: list[ArchiveSummary]) -> list[ArchiveSummary]:
@@ -63,6 +68,19 @@ def _choose(summaries: list[ArchiveSummary]) -> list[ArchiveSummary]:
     return sorted(once.values(), key=lambda each: each.archive)
 
 
+class _Staged(NamedTuple):
+    """Files of messages in the work area, one folder per date."""
+
+    folder: Path
+    files: list[Path]
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        if not self.files:
+            return spark.createDataFrame([], MESSAGES)
+        reader = spark.read.schema(MESSAGES).option("basePath", str(self.folder))
+        return reader.parquet(*map(str, self.files)).select(MESSAGES.fieldNames())
+
+
 def read_files(spark: SparkSession, store: Store, table: str, files: list[StoredFile]) -> DataFrame:
     """These files of a table, and no other; the date comes from the path."""
     paths = [store.path(table, file) for file in files]
@@ -70,48 +88,64 @@ def read_files(spark: SparkSession, store: Store, table: str, files: list[Stored
     return reader.parquet(*paths).select(TABLES[table].fieldNames())
 
 
-def write_files(store: Store, table: str, rows: DataFrame) -> list[Path]:
-    """New files of a table in the work area, as a commit takes them."""
+def write_files(store: Store, table: str, rows: DataFrame) -> tuple[Path, list[Path]]:
+    """New files of a table in the work area, as a commit takes them, and the folder they are in."""
     folder = store.work(table)
     writer = rows.write.mode("overwrite")
     (writer.partitionBy("date") if table in PARTITIONED else writer).parquet(str(folder))
-    return sorted(folder.rglob("part-*.parquet"))
+    return folder, sorted(folder.rglob("part-*.parquet"))
 
 
 class _Batch:
     """The steps of one batch, in order. Everything is written beside the tables before any of it counts."""
 
-    def __init__(self, store: Store, decoded: DataFrame, summaries: list[ArchiveSummary], unwanted: list[str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        decoded: DataFrame,
+        delivered: list[ArchiveSummary],
+        chosen: list[ArchiveSummary],
+        staged: _Staged,
+    ) -> None:
         self._store = store
         self._spark = decoded.sparkSession
         self._decoded = decoded
-        self._summaries = summaries
-        self._unwanted = unwanted
+        self._unwanted_paths = sorted({each.path for each in delivered} - {each.path for each in chosen})
+        self._came_twice = len({each.archive for each in delivered if each.chains}) < sum(
+            bool(each.chains) for each in delivered
+        )
+        self._summaries = chosen
+        self._staged = staged
         self._account = store.account()
         self._gaps_before = self._account.gaps()
         self._changes: dict[str, Change] = {}
 
     def load(self) -> None:
         changed_boots = self._account.learn(self._summaries)
-        messages = self._dated_messages()
+        corrections = self._corrections()
         moved, kept, rewritten = self._rows_to_move(changed_boots)
+        messages = apply_corrections(self._staged.read(self._spark), corrections)
+        if self._came_twice:
+            messages = drop_copies(messages)
         duplicates = self._duplicates(messages, moved)
         if duplicates is not None:
             messages = drop_duplicates(messages, duplicates)
         for more in (moved, kept):
             messages = messages if more is None else messages.unionByName(more)
-        self._write_messages(messages, rewritten)
-        self._write_rollups(messages, rewritten)
+        is_as_decoded = not corrections and not self._came_twice and duplicates is None and moved is None
+        final = self._staged if is_as_decoded else self._write_messages(messages)
+        self._changes["messages"] = Change(final.files, rewritten)
+        self._write_rollups(final, rewritten)
         self._write_quarantine()
         self._account.add(self._summaries, _count_by_chain(duplicates))
-        self._note_boots(messages, changed_boots)
+        self._note_boots(final, changed_boots)
         self._write_small_tables()
         self._store.commit(self._account, self._changes)
 
-    def _dated_messages(self) -> DataFrame:
+    def _corrections(self) -> dict[Boot, Correction]:
+        """What is known now of the boots in which messages of this batch were made."""
         boots = {Boot(summary.device or "", boot) for summary in self._summaries for boot in summary.boots}
-        known = {boot: self._account.corrections[boot] for boot in boots if boot in self._account.corrections}
-        return apply_corrections(choose_messages(self._decoded, self._unwanted), known)
+        return {boot: self._account.corrections[boot] for boot in boots if boot in self._account.corrections}
 
     def _rows_to_move(self, boots: set[Boot]) -> tuple[DataFrame | None, DataFrame | None, list[StoredFile]]:
         """Messages in the tables whose true time is known only now, those that share files with them, and the files."""
@@ -140,37 +174,36 @@ class _Batch:
             known = moved if known is None else known.unionByName(moved)
         return find_duplicates(suspected, known).persist()
 
-    def _write_messages(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
+    def _write_messages(self, messages: DataFrame) -> _Staged:
         files = max(1, sum(summary.records or 0 for summary in self._summaries) // MESSAGES_PER_FILE)
-        ordered = messages.coalesce(files).sortWithinPartitions(*ORDER)
-        self._changes["messages"] = Change(write_files(self._store, "messages", ordered), rewritten)
+        folder, written = write_files(self._store, "messages", messages.coalesce(files).sortWithinPartitions(*ORDER))
+        return _Staged(folder, written)
 
-    def _write_rollups(self, messages: DataFrame, rewritten: list[StoredFile]) -> None:
+    def _write_rollups(self, messages: _Staged, rewritten: list[StoredFile]) -> None:
         """Minutes of dates that stay are added up with what is there; dates that are rewritten are counted anew."""
         anew = {file.date for file in rewritten}
-        touched = {path.parent.name.removeprefix(DATE_PREFIX) for path in self._changes["messages"].add}
+        touched = {path.parent.name.removeprefix(DATE_PREFIX) for path in messages.files}
         there = self._store.files("rollups", sorted({day for day in {*touched, *anew} if day is not None}))
-        parts = roll_up(messages)
+        parts = roll_up(messages.read(self._spark))
         merged = [file for file in there if file.date not in anew]
         if merged:
             parts = merge_rollups(parts.unionByName(read_files(self._spark, self._store, "rollups", merged)))
-        added = write_files(self._store, "rollups", parts.select(ROLLUPS.fieldNames()).coalesce(1))
+        _, added = write_files(self._store, "rollups", parts.select(ROLLUPS.fieldNames()).coalesce(1))
         self._changes["rollups"] = Change(added, there)
 
     def _write_quarantine(self) -> None:
         if any(_has_quarantined(summary) for summary in self._summaries):
-            rows = choose_quarantine(self._decoded, self._unwanted).coalesce(1)
-            self._changes["quarantine"] = Change(
-                write_files(self._store, "quarantine", rows.sortWithinPartitions("archive", "record"))
-            )
+            rows = choose_quarantine(self._decoded, self._unwanted_paths).coalesce(1)
+            _, added = write_files(self._store, "quarantine", rows.sortWithinPartitions("archive", "record"))
+            self._changes["quarantine"] = Change(added)
 
-    def _note_boots(self, messages: DataFrame, changed: set[Boot]) -> None:
+    def _note_boots(self, messages: _Staged, changed: set[Boot]) -> None:
         """Remember in which dates messages lie that a correction may move one day."""
         if not changed and not any(summary.boots for summary in self._summaries):
             return
         for boot in changed:
             self._account.boot_dates.pop(boot, None)
-        marked = messages.where(F.col("boot").isNotNull()).select("device", "boot", "date").distinct()
+        marked = messages.read(self._spark).where(F.col("boot").isNotNull()).select("device", "boot", "date").distinct()
         for row in marked.collect():
             self._account.boot_dates.setdefault(Boot(row.device, row.boot), set()).add(row.date.isoformat())
 

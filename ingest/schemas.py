@@ -85,7 +85,7 @@ QUARANTINE_COLUMNS: Final = {
 
 MESSAGES: Final = _schema(**MESSAGE_COLUMNS, date=DateType())
 QUARANTINE: Final = _schema(**QUARANTINE_COLUMNS)
-DECODED: Final = _schema(kind=_TEXT, **{**MESSAGE_COLUMNS, **QUARANTINE_COLUMNS}, summary=_TEXT)
+DECODED: Final = _schema(kind=_TEXT, **QUARANTINE_COLUMNS, summary=_TEXT, file=_TEXT)
 
 GAPS: Final = _schema(
     device=_TEXT,
@@ -152,4 +152,5 @@ TABLES: Final = {
     "ledger": LEDGER,
     "archives": ARCHIVES,
 }
+MESSAGES_IN_FILES: Final = _schema(**MESSAGE_COLUMNS)
 PARTITIONED: Final = frozenset({"messages", "rollups"})  # by date, which then stands in the path and not in the file

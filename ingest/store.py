@@ -108,6 +108,8 @@ class Store:
     def commit(self, account: Account, changes: dict[str, Change]) -> None:
         """Make these changes and remember this account, wholly or not at all."""
         account.commits += 1
+        for path in (path for change in changes.values() for path in change.add):
+            _sync_file(path)
         plan = {
             "number": account.commits,
             "account": account.to_json().decode(),
@@ -221,6 +223,11 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
     new.rename(path)
     _sync_folder(path.parent)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

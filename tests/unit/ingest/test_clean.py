@@ -7,8 +7,8 @@ from pyspark.testing import assertDataFrameEqual
 from ingest.account import Boot, Suspect
 from ingest.clean import (
     apply_corrections,
-    choose_messages,
     choose_quarantine,
+    drop_copies,
     drop_duplicates,
     find_duplicates,
     rows_of_boots,
@@ -40,23 +40,18 @@ def message(archive: str, record: int, timestamp_ms: int = 1000, **others: Any) 
     return {**MESSAGE, "archive": archive, "record": record, "timestamp_ms": timestamp_ms, **others}
 
 
-def test_messages_are_chosen_and_dated_without_those_of_copies(spark: SparkSession) -> None:
-    decoded = frame(
-        spark,
-        DECODED,
-        {**MESSAGE, "kind": "message", "path": "one"},
-        {**MESSAGE, "kind": "message", "path": "copy"},
-        {"kind": "quarantine", "path": "one", "archive": "a1", "reason": "unsigned"},
-        {"kind": "summary", "path": "one", "summary": "{}"},
-    )
-    assertDataFrameEqual(choose_messages(decoded, ["copy"]), frame(spark, MESSAGES, MESSAGE))
-    assert choose_messages(decoded, []).count() == 2
+def test_an_archive_that_came_twice_counts_once(spark: SparkSession) -> None:
+    rows = [message("a1", 0), message("a1", 1), message("a2", 0)]
+    assertDataFrameEqual(drop_copies(frame(spark, MESSAGES, *rows, *rows[:2])), frame(spark, MESSAGES, *rows))
 
 
 def test_quarantine_is_chosen(spark: SparkSession) -> None:
     rejected = {"path": "one", "archive": "a1", "record": 3, "reason": "unsigned", "bytes": bytearray(b"x")}
-    decoded = frame(spark, DECODED, {**rejected, "kind": "quarantine"}, {**MESSAGE, "kind": "message", "path": "one"})
-    assertDataFrameEqual(choose_quarantine(decoded, []), frame(spark, QUARANTINE, rejected))
+    copy = {**rejected, "kind": "quarantine", "path": "copy"}
+    others = [{"kind": "summary", "path": "one", "summary": "{}"}, {"kind": "file", "file": "x"}]
+    decoded = frame(spark, DECODED, {**rejected, "kind": "quarantine"}, copy, *others)
+    assertDataFrameEqual(choose_quarantine(decoded, ["copy"]), frame(spark, QUARANTINE, rejected))
+    assert choose_quarantine(decoded, []).count() == 2
 
 
 def test_a_correction_moves_the_messages_of_its_boot_to_their_true_time(spark: SparkSession) -> None:

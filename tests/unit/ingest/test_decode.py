@@ -1,12 +1,15 @@
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from ingest.archive_rows import DecodeSettings, decode_archive
-from ingest.decode import arrow_schema, decode_archives
+from ingest.decode import decode_archives
 from ingest.job import FILES
 from ingest.summary import ArchiveSummary
 from protocol.archive import is_sealed
@@ -18,8 +21,14 @@ SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=
 
 
 def rows_of(name: str, data: bytes, settings: DecodeSettings = SETTINGS) -> list[dict[str, Any]]:
-    batches = decode_archive(f"file:/landing/{name}.hga", data, 1_767_225_600_000, settings, arrow_schema())
-    return [row for batch in batches for row in batch.to_pylist()]
+    """Messages first, the summary last."""
+    messages: list[dict[str, Any]] = []
+
+    def take(batch: pa.RecordBatch) -> None:
+        messages.extend({"kind": "message", **row} for row in batch.to_pylist())
+
+    batches = list(decode_archive(f"file:/landing/{name}.hga", data, 1_767_225_600_000, settings, take))
+    return [*messages, *(row for batch in batches for row in batch.to_pylist())]
 
 
 def summary_of(rows: list[dict[str, Any]]) -> ArchiveSummary:
@@ -80,10 +89,14 @@ def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:
 
 
 @pytest.mark.slow
-def test_the_step_gives_the_same_rows_in_spark(spark: SparkSession) -> None:
+def test_the_step_gives_the_same_rows_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     first, _ = everything()
     files = [(f"file:/landing/{each.name}.hga", LANDED_AT, len(each.data), each.data) for each in first.landed]
-    decoded = decode_archives(spark.createDataFrame(files, FILES), SETTINGS)
-    kinds = Counter(row.kind for row in decoded.select("kind").collect())
-    expected = Counter(row["kind"] for each in first.landed for row in rows_of(each.name, each.data))
-    assert kinds == expected
+    decoded = decode_archives(spark.createDataFrame(files, FILES), SETTINGS, tmp_path).collect()
+    expected = [row for each in first.landed for row in rows_of(each.name, each.data)]
+    written = [pq.ParquetFile(row.file).read() for row in decoded if row.kind == "file"]
+    found = Counter(row.kind for row in decoded if row.kind != "file") + Counter(message=sum(map(len, written)))
+    assert found == Counter(row["kind"] for row in expected)
+    assert {Path(row.file) for row in decoded if row.kind == "file"} == set(tmp_path.rglob("*.parquet"))
+    hashes = {value for table in written for value in table["hash"].to_pylist()}
+    assert hashes == {row["hash"] for row in expected if row["kind"] == "message"}

@@ -19,7 +19,9 @@ DEVICE = Device(5)
 CHAIN = DEVICE.chain("boiler")
 MADE = [CHAIN.reading(float(number), 1_790_000_000_000 + number) for number in range(3)]
 ELEMENTS = [orjson.loads(made.text) for made in MADE]
-ODD = st.sampled_from([None, True, False, 0, 1, 2, 27, 32, 0.0, "0", "", "32", [], {}, [1, 2], -1, 2**60])
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, False, 0, 1, 2, 27, 32, 0.0, "0", "", "32", [], {}, [1, 2], -1, 2**60]
+)
 
 
 def record(elements: Any, *, ref: tuple[int, int] | None = None) -> Record:
