@@ -25,8 +25,8 @@ from ingest.job import FILES, JobSettings, run_job
 from ingest.progress import Progress
 from ingest.session import open_session
 from protocol.archive import open_archive
-from protocol.streamr import parse_stream_message
 from protocol.ethereum.hashing import eip191_digest
+from protocol.streamr import parse_stream_message
 from protocol.streamr.signing import signed_payload
 from testbed.corpus import Device
 from testbed.corpus_bulk import BulkChain, write_bulk_archive

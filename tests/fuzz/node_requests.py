@@ -13,8 +13,8 @@ from node.client_session import ClientSession
 from node.errors import ErrorCode
 from node.serialization import LEGACY_VERSIONS, Versions
 from node.streams import ANYBODY, Grant, Operation, Stream
-from protocol.streamr import MessageID, StreamMessage
 from protocol.ethereum.signer import Signer
+from protocol.streamr import MessageID, StreamMessage
 from protocol.streamr.signing import sign_message
 
 if TYPE_CHECKING:
