@@ -1,6 +1,6 @@
 """Files of the landing area → decoded rows: the one place where Python touches rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +20,7 @@ def decode_archives(files: DataFrame, settings: DecodeSettings, folder: Path) ->
     `files` has the columns of Spark's `binaryFile`.
     """
     wanted = files.select("path", "content", "modificationTime")
-    return wanted.mapInArrow(_decoder(settings, folder), DECODED)
-
-
-def _decoder(
-    settings: DecodeSettings, folder: Path
-) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    return partial(_decode_batches, settings, folder)
+    return wanted.mapInArrow(partial(_decode_batches, settings, folder), DECODED)
 
 
 def _decode_batches(

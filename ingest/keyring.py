@@ -6,7 +6,7 @@ learned within its archive and forgotten after it, so that the tables do not dep
 
 import binascii
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import orjson
 
@@ -26,10 +26,6 @@ class Keyring:
     def __init__(self, given: GroupKeys | None = None) -> None:
         self._given = given or {}
         self._learned: dict[tuple[str, str], GroupKey] = {}
-
-    def for_one_archive(self) -> Self:
-        """The given keys, and nothing learned yet."""
-        return type(self)(self._given)
 
     def find(self, stream_id: str, group_key_id: str | None) -> GroupKey | None:
         name = group_key_id or ""

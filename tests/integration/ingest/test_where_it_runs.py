@@ -49,5 +49,5 @@ def test_spark_submit_runs_the_job_on_the_java_that_pip_installed(tmp_path: Path
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "done: 2 archives, 133 records" in done.stderr
+    assert "done: 2 archives, 133 records" in done.stdout + done.stderr
     assert len(read_parquet(tmp_path / "tables", "messages")) == 133
