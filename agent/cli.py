@@ -31,7 +31,9 @@ class CommandModule(Protocol):
 
 
 COMMANDS = {
+    "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
     "message": Command("agent.commands.message", "encode, decode and convert messages in any embodiment"),
+    "probe": Command("drivers.probe", "read a few values from one device and show them"),
 }
 
 

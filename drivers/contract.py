@@ -7,7 +7,10 @@
 - `build` reports every problem of its settings at once, as a `ConfigError`.
 - `open` may fail with a `DeviceError` and may be called again, also while open: it starts afresh.
 - `read` waits until there are readings and gives them, or fails with a `DeviceError`. A device that stalls is a failure
-  after the `silence_s` of its settings, so no call waits for ever. One call gives at most `MAX_READINGS_PER_READ`.
+  after the `silence_s` of its settings; a source that may rightly be silent (a broker) gives an empty list now and
+  then. So no call waits for ever. One call gives at most `MAX_READINGS_PER_READ`.
+- Readings with a `token` come from a source that wants to be told. One token covers all the readings that carry it;
+  they follow each other. `acknowledge` is called with it only after all of them are committed.
 - `close` never fails and may be called at any time, any number of times.
 - What a device sends costs bounded memory and CPU. Noise is counted and shown in `trouble`, never raised.
 - Every `DeviceError` says what, where, and what to do.

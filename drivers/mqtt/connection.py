@@ -201,7 +201,7 @@ def make_client(name: str, settings: MqttSettings) -> "Client":
     client = Client(
         CallbackAPIVersion.VERSION2,
         client_id=settings.client_id or f"headgate-{name}",
-        clean_session=None if is_v5 else False,
+        clean_session=None if is_v5 else settings.session_expiry_s == 0,
         protocol=MQTTv5 if is_v5 else MQTTv311,
         reconnect_on_failure=False,
         manual_ack=True,

@@ -54,11 +54,10 @@ class SystemDriver(PolledDriver):
         at_ms = now_ms()
         measured = [*self._look_at_cpu(), *self._look_at_memory(), *self._look_at_disks(), *self._look_at_heat()]
         measured += self._look_at_network(at_ms)
-        return [
-            Reading(self.name, quantity, value, unit, taken_at_ms=at_ms)
-            for quantity, value, unit in measured
-            if value is not None
-        ]
+        found = [(quantity, value, unit) for quantity, value, unit in measured if value is not None]
+        if self._cpu is None:
+            raise DeviceError(f"{self.name}: {self.settings.root}/proc is unreadable; check the setting root")
+        return [Reading(self.name, quantity, value, unit, taken_at_ms=at_ms) for quantity, value, unit in found]
 
     def _look_at_cpu(self) -> list[Measured]:
         now, before = parse_cpu(self._file("proc/stat")), self._cpu
