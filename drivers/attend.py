@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from drivers.backoff import Backoff
@@ -20,7 +20,7 @@ async def attend(
     *,
     chance: Callable[[], float] = random.random,
     clock_ms: Callable[[], int] = now_ms,
-) -> AsyncIterator[list[Reading] | DeviceChange]:
+) -> AsyncGenerator[list[Reading] | DeviceChange, None]:
     """Readings and changes of state, without end. A failing device is a change of state, never an exception.
 
     Close it when done (`contextlib.aclosing`): that closes the driver.

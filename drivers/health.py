@@ -69,7 +69,7 @@ class Quality:
         self.damaged_frames = 0
         self._share = 0.0
         self._noisy = False
-        self._last_damage = ""
+        self.last_damage = ""
 
     def good(self) -> None:
         self.good_frames += 1
@@ -77,13 +77,13 @@ class Quality:
 
     def damaged(self, problem: str) -> None:
         self.damaged_frames += 1
-        self._last_damage = problem
+        self.last_damage = problem
         self._weigh(1.0)
 
     @property
     def trouble(self) -> str:
         """ "" or what is wrong. Its words are of the frame that was damaged last."""
-        return f"most of what it sends is damaged: {self._last_damage}; check baudrate and cable" if self._noisy else ""
+        return f"most of what it sends is damaged: {self.last_damage}; check baudrate and cable" if self._noisy else ""
 
     def _weigh(self, damage: float) -> None:
         self._share += _WEIGHT * (damage - self._share)

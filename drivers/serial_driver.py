@@ -134,7 +134,7 @@ class SerialDriver(Driver, Generic[Decoder]):
         return readings
 
     def _silence(self, source: ByteSource) -> str:
-        noise = f" (the last damage: {self.quality.trouble})" if self.quality.trouble else ""
+        noise = f" (it sends damage: {self.quality.last_damage})" if self.quality.trouble else ""
         silence = f"no reading on {source.where} for {self.settings.silence_s:g} s{noise}"
         return f"{self.name}: {silence}; check cable and baudrate"
 
