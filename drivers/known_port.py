@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from drivers.errors import DeviceError
 from drivers.ports import PortIdentity, find_port, identity_of
@@ -18,6 +18,8 @@ class KnownPort:
     def __init__(self, wanted: str, root: Path = Path("/")) -> None:
         self.wanted = wanted
         self._root = root
+        self._device = wanted
+        self._tried: _Node | None = None
         self._identity: PortIdentity | None = None
 
     @property
@@ -30,22 +32,37 @@ class KnownPort:
         return host.strip("[]"), int(port)
 
     def find(self) -> str:
-        """Its device file at this moment. Raises: DeviceError."""
-        device = self._look()
-        if device is None:
+        """Its device file at this moment, to be opened. Raises: DeviceError."""
+        self._tried = self._look()
+        if self._tried is None:
             raise DeviceError(f"{self.wanted} is absent; check that it is plugged in; 'headgate devices' lists what is")
-        return device
+        self._device = self._tried.device
+        return str(self._root / self._device.lstrip("/"))
 
-    def learn(self, device: str) -> None:
+    def learn(self) -> None:
         """It opened: from now on it is known by its identity."""
-        self._identity = identity_of(device, self._root) or self._identity
+        self._identity = identity_of(self._device, self._root) or self._identity
 
     async def returned(self) -> None:
-        """Wait until it is back. While it is there (and fails all the same), wait for ever."""
-        if self.is_tcp or self._look() is not None:
+        """Wait until it is there, and not as it was when it was last tried: a port that is there and fails all the same
+        is left to the backoff."""
+        if self.is_tcp:
             await asyncio.Event().wait()
-        while self._look() is None:  # noqa: ASYNC110 - nobody tells us; looking is cheap
+        while self._look() in (None, self._tried):  # noqa: ASYNC110 - nobody tells us; looking is cheap
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    def _look(self) -> str | None:
-        return find_port(self.wanted, self._identity, self._root)
+    def _look(self) -> "_Node | None":
+        device = find_port(self.wanted, self._identity, self._root)
+        try:
+            stat = (self._root / device.lstrip("/")).stat() if device else None
+        except OSError:  # it left while we looked
+            return None
+        return _Node(device, stat.st_ino, stat.st_ctime_ns) if device and stat else None
+
+
+class _Node(NamedTuple):
+    """A device file; one that was made anew differs, even under the same name."""
+
+    device: str
+    inode: int
+    changed_at_ns: int

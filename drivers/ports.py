@@ -67,8 +67,11 @@ def find_port(wanted: str, learned: PortIdentity | None, root: Path = Path("/"))
 
 def identity_of(device: str, root: Path = Path("/")) -> PortIdentity | None:
     """The identity of an open port, to find it again by."""
-    name = (root / device.lstrip("/")).resolve().name
-    return _identity(root / "sys/class/tty" / name / "device")
+    ttys = root / "sys/class/tty"
+    name = Path(device).name
+    if not (ttys / name).exists():  # a link: /dev/serial/by-id/…, /dev/serial0
+        name = (root / device.lstrip("/")).resolve().name
+    return _identity(ttys / name / "device")
 
 
 def _find_usb(wanted: str, root: Path) -> str | None:

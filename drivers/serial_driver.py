@@ -106,15 +106,15 @@ class SerialDriver(Driver, Generic[Decoder]):
     async def _open_source(self) -> ByteSource:
         if self._port.is_tcp:
             return await open_tcp(*self._port.host_and_port)
-        device, settings = self._port.find(), self.settings
+        settings = self.settings
         source = open_serial(
-            device,
+            self._port.find(),
             baudrate=settings.baudrate,
             bytesize=settings.bytesize,
             parity=settings.parity,
             stopbits=settings.stopbits,
         )
-        self._port.learn(device)
+        self._port.learn()
         return source
 
     async def _read_from(self, source: ByteSource, timeout_s: float) -> bytes:

@@ -68,7 +68,7 @@ class ModbusDriver(PolledDriver):
         if not connected:
             raise DeviceError(self._says("does not open; check that it is plugged in and not held by another program"))
         if not self._port.is_tcp:
-            self._port.learn(self._port.find())
+            self._port.learn()
 
     async def disconnect(self) -> None:
         client, self._client = self._client, None
@@ -80,6 +80,8 @@ class ModbusDriver(PolledDriver):
         self._refused = ""
         for batch in self.batches:
             readings += await self._ask(batch)
+        if self._refused and not readings:
+            raise DeviceError(self._says(self._refused))
         return readings
 
     async def returned(self) -> None:
