@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-ROOMS = ["protocol", "agent"]
+ROOMS = ["protocol", "agent", "drivers"]
 
 
 def main() -> None:

@@ -186,7 +186,14 @@ class ModbusRig(Rig):
     def settings(self) -> dict[str, Any]:
         registers = [{"quantity": "power", "address": 4, "type": "int16", "unit": "W"}]
         url = f"tcp://127.0.0.1:{self.port}"
-        return {"driver": "modbus", "port": url, "interval_s": 0.01, "timeout_s": 0.2, "retries": 0, "registers": registers}
+        return {
+            "driver": "modbus",
+            "port": url,
+            "interval_s": 0.01,
+            "timeout_s": 0.2,
+            "retries": 0,
+            "registers": registers,
+        }
 
     async def mend_it(self) -> None:
         if self._server is None:
@@ -196,7 +203,7 @@ class ModbusRig(Rig):
 
     async def break_it(self) -> None:
         if self._server is not None:
-            await self._server.shutdown()
+            await self._server.shutdown()  # type: ignore[no-untyped-call]
             self._server = None
 
     async def tear_down(self) -> None:
@@ -248,5 +255,3 @@ RIGS: dict[str, type[Rig]] = {
 
 def fd_count() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-

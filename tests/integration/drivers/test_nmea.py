@@ -16,7 +16,6 @@ from tests.pty_cable import PtyCable
 from tests.unit.drivers.samples import nmea
 
 
-
 def recording(epochs: int) -> bytes:
     lines = []
     for second in range(epochs):

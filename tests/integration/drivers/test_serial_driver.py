@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import resource
 import shutil
 import time
@@ -160,7 +159,7 @@ def test_a_port_held_by_another_program_is_told(tmp_path: Path) -> None:
     async def test(cable: PtyCable) -> None:
         first, second = driver_of(str(cable.link)), driver_of(str(cable.link))
         await first.open()
-        with pytest.raises(DeviceError, match="boiler: .* another program holds it; stop that one"):
+        with pytest.raises(DeviceError, match=r"boiler: .* another program holds it; stop that one"):
             await second.open()
         await first.close()
 
@@ -189,11 +188,11 @@ def test_a_serial_server_is_read_over_tcp_and_its_end_is_an_error() -> None:
         driver = driver_of(f"tcp://127.0.0.1:{port}")
         await driver.open()
         assert [reading.value for reading in await driver.read()] == [21.5, 22.5]
-        with pytest.raises(DeviceError, match="boiler: tcp://.* is gone"):
+        with pytest.raises(DeviceError, match=r"boiler: tcp://.* is gone"):
             await driver.read()
         server.close()
         await server.wait_closed()
-        with pytest.raises(DeviceError, match="boiler: tcp://.* does not answer .*; check address"):
+        with pytest.raises(DeviceError, match=r"boiler: tcp://.* does not answer .*; check address"):
             await driver.open()
 
     asyncio.run(run())
@@ -210,7 +209,7 @@ def name_in_tree(root: Path, cable: PtyCable, tty: str) -> None:
     (root / "sys/class/tty" / tty).mkdir(parents=True)
     (root / "sys/class/tty" / tty / "device").symlink_to(port)
     (root / "dev").mkdir(exist_ok=True)
-    (root / "dev" / tty).symlink_to(os.readlink(cable.link))
+    (root / "dev" / tty).symlink_to(cable.link.readlink())
 
 
 def test_a_device_that_is_plugged_in_elsewhere_is_found_at_once_by_its_serial_number(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def test_a_splitter_that_cannot_work_is_refused(delimiter: bytes, max_bytes: int
         DelimitedFrames(delimiter, max_bytes)
 
 
-noise = st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b"\r\n", b"aaaa", b"\xaa", b"\x55"]), max_size=60).map(b"".join)
+noise = st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b"\r\n", b"aaaa", b"\xaa", b"\x55"]), max_size=60).map(
+    b"".join
+)
 
 
 @given(noise, st.sampled_from([b"\n", b"\r\n", b"aab"]), st.integers(1, 12))

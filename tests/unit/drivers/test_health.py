@@ -1,5 +1,7 @@
 """States, not repetitions."""
 
+from itertools import pairwise
+
 from drivers.health import DeviceState, Health, Quality
 
 
@@ -52,5 +54,5 @@ def test_noise_begins_and_ends_once() -> None:
         else:
             quality.damaged("wrong checksum")
         states.append(bool(quality.trouble))
-    assert sum(before != after for before, after in zip(states, states[1:], strict=False)) == 2
+    assert sum(before != after for before, after in pairwise(states)) == 2
     assert "wrong checksum" in quality.last_damage

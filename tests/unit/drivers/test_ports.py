@@ -8,7 +8,9 @@ import pytest
 from drivers.ports import PortIdentity, find_port, identity_of, serial_ports
 
 
-def plug_usb(root: Path, tty: str, socket: str, *, vendor: str, product: str, serial: str = "", interface: str = "00") -> None:
+def plug_usb(
+    root: Path, tty: str, socket: str, *, vendor: str, product: str, serial: str = "", interface: str = "00"
+) -> None:
     """What appears when a USB serial adapter is plugged in."""
     usb = root / f"sys/devices/pci0/usb1/{socket}"
     port = usb / f"{socket}:1.{int(interface)}" / tty

@@ -125,6 +125,7 @@ names = st.sampled_from([*Boiler.__dataclass_fields__, "x"])
 @given(st.dictionaries(names, plain, max_size=6))
 def test_any_table_gives_a_value_or_a_config_error(table: dict[str, object]) -> None:
     try:
-        assert isinstance(check_settings(Boiler, table), Boiler)
-    except ConfigError as error:
-        assert error.problems
+        boiler = check_settings(Boiler, table)
+    except ConfigError:
+        return
+    assert boiler.baudrate in (9600, 19200)

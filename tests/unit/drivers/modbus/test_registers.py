@@ -26,7 +26,9 @@ def test_a_gap_that_is_too_wide_makes_two_requests() -> None:
 
 
 @given(st.lists(st.integers(0, 600), min_size=1, max_size=60), st.integers(0, 100), st.booleans())
-def test_every_register_is_in_one_request_that_the_protocol_allows(addresses: list[int], gap: int, are_bits: bool) -> None:
+def test_every_register_is_in_one_request_that_the_protocol_allows(
+    addresses: list[int], gap: int, are_bits: bool
+) -> None:
     kind = {"table": "coil", "type": "bit"} if are_bits else {"type": "float64"}
     registers = [register(address, **kind) for address in addresses]
     batches = plan_batches(registers, gap)

@@ -51,7 +51,11 @@ TASMOTA: list[tuple[str, bytes, list[Sample]]] = [
         b'{"Time":"2024-09-12T08:15:00","Uptime":"1T02:03:04","UptimeSec":93784,"Heap":26,"SleepMode":"Dynamic","Sleep":50,'
         b'"LoadAvg":19,"MqttCount":1,"POWER":"ON","Wifi":{"AP":1,"SSId":"home","BSSId":"AA:BB:CC:DD:EE:FF","Channel":6,'
         b'"Mode":"11n","RSSI":84,"Signal":-58,"LinkCount":1,"Downtime":"0T00:00:03"}}',
-        [Sample("plug", "power", True), Sample("plug", "uptime", 93784, "s"), Sample("plug", "wifi_signal", -58, "dBm")],
+        [
+            Sample("plug", "power", True),
+            Sample("plug", "uptime", 93784, "s"),
+            Sample("plug", "wifi_signal", -58, "dBm"),
+        ],
     ),
     ("stat/plug/RESULT", b'{"POWER1":"OFF"}', [Sample("plug", "power1", False)]),
     ("tele/plug/LWT", b"Offline", [Sample("plug", "online", False)]),

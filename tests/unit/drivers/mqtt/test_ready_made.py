@@ -47,10 +47,14 @@ def test_a_payload_that_makes_no_sense_is_a_value_error(kind: str, topic: str, p
     st.sampled_from([(kind, topic) for kind, topic, _, _ in EACH]),
     st.binary(max_size=60) | st.sampled_from([payload for _, _, payload, _ in EACH]),
 )
-def test_any_payload_on_any_topic_gives_samples_or_a_value_error(kind_and_topic: tuple[str, str], payload: bytes) -> None:
+def test_any_payload_on_any_topic_gives_samples_or_a_value_error(
+    kind_and_topic: tuple[str, str], payload: bytes
+) -> None:
     kind, topic = kind_and_topic
     try:
         for sample in READY_MADE[kind]().read(topic, payload) or []:
-            Reading(sample.sensor, sample.quantity, sample.value, sample.unit, taken_at_ms=0, mime_type=sample.mime_type)
+            Reading(
+                sample.sensor, sample.quantity, sample.value, sample.unit, taken_at_ms=0, mime_type=sample.mime_type
+            )
     except ValueError:
         return

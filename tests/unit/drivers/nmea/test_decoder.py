@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.framing import Damaged
-from drivers.nmea.decoder import NmeaDecoder
+from drivers.nmea.decoder import NmeaDecoder, TimeHint
 from drivers.nmea.sentences import KINDS
 from drivers.reading import Reading
 from tests.unit.drivers.samples import nmea
@@ -33,9 +33,8 @@ def test_position_comes_once_per_epoch_and_carries_the_receivers_time() -> None:
 
 def test_the_time_hint_says_how_far_the_gateways_clock_is_off() -> None:
     decoder = NmeaDecoder("gps")
-    assert decoder.time_hint is None
     found = readings(decoder, RMC, now_ms=RMC_MS - 90_000)
-    assert decoder.time_hint is not None
+    assert decoder.time_hint == TimeHint(gnss_ms=RMC_MS, gateway_ms=RMC_MS - 90_000)
     assert decoder.time_hint.offset_ms == 90_000
     assert next(reading.value for reading in found if reading.quantity == "clock_offset") == 90.0
 

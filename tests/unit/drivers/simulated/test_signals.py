@@ -1,5 +1,6 @@
 """Believable, and the same each time."""
 
+from itertools import pairwise
 from statistics import mean, stdev
 
 import pytest
@@ -41,13 +42,13 @@ def test_noise_has_the_size_it_was_given() -> None:
 def test_a_walk_stays_within_its_bounds_and_moves_in_small_steps() -> None:
     walk = values(Signal(kind="walk", quantity="h", mean=50, swing=2, noise=0.3))
     assert all(48 <= value <= 52 for value in walk)
-    assert max(abs(a - b) for a, b in zip(walk, walk[1:], strict=False)) < 2
+    assert max(abs(a - b) for a, b in pairwise(walk)) < 2
     assert len(set(walk)) > 100
 
 
 def test_a_switch_changes_about_as_often_as_its_chance_says() -> None:
     states = values(Signal(kind="switch", quantity="p", chance=0.1))
-    assert 140 < sum(a != b for a, b in zip(states, states[1:], strict=False)) < 260
+    assert 140 < sum(a != b for a, b in pairwise(states)) < 260
 
 
 def test_a_burst_knocks_and_dies_away() -> None:

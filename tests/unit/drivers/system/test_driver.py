@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from drivers.reading import Scalar
 from drivers.system.driver import build
 from tests.unit.drivers.samples import write_tree
 
@@ -16,7 +17,7 @@ TREE = {
 
 
 def test_use_and_traffic_are_those_since_the_last_look(tmp_path: Path) -> None:
-    async def run() -> dict[str, tuple[object, str]]:
+    async def run() -> dict[str, tuple[Scalar | bytes, str]]:
         write_tree(tmp_path, TREE)
         driver = build("gateway", {"root": str(tmp_path), "interval_s": 0.02})
         await driver.open()

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from drivers.system.proc import CpuTimes, Traffic, parse_cpu, parse_load, parse_memory, parse_traffic, parse_uptime
 
 STAT = "cpu  2255 34 2290 22625563 6290 127 456 0 0 0\ncpu0 1132 34 1441 11311718 3675 127 438 0 0 0\nintr 1462898\n"
-NET_DEV = """Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     500       5    0    0    0     0          0         0      500       5    0    0    0     0       0          0
-  eth0: 1234567    4321    0    0    0     0          0         0   765432    1234    0    0    0     0       0          0
+NET_DEV = """Inter-|   Receive                                |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:     500  5  0  0  0  0  0  0     500  5  0  0  0  0  0  0
+  eth0: 1234567 4321 0 0  0  0  0  0  765432 1234 0 0 0  0  0  0
  wlan0:8888 1 0 0 0 0 0 0 9999 1 0 0 0 0 0 0
 """
 
@@ -23,7 +23,9 @@ def test_busy_time_is_all_but_idle_and_waiting() -> None:
 
 
 def test_memory_is_in_bytes() -> None:
-    memory = parse_memory("MemTotal:         948108 kB\nMemFree:  1 kB\nMemAvailable:     512000 kB\nHugePages_Total:   0\n")
+    memory = parse_memory(
+        "MemTotal:         948108 kB\nMemFree:  1 kB\nMemAvailable:     512000 kB\nHugePages_Total:   0\n"
+    )
     assert (memory["MemTotal"], memory["MemAvailable"]) == (948108 * 1024, 512000 * 1024)
 
 
