@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-ROOMS = ["protocol", "agent", "node"]
+ROOMS = ["agent", "drivers", "ingest", "node", "protocol"]
 
 
 def main() -> None:

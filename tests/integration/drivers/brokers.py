@@ -1,0 +1,58 @@
+"""A real mosquitto on a free port of the loopback."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+
+class Broker:
+    """Keeps its sessions over `stop` and `start`, as a broker with persistence does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self._config = folder / "mosquitto.conf"
+        self._config.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
+            f"persistence_location {folder}/\nuser root\nlog_type none\nmax_queued_messages 100000\n"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(["mosquitto", "-c", str(self._config)], stderr=subprocess.DEVNULL)
+        wait_for_port(self.port)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+            self._process = None
+
+    def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False) -> None:
+        client = paho.Client(CallbackAPIVersion.VERSION2)
+        client.connect("127.0.0.1", self.port)
+        client.loop_start()
+        for sent in [client.publish(topic, payload, qos=qos, retain=retain) for topic, payload in messages]:
+            sent.wait_for_publish(10)
+        client.disconnect()
+        client.loop_stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def wait_for_port(port: int) -> None:
+    for _ in range(500):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise TimeoutError(f"nothing listens on {port}")

@@ -1,0 +1,217 @@
+"""Through a real mosquitto: acknowledged only after commit, nothing lost, nothing read twice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers import DeviceError, Reading
+from drivers.mqtt.driver import MqttDriver, build
+from drivers.mqtt.ready_made import READY_MADE
+from tests.integration.drivers.brokers import Broker
+from tests.unit.drivers.mqtt.recordings import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+
+pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
+TOPIC = "plant/boiler/temperature"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def driver_of(broker: Broker, **more: Any) -> MqttDriver:
+    subscriptions = [{"topic": "plant/{sensor}/{quantity}"}]
+    table = {"host": "127.0.0.1", "port": broker.port, "subscriptions": subscriptions, **more}
+    return build("gateway", table)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def read_until(driver: MqttDriver, count: int) -> list[Reading]:
+    readings: list[Reading] = []
+    while len(readings) < count:
+        readings += await driver.read()
+    return readings
+
+
+def tokens_of(readings: list[Reading]) -> set[int]:
+    return {reading.token for reading in readings if reading.token is not None}
+
+
+async def publish(broker: Broker, values: range, **options: Any) -> None:
+    await asyncio.to_thread(broker.publish, *((TOPIC, b"%d" % value) for value in values), **options)
+
+
+def values_of(readings: list[Reading]) -> list[object]:
+    return [reading.value for reading in readings]
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_what_was_not_committed_comes_again_after_a_crash_and_what_was_does_not(broker: Broker, version: str) -> None:
+    async def test() -> None:
+        first = driver_of(broker, version=version)
+        await first.open()
+        await publish(broker, range(10))
+        readings = await read_until(first, 10)
+        assert values_of(readings) == list(range(10))
+        await first.acknowledge(tokens_of(readings[:6]))
+        await asyncio.sleep(0.1)  # let the acknowledgements out; a crash would keep them in
+        await first.close()
+        await publish(broker, range(10, 15))  # while nobody listens: the session is persistent
+        second = driver_of(broker, version=version)
+        await second.open()
+        assert values_of(await read_until(second, 9)) == [6, 7, 8, 9, *range(10, 15)]
+        await second.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_a_broken_link_between_reading_and_commit_doubles_nothing(broker: Broker, version: str) -> None:
+    async def test() -> None:
+        driver = driver_of(broker, version=version)
+        await driver.open()
+        await publish(broker, range(10))
+        readings = await read_until(driver, 10)
+        await driver.close()
+        await driver.acknowledge(tokens_of(readings[:5]))  # committed while the link is down
+        await driver.open()
+        await publish(broker, range(10, 12))
+        again = await read_until(driver, 2)
+        assert values_of(again) == [10, 11]
+        await driver.acknowledge(tokens_of(readings[5:] + again))  # the others, over the new link
+        await asyncio.sleep(0.1)
+        await driver.close()
+        fresh = driver_of(broker, version=version)  # knows nothing; so the broker holds nothing back
+        await fresh.open()
+        assert await fresh.read() == []
+        await fresh.close()
+
+    run(test)
+
+
+def test_more_than_the_window_flows_when_it_is_acknowledged(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        await publish(broker, range(1500))
+        found: list[object] = []
+        while len(found) < 1500:
+            readings = await driver.read()
+            found += values_of(readings)
+            await driver.acknowledge(tokens_of(readings))
+        assert found == list(range(1500))
+        await driver.close()
+
+    run(test)
+
+
+def test_an_agent_that_does_not_commit_holds_no_more_than_the_window(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        await publish(broker, range(1500))
+        readings = await read_until(driver, 1000)
+        assert await driver.read() == []
+        assert len(readings) == len(driver._ledger) == 1000
+        await driver.close()
+
+    run(test)
+
+
+def test_a_broker_that_restarts_is_a_device_error_and_loses_nothing(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        await publish(broker, range(5))
+        readings = await read_until(driver, 5)
+        await asyncio.to_thread(broker.stop)
+        with pytest.raises(DeviceError, match=r"gateway: broker 127\.0\.0\.1:\d+: .*; check address"):  # noqa: PT012
+            while True:
+                await driver.read()
+        with pytest.raises(DeviceError, match="gateway: broker"):
+            await driver.open()
+        await driver.acknowledge(tokens_of(readings))
+        await asyncio.to_thread(broker.start)
+        await driver.open()
+        await publish(broker, range(5, 8))
+        assert values_of(await read_until(driver, 3)) == [5, 6, 7]
+        await driver.close()
+
+    run(test)
+
+
+def test_retained_messages_are_skipped_or_taken(broker: Broker) -> None:
+    async def test() -> None:
+        await publish(broker, range(42, 43), retain=True)
+        skipping = driver_of(broker, client_id="skip")
+        await skipping.open()
+        assert await skipping.read() == []
+        taking = driver_of(broker, client_id="take", retained="take")
+        await taking.open()
+        assert values_of(await read_until(taking, 1)) == [42]
+        await skipping.close()
+        await taking.close()
+
+    run(test)
+
+
+def test_garbage_is_acknowledged_counted_and_reported(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        await asyncio.to_thread(broker.publish, *[(TOPIC, b"\xff garbage")] * 100, (TOPIC, b"1"))
+        assert values_of(await read_until(driver, 1)) == [1]
+        assert driver.quality.damaged_frames == 100
+        assert "plant/boiler/temperature" in driver.trouble
+        assert len(driver._ledger) == 1
+        await driver.close()
+
+    run(test)
+
+
+def test_what_well_known_firmware_publishes_arrives_as_readings(broker: Broker) -> None:
+    recorded = [*TASMOTA, *ZIGBEE2MQTT, *ESPHOME]
+    expected = [sample for _, _, samples in recorded for sample in samples]
+
+    async def test() -> None:
+        driver = driver_of(broker, ready_made=list(READY_MADE), subscriptions=[])
+        await driver.open()
+        messages = [(topic, payload) for topic, payload, _ in recorded]
+        await asyncio.to_thread(broker.publish, *NOT_READ, *messages)
+        readings = await read_until(driver, len(expected))
+        found = [(r.sensor, r.quantity, r.value, r.unit, r.mime_type) for r in readings]
+        assert found == [tuple(sample) for sample in expected]
+        assert driver.trouble == ""
+        await driver.close()
+
+    run(test)
+
+
+def test_a_wrong_password_is_told_and_the_password_is_not(broker: Broker, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    broker.stop()
+    config = tmp_path / "mosquitto.conf"
+    config.write_text(config.read_text().replace("allow_anonymous true", "allow_anonymous false"))
+    broker.start()
+    secret.write_text("correct horse\n")
+
+    async def test() -> None:
+        driver = driver_of(broker, username="gateway", password_file=str(secret))
+        with pytest.raises(DeviceError, match="Not authorized") as caught:
+            await driver.open()
+        assert "horse" not in str(caught.value) + repr(driver.settings)
+
+    run(test)

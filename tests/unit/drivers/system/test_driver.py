@@ -1,0 +1,40 @@
+"""Rates come from two looks at the counters."""
+
+import asyncio
+from pathlib import Path
+
+from drivers.reading import Scalar
+from drivers.system.driver import build
+from tests.unit.drivers.samples import write_tree
+
+NET = "  eth0: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
+TREE = {
+    "proc/stat": "cpu  100 0 100 800 0 0 0 0 0 0\n",
+    "proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 250 kB\n",
+    "proc/net/dev": NET.format(1000, 500),
+    "sys/class/thermal/thermal_zone0/temp": "48312\n",
+}
+
+
+def test_use_and_traffic_are_those_since_the_last_look(tmp_path: Path) -> None:
+    async def run() -> dict[str, tuple[Scalar | bytes, str]]:
+        write_tree(tmp_path, TREE)
+        driver = build("gateway", {"root": str(tmp_path), "interval_s": 0.02})
+        await driver.open()
+        await driver.read()
+        write_tree(tmp_path, {"proc/stat": "cpu  150 0 150 900 0 0 0 0 0 0\n", "proc/net/dev": NET.format(9000, 500)})
+        found = {reading.quantity: (reading.value, reading.unit) for reading in await driver.read()}
+        await driver.close()
+        return found
+
+    found = asyncio.run(run())
+    assert found["cpu_use"] == (50.0, "%")
+    assert found["memory_use"] == (75.0, "%")
+    assert found["memory_available"] == (256_000, "By")
+    assert found["cpu_temperature"] == (48.312, "Cel")
+    assert found["sent_eth0"] == (0.0, "By/s")
+    received, unit = found["received_eth0"]
+    assert isinstance(received, float)
+    assert received > 0
+    assert unit == "By/s"
+    assert {"disk_free", "disk_use"} <= found.keys()

@@ -1,0 +1,82 @@
+"""From fields to quantities."""
+
+import re
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.mapping import (
+    Quantity,
+    fields_of_json,
+    fields_of_match,
+    fields_of_row,
+    fields_of_struct,
+    measure,
+)
+
+
+def test_a_number_is_scaled_shifted_and_rounded() -> None:
+    quantity = Quantity(field="raw", unit="Cel", scale=0.1, offset=-40, decimals=1)
+    assert measure({"raw": "615"}, {"temperature": quantity}) == [("temperature", 21.5, "Cel")]
+
+
+def test_what_is_absent_or_empty_is_left_out() -> None:
+    quantities = {"a": Quantity(), "b": Quantity(), "c": Quantity()}
+    assert measure({"a": 1, "b": "", "c": None}, quantities) == [("a", 1, "")]
+
+
+@pytest.mark.parametrize(("raw", "value"), [("ON", True), ("off", False), (1, True), (False, False), ("Open", True)])
+def test_words_of_on_and_off_are_truths(raw: object, value: bool) -> None:
+    assert measure({"x": raw}, {"x": Quantity(kind="boolean")}) == [("x", value, "")]
+
+
+@pytest.mark.parametrize("raw", ["abc", "nan", "inf", [], {"a": 1}, "1e999"])
+def test_what_is_no_number_is_refused(raw: object) -> None:
+    with pytest.raises(ValueError, match="x"):
+        measure({"x": raw}, {"x": Quantity()})
+
+
+def test_nothing_found_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of the quantities"):
+        measure({"y": 1}, {"x": Quantity()})
+
+
+def test_json_leaves_have_dotted_paths() -> None:
+    assert fields_of_json(b'{"a":{"b":[1,{"c":"x"}]},"d":null}') == {"a.b.0": 1, "a.b.1.c": "x", "d": None}
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"[" * 20 + b"]" * 20, b"[" + b"1," * 400 + b"1]", b"\xff"])
+def test_json_that_is_broken_deep_or_large_is_refused(document: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the words are orjson's
+        fields_of_json(document)
+
+
+def test_a_row_has_as_many_cells_as_columns() -> None:
+    assert fields_of_row("1; 2;3", ";", ["a", "", "c"]) == {"a": "1", "c": "3"}
+    assert fields_of_row(" 1   2\t3", " ", ["a", "b", "c"]) == {"a": "1", "b": "2", "c": "3"}
+    with pytest.raises(ValueError, match="2 cells where 3"):
+        fields_of_row("1,2", ",", ["a", "b", "c"])
+
+
+def test_a_record_has_exactly_its_length() -> None:
+    layout = struct.Struct("<2xhH")
+    assert fields_of_struct(b"\xaa\x55\x66\x08\xf5\x03", layout, ["t", "p"]) == {"t": 2150, "p": 1013}
+    with pytest.raises(ValueError, match="5 bytes where 6"):
+        fields_of_struct(b"12345", layout, ["t", "p"])
+
+
+def test_named_groups_are_found_anywhere_in_a_line() -> None:
+    pattern = re.compile(r"T=(?P<t>[0-9.]+)( H=(?P<h>[0-9]+))?")
+    assert fields_of_match("> T=21.5", pattern) == {"t": "21.5", "h": None}
+    with pytest.raises(ValueError, match="does not match"):
+        fields_of_match("hello", pattern)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_as_json_give_fields_or_a_value_error(data: bytes) -> None:
+    try:
+        fields_of_json(data)
+    except ValueError:
+        return

@@ -1,0 +1,67 @@
+"""The table of drivers, and what each folder must hold."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers import DRIVERS, ConfigError, build_driver
+
+ROOM = Path(__file__).parents[3] / "drivers"
+every_driver = pytest.mark.parametrize("kind", DRIVERS)
+
+
+def table_of(text: str) -> tuple[str, dict[str, Any]]:
+    ((name, table),) = tomllib.loads(text)["drivers"].items()
+    return name, table
+
+
+@every_driver
+def test_the_sample_builds(kind: str) -> None:
+    name, table = table_of((ROOM / kind / "sample.toml").read_text())
+    driver = build_driver(name, table)
+    assert (driver.name, driver.KIND, table["driver"]) == (name, kind, kind)
+
+
+@every_driver
+def test_a_single_sign_in_the_sample_shows_an_optional_setting_at_its_default(kind: str) -> None:
+    sample = (ROOM / kind / "sample.toml").read_text()
+    uncommented = re.sub(r"^# ", "", sample, flags=re.MULTILINE)
+    plain, full = (build_driver(*table_of(text)) for text in (sample, uncommented))
+    assert full.settings == plain.settings  # type: ignore[attr-defined]  # every driver of ours has them
+
+
+@every_driver
+def test_the_readme_holds_the_sample_word_for_word(kind: str) -> None:
+    readme = (ROOM / kind / "README.md").read_text()
+    assert f"```toml\n{(ROOM / kind / 'sample.toml').read_text()}```" in readme
+    for heading in ("## Wiring", "## Settings", "## Readings", "## Known faults"):
+        assert heading in readme
+
+
+def test_every_folder_is_in_the_table() -> None:
+    assert {folder.parent.name for folder in ROOM.glob("*/driver.py")} == DRIVERS.keys()
+
+
+def test_a_driver_is_imported_on_use_only() -> None:
+    program = "import drivers, sys; assert not {'paho', 'pymodbus', 'serial'} & {m.split('.')[0] for m in sys.modules}"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOM.parent)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({}, "drivers.x.driver: missing"),
+        ({"driver": "modbsu"}, "drivers.x.driver: 'modbsu' is not a driver; did you mean modbus?"),
+        ({"driver": "zzz"}, "there are example, modbus"),
+        ({"driver": ["nmea"]}, "drivers.x.driver: missing"),
+    ],
+)
+def test_a_driver_that_is_not_in_the_table_is_a_config_error(table: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_driver("x", table)
+    assert problem in str(caught.value)
