@@ -35,6 +35,7 @@ COMMANDS = {
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
+    "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
 }
 
 

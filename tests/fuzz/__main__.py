@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-ROOMS = ["protocol", "agent"]
+ROOMS = ["protocol", "agent", "node"]
 
 
 def main() -> None:

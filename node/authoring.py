@@ -1,0 +1,55 @@
+"""Messages that the node itself makes, for clients that send nothing but content: old ones, and plain HTTP.
+
+They are on a chain that is new with every start of the node. A message for which the client names a time before the
+last one's keeps that time; it only takes a sequence number that no other has.
+"""
+
+import random
+import secrets
+from typing import Final
+
+from node.errors import ErrorCode, Refused
+from node.streams import Stream
+from protocol.streamr import MessageID, StreamMessage
+from protocol.streamr.partitioner import partition_of
+
+__all__ = ["Author", "choose_partition"]
+
+CHAIN_ID_BYTES: Final = 15
+MAX_PLACES: Final = 10_000
+
+_Place = tuple[str, int, str]  # stream, partition, user
+
+
+class Author:
+    def __init__(self) -> None:
+        self.chain_id = secrets.token_urlsafe(CHAIN_ID_BYTES)
+        self._latest_ms: dict[_Place, int] = {}  # where nothing was written for longest comes first
+        self._sequence_number = 0
+
+    def write(self, stream: Stream, content: str, *, user: str, timestamp: int, key: str | None) -> StreamMessage:
+        """An unsigned message of the user's. Raises: `Refused`, INVALID_REQUEST."""
+        partition = choose_partition(stream, key)
+        sequence_number = self._next_sequence_number((stream.id, partition, user), timestamp)
+        try:
+            message_id = MessageID(stream.id, partition, timestamp, sequence_number, user, self.chain_id)
+            return StreamMessage(message_id, content)
+        except ValueError as problem:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
+
+    def _next_sequence_number(self, place: _Place, timestamp: int) -> int:
+        latest_ms = self._latest_ms.pop(place, -1)
+        if len(self._latest_ms) >= MAX_PLACES:
+            del self._latest_ms[next(iter(self._latest_ms))]
+        self._latest_ms[place] = max(latest_ms, timestamp)
+        if timestamp > latest_ms:
+            return 0
+        self._sequence_number += 1
+        return self._sequence_number
+
+
+def choose_partition(stream: Stream, key: str | None) -> int:
+    """By the key; without one, any."""
+    if key:
+        return partition_of(key, stream.partitions)
+    return random.randrange(stream.partitions)  # noqa: S311 - spreads load, protects nothing

@@ -1,0 +1,173 @@
+"""`headgate node`: run a local network, and look into the data of one."""
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
+from node.errors import ConfigError
+from node.mqtt_bridge.command import add_mqtt_arguments, attach_mqtt_bridge
+from node.overlay.command import add_overlay_arguments, attach_overlay
+from node.service import Node
+from node.storage import DATABASE_NAME, open_reader, read_grants, read_streams, read_totals, used_bytes
+from node.streams import ANYBODY
+from node.tracker.command import add_tracker_arguments, run_tracker
+
+DESCRIPTION = "A local network: websocket and REST as stock Streamr clients expect them, with resends from storage."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    serve = actions.add_parser("run", help="serve until SIGTERM")
+    serve.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; there need be none")
+    serve.add_argument("--listen", metavar="HOST:PORT", help=f"port 0: any that is free; default {DEFAULT_LISTEN}")
+    serve.add_argument("--data", type=Path, metavar="DIR", help=f"where all is kept; default {DEFAULT_DATA}")
+    serve.add_argument("--json", action="store_true", help="say where it listens in JSON")
+    add_overlay_arguments(serve)
+    add_mqtt_arguments(serve)
+    add_tracker_arguments(actions.add_parser("tracker", help="tell nodes whom to connect to, until SIGTERM"))
+    for name, what in (
+        ("streams", "list the streams and what is stored of each"),
+        ("permissions", "list who may do what"),
+        ("stat", "sum up what is stored"),
+    ):
+        reading = actions.add_parser(name, help=what)
+        reading.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="the node's directory")
+        reading.add_argument("--json", action="store_true", help="for scripts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    match arguments.action:
+        case "run":
+            return _serve(arguments)
+        case "tracker":
+            return run_tracker(arguments)
+        case "streams":
+            _show_streams(arguments.data, as_json=arguments.json)
+        case "permissions":
+            _show_permissions(arguments.data, as_json=arguments.json)
+        case "stat":
+            _show_sums(arguments.data, as_json=arguments.json)
+    return 0
+
+
+# --- serving ---
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    config = _config(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    node = Node(config)
+    attach_overlay(node, arguments)
+    attach_mqtt_bridge(node, arguments)
+    asyncio.run(_run(node, as_json=arguments.json))
+    return 0
+
+
+def _config(arguments: argparse.Namespace) -> NodeConfig:
+    """The file's settings, and those of the command line over them. Raises: `ConfigError`."""
+    config = load_config(arguments.config) if arguments.config else NodeConfig()
+    if arguments.data:
+        config = replace(config, data=arguments.data)
+    if arguments.listen:
+        try:
+            config = replace(config, listen=parse_listen(arguments.listen))
+        except ValueError as problem:
+            raise ConfigError(f"--listen: {problem}") from None
+    return config
+
+
+async def _run(node: Node, *, as_json: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    def ready(host: str, port: int) -> None:
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        text = json.dumps({"listen": address}) if as_json else f"node listens; address={address}"
+        print(text, file=sys.stderr, flush=True)
+
+    await node.run(ready=ready, stop=stop)
+
+
+# --- looking into the data, whether the node runs or not ---
+
+
+def _show_streams(data: Path, *, as_json: bool) -> None:
+    with closing(open_reader(data)) as connection:
+        totals = read_totals(connection)
+        rows = []
+        for stream in read_streams(connection):
+            mine = [part for part in totals if part.stream_id == stream.id]
+            rows.append(
+                {
+                    "id": stream.id,
+                    "partitions": stream.partitions,
+                    "signed": stream.require_signed_data,
+                    "encrypted": stream.require_encrypted_data,
+                    "storage_days": stream.storage_days,
+                    "messages": sum(part.messages for part in mine),
+                    "bytes": sum(part.bytes for part in mine),
+                }
+            )
+    _show(rows, as_json=as_json)
+
+
+def _show_permissions(data: Path, *, as_json: bool) -> None:
+    with closing(open_reader(data)) as connection:
+        rows = [
+            {"number": number, "stream": stream_id, "user": user or "anybody", "operation": operation.value}
+            for number, (stream_id, user, operation) in read_grants(connection)
+        ]
+    _show(rows, as_json=as_json)
+
+
+def _show_sums(data: Path, *, as_json: bool) -> None:
+    with closing(open_reader(data)) as connection:
+        totals = read_totals(connection)
+        sums = {
+            "database": str(data / DATABASE_NAME),
+            "database_bytes": used_bytes(connection),
+            "streams": sum(1 for _ in read_streams(connection)),
+            "permissions": sum(1 for _ in read_grants(connection)),
+            "public_permissions": sum(grant.user == ANYBODY for _, grant in read_grants(connection)),
+            "messages": sum(part.messages for part in totals),
+            "message_bytes": sum(part.bytes for part in totals),
+            "oldest_ms": min((part.oldest_ms for part in totals if part.oldest_ms is not None), default=None),
+            "newest_ms": max((part.newest_ms for part in totals if part.newest_ms is not None), default=None),
+        }
+    if as_json:
+        print(json.dumps(sums))
+    else:
+        print("\n".join(f"{key:<20}{_shown(value)}" for key, value in sums.items()))
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows))
+    elif rows:
+        print("\n".join(_table_lines(rows)))
+
+
+def _table_lines(rows: list[dict[str, Any]]) -> Iterable[str]:
+    cells = [list(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+    return str(value)

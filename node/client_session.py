@@ -1,0 +1,295 @@
+"""What a client says over its websocket, and what it is answered: control versions 0, 1 and 2.
+
+Whatever version a request is in, the answer is in the versions that the client named when it connected. A good publish
+has no answer. A resend is answered by "resending", the messages and "resent", or by "no resend" where there are none.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from node.authoring import Author, choose_partition
+from node.counters import Counters
+from node.errors import ErrorCode, Refused, StorageError
+from node.http import WebsocketConnection
+from node.hub import Hub
+from node.limits import Limits
+from node.registry import Registry
+from node.serialization import Broadcast, Versions, unicast_frame
+from node.sessions import Sessions
+from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
+from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
+from node.throttle import Throttle
+from protocol.errors import WireError
+from protocol.streamr import MessageID, MessageRef, SignatureType, StreamMessage
+from protocol.streamr.control import (
+    ControlMessage,
+    ErrorResponse,
+    LegacyPublishRequest,
+    LegacyResendRequest,
+    PublishRequest,
+    ResendFromRequest,
+    ResendLastRequest,
+    ResendRangeRequest,
+    ResendResponseNoResend,
+    ResendResponseResending,
+    ResendResponseResent,
+    SubscribeRequest,
+    SubscribeResponse,
+    UnsubscribeRequest,
+    UnsubscribeResponse,
+    parse_control_message,
+)
+
+__all__ = ["ClientSession", "Services"]
+
+MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
+
+ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts of the node that clients are served by."""
+
+    hub: Hub
+    registry: Registry
+    sessions: Sessions
+    storage: Storage
+    author: Author
+    limits: Limits
+    counters: Counters
+    clock_ms: Callable[[], int]
+    clock_s: Callable[[], float]
+
+
+class ClientSession:
+    """One client. As a `Subscriber`, it gets the messages of what it subscribed to."""
+
+    def __init__(self, connection: WebsocketConnection, versions: Versions, services: Services) -> None:
+        self._connection = connection
+        self._versions = versions
+        self._services = services
+        self._throttle = Throttle(services.limits.max_requests_per_s)
+        self._parts: set[StreamPart] = set()
+        self._resends: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Answer requests until the client leaves."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                async for data in self._connection.messages():
+                    await self._slow_down()
+                    await self._answer(data, group)
+                for resend in self._resends:
+                    resend.cancel()
+        finally:
+            for part in self._parts:
+                self._services.hub.unsubscribe(part, self)
+
+    def deliver(self, broadcast: Broadcast) -> None:
+        frame = broadcast.frame(self._versions)
+        if frame is None:
+            self._services.counters.unsupported += 1
+        else:
+            self._services.counters.delivered += 1
+            self._connection.send_frame(frame)
+
+    # --- requests ---
+
+    async def _slow_down(self) -> None:
+        """While this waits, nothing more is read from the client, and in the end it has to wait as well."""
+        wait_s = self._throttle.take(self._services.clock_s())
+        if wait_s > 0:
+            self._services.counters.throttled += 1
+            await asyncio.sleep(wait_s)
+        await self._services.hub.room()
+
+    async def _answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
+        try:
+            request = parse_control_message(data)
+        except WireError as problem:
+            self._services.counters.unparsable += 1
+            self._send_error("", ErrorCode.INVALID_REQUEST, f"The request cannot be read: {problem}")
+            return
+        try:
+            self._dispatch(request, group)
+        except Refused as problem:
+            self._refuse(request, problem)
+        except Exception:
+            log.exception("a request failed; type=%s", type(request).__name__)
+            self._send_error(
+                request.request_id, ErrorCode.ERROR_WHILE_HANDLING_REQUEST, "Error while handling the request"
+            )
+
+    def _dispatch(self, request: ControlMessage, group: asyncio.TaskGroup) -> None:
+        match request:
+            case PublishRequest():
+                self._publish(request)
+            case LegacyPublishRequest():
+                self._publish_legacy(request)
+            case SubscribeRequest():
+                self._subscribe(request)
+            case UnsubscribeRequest():
+                self._unsubscribe(request)
+            case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest() | LegacyResendRequest():
+                self._start_resend(request, group)
+            case _:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not a request to a node")
+
+    def _refuse(self, request: ControlMessage, problem: Refused) -> None:
+        self._services.counters.refused += 1
+        self._send_error(request.request_id, problem.code, str(problem))
+
+    def _send(self, message: ControlMessage) -> None:
+        self._connection.send(message.serialize(self._versions.control, stream_version=self._versions.stream))
+
+    def _send_error(self, request_id: str, code: ErrorCode, problem: str) -> None:
+        self._send(ErrorResponse(request_id=request_id, error_message=problem, error_code=code.value))
+
+    def _user_of(self, token: str | None) -> str:
+        return self._services.sessions.user_of(token) if token else ANYBODY
+
+    # --- publishing ---
+
+    def _publish(self, request: PublishRequest) -> None:
+        message = request.stream_message
+        is_signed = message.signature_type is not SignatureType.NONE
+        user = ANYBODY if is_signed else self._user_of(request.session_token)
+        self._hand_over(request, message, user)
+
+    def _publish_legacy(self, request: LegacyPublishRequest) -> None:
+        services = self._services
+        stream = services.registry.get(request.stream_id)
+        user = self._user_of(request.session_token)
+        now_ms = services.clock_ms() if request.timestamp is None else request.timestamp
+        if request.signature is None:
+            message = services.author.write(
+                stream, request.content, user=user, timestamp=now_ms, key=request.partition_key
+            )
+        else:
+            message = _signed_legacy_message(request, choose_partition(stream, request.partition_key), now_ms)
+        self._hand_over(request, message, user, may_be_late=request.signature is None)
+
+    def _hand_over(
+        self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
+    ) -> None:
+        def done(problem: StorageError | None) -> None:
+            if problem is not None:
+                self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
+
+        self._services.hub.publish(message, user, done=done, may_be_late=may_be_late)
+
+    # --- subscribing ---
+
+    def _subscribe(self, request: SubscribeRequest) -> None:
+        part = StreamPart(request.stream_id, request.stream_partition)
+        self._require_subscribe_permission(part, request.session_token, "subscribe to")
+        if len(self._parts) >= self._services.limits.max_subscriptions and part not in self._parts:
+            raise Refused(ErrorCode.REQUEST_FAILED, f"No more than {len(self._parts)} subscriptions are allowed")
+        self._parts.add(part)
+        self._services.hub.subscribe(part, self)
+        self._send(
+            SubscribeResponse(request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition)
+        )
+
+    def _unsubscribe(self, request: UnsubscribeRequest) -> None:
+        part = StreamPart(request.stream_id, request.stream_partition)
+        if part not in self._parts:
+            problem = f"Not subscribed to stream {part.stream_id} partition {part.partition}!"
+            raise Refused(ErrorCode.INVALID_REQUEST, problem)
+        self._parts.discard(part)
+        self._services.hub.unsubscribe(part, self)
+        self._send(
+            UnsubscribeResponse(
+                request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition
+            )
+        )
+
+    def _require_subscribe_permission(self, part: StreamPart, token: str | None, what: str) -> None:
+        if key_exchange_owner(part.stream_id):
+            return
+        user = self._user_of(token)
+        stream = self._services.registry.get(part.stream_id)
+        if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
+            raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
+        if part.partition >= stream.partitions:
+            problem = f"Stream {part.stream_id} has no partition {part.partition}"
+            raise Refused(ErrorCode.INVALID_REQUEST, problem)
+
+    # --- resending ---
+
+    def _start_resend(self, request: ResendRequest, group: asyncio.TaskGroup) -> None:
+        part = StreamPart(request.stream_id, request.stream_partition)
+        self._require_subscribe_permission(part, request.session_token, "request resend on")
+        if len(self._resends) >= self._services.limits.max_resends:
+            problem = f"No more than {self._services.limits.max_resends} resends at a time are allowed"
+            raise Refused(ErrorCode.RESEND_FAILED, problem)
+        self._services.counters.resends += 1
+        task = group.create_task(self._resend(request, part), name=f"resend {request.request_id[:40]}")
+        self._resends.add(task)
+        task.add_done_callback(self._resends.discard)
+
+    async def _resend(self, request: ResendRequest, part: StreamPart) -> None:
+        about = {"request_id": request.request_id, "stream_id": part.stream_id, "stream_partition": part.partition}
+        try:
+            has_begun = False
+            async for page in self._services.storage.resend(part, _query(request)):
+                if not has_begun:
+                    self._send(ResendResponseResending(**about))  # type: ignore[arg-type]
+                    has_begun = True
+                self._send_page(page, request.request_id)
+                await self._connection.drain()
+            self._send((ResendResponseResent if has_begun else ResendResponseNoResend)(**about))  # type: ignore[arg-type]
+        except StorageError as problem:
+            log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))
+        except ConnectionError:
+            pass  # the client left in the middle; the connection's own task ends the session
+
+    def _send_page(self, page: list[str], request_id: str) -> None:
+        frames = [unicast_frame(text, request_id, self._versions) for text in page]
+        whole = [frame for frame in frames if frame is not None]
+        self._services.counters.resent += len(whole)
+        self._services.counters.unsupported += len(frames) - len(whole)
+        self._connection.send_frame(b"".join(whole))
+
+
+def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:
+    """Raises: `Refused`, INVALID_REQUEST."""
+    try:
+        return StreamMessage(
+            MessageID(request.stream_id, partition, timestamp, 0, request.publisher_id or ""),
+            request.content,
+            signature_type=request.signature_type or SignatureType.ETH_LEGACY,
+            signature=request.signature,
+        )
+    except ValueError as problem:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
+
+
+def _query(request: ResendRequest) -> ResendQuery:
+    match request:
+        case ResendLastRequest(number_last=count):
+            return ResendLast(count=count)
+        case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
+            return ResendFrom(start=start, publisher=publisher, chain=chain)
+        case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
+            return ResendRange(start=start, end=end, publisher=publisher, chain=chain)
+        case LegacyResendRequest():
+            return _legacy_query(request)
+
+
+def _legacy_query(request: LegacyResendRequest) -> ResendQuery:
+    """To old clients a message's offset is its timestamp."""
+    if request.resend_last is not None:
+        return ResendLast(count=request.resend_last)
+    choices = (request.resend_from, request.resend_from_time)
+    start = MessageRef(max(0, next((choice for choice in choices if choice is not None), 0)), 0)
+    if request.resend_to is None:
+        return ResendFrom(start=start)
+    return ResendRange(start=start, end=MessageRef(max(0, request.resend_to), MAX_SEQUENCE_NUMBER))

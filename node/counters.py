@@ -1,0 +1,28 @@
+"""What the node counts. `metrics` shows it to Prometheus, the status page to people."""
+
+from dataclasses import dataclass
+
+__all__ = ["Counters"]
+
+
+@dataclass(slots=True)
+class Counters:
+    published: int = 0  # messages taken, duplicates not counted
+    stored: int = 0
+    delivered: int = 0  # frames with a message, to subscribers
+    resent: int = 0  # messages, in answer to resends
+    resends: int = 0  # requests
+    duplicates: int = 0
+    refused: int = 0  # requests over websocket
+    unparsable: int = 0
+    storage_failures: int = 0  # messages that could not be stored
+    storage_failing: bool = False  # whether the last commit failed
+    unsupported: int = 0  # messages that a client's versions cannot hold
+    slow_clients_dropped: int = 0
+    throttled: int = 0  # times that a connection was made to wait
+    websocket_connections: int = 0  # now
+    http_requests: int = 0
+    http_errors: int = 0  # answers of 400 and above
+    logins: int = 0
+    logins_refused: int = 0
+    expired: int = 0  # messages deleted by retention

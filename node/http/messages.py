@@ -1,0 +1,91 @@
+"""Requests and responses as the rest of the node sees them."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import orjson
+
+from node.errors import ErrorCode, Refused
+
+__all__ = ["MAX_QUERY_FIELDS", "Request", "Response", "bad_request", "error_response", "json_response"]
+
+MAX_QUERY_FIELDS: Final = 50
+JSON_TYPE: Final = "application/json"
+
+_STATUS_OF: Final = {
+    ErrorCode.AUTHENTICATION_FAILED: HTTPStatus.UNAUTHORIZED,
+    ErrorCode.PERMISSION_DENIED: HTTPStatus.FORBIDDEN,
+    ErrorCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    method: str
+    path: str  # as it was sent: percent signs and all
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    body: bytes = b""
+    peer: str = ""  # the address of the client's machine
+    arguments: Mapping[str, str] = field(default_factory=dict)  # what the route found in the path, decoded
+
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object; an empty body is an empty object. Raises: `Refused`, INVALID_REQUEST."""
+        try:
+            parsed = orjson.loads(self.body or b"{}")
+        except orjson.JSONDecodeError as problem:
+            raise bad_request(f"The body is not JSON: {problem.msg}") from None
+        if not isinstance(parsed, dict):
+            raise bad_request("The body is not a JSON object")
+        return parsed
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """A whole number, 0 or more, from the query. Raises: `Refused`, INVALID_REQUEST."""
+        text = self.query.get(name)
+        if text is None and default is not None:
+            return default
+        if text is None or not (text.isascii() and text.isdecimal() and len(text) <= 16):
+            raise bad_request(f"Query parameter {name!r} must be a whole number")
+        return int(text)
+
+    @property
+    def bearer_token(self) -> str | None:
+        """The session token of the Authorization header; None where there is none."""
+        kind, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() or None if kind.lower() == "bearer" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """`body` is bytes, or bytes bit by bit, each bit sent before the next one is asked for."""
+
+    status: int = HTTPStatus.OK
+    body: bytes | AsyncIterator[bytes] = b""
+    content_type: str = JSON_TYPE
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def json_response(value: object, status: int = HTTPStatus.OK) -> Response:
+    return Response(status=status, body=orjson.dumps(value))
+
+
+def error_response(problem: Refused) -> Response:
+    """Clients look at `code` or at `error`; both are there."""
+    status = _STATUS_OF.get(problem.code, HTTPStatus.BAD_REQUEST)
+    return json_response({"error": str(problem), "code": problem.code, "message": str(problem)}, status)
+
+
+def bad_request(problem: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, problem)
+
+
+def parse_target(target: str) -> tuple[str, dict[str, str]]:
+    """The path and the query of a request. Raises: `Refused` where the query has too many fields."""
+    path, _, query = target.partition("?")
+    try:
+        return path, dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS))
+    except ValueError:
+        raise bad_request("The query has too many fields") from None

@@ -1,0 +1,217 @@
+"""Where messages meet: what is published is checked, stored, and only then passed on to those who subscribed.
+
+    publish ──> admission ──> duplicates ──> pending ──> storage (group commit) ──> subscribers, listeners
+                                                └── key exchange: not stored ──────────┘
+
+While one batch is being committed in the storage's thread, the next one gathers: the slower the disk, the larger the
+batch. `pending` is bounded; a publisher waits in `room()` until there is some.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from node.admission import Admission
+from node.counters import Counters
+from node.duplicates import DuplicateFilter
+from node.errors import ErrorCode, Refused, StorageError
+from node.serialization import Broadcast
+from node.storage import Entry, Storage
+from node.streams import StreamPart, key_exchange_owner
+from protocol.errors import Unsupported
+from protocol.streamr import StreamMessage
+from protocol.streamr.stream_conversion import convert_stream_message
+from protocol.streamr.stream_parts import LATEST_STREAM_VERSION, LEGACY_VERSIONS
+
+__all__ = ["Hub", "InterestListener", "MessageListener", "Subscriber"]
+
+MAX_PENDING_MESSAGES: Final = 10_000
+MAX_PENDING_BYTES: Final = 16 * 1024 * 1024
+MAX_BATCH_MESSAGES: Final = 1_000
+
+log = logging.getLogger(__name__)
+
+MessageListener = Callable[[Broadcast, object], None]
+"""Called with every message taken, once, after it is stored, and with the source that was given for it."""
+
+InterestListener = Callable[[StreamPart, bool], None]
+"""Called with True when the first client subscribes to a partition, with False when the last one has left."""
+
+Done = Callable[[StorageError | None], None]
+
+
+class Subscriber(Protocol):
+    """One who gets the messages of the partitions it subscribed to."""
+
+    def deliver(self, broadcast: Broadcast) -> None:
+        """Take a message. Must not block or raise, and must bound what it keeps."""
+
+
+class _Pending(NamedTuple):
+    broadcast: Broadcast
+    source: object
+    done: Done | None
+
+
+class Hub:
+    def __init__(self, storage: Storage, admission: Admission, counters: Counters) -> None:
+        self.counters = counters
+        self._storage = storage
+        self._admission = admission
+        self._duplicates = DuplicateFilter()
+        self._subscribers: defaultdict[StreamPart, dict[Subscriber, None]] = defaultdict(dict)
+        self._message_listeners: list[MessageListener] = []
+        self._interest_listeners: list[InterestListener] = []
+        self._pending: list[_Pending] = []
+        self._pending_bytes = 0
+        self._has_pending = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    # --- publishing ---
+
+    def publish(
+        self, message: StreamMessage, user: str, *, done: Done | None = None, may_be_late: bool = False
+    ) -> None:
+        """Take a message that a client publishes. `done` is called when it is stored, or could not be.
+
+        A duplicate, or a message older than the last of its chain, is dropped without a word, as brokers do; with
+        `may_be_late`, for messages that the node itself made, only the former. Raises: `Refused`.
+        """
+        self._admission.admit(message, user)
+        self._take(message, None, done, may_be_late=may_be_late)
+
+    def publish_relayed(self, message: StreamMessage, source: object) -> bool:
+        """Take a message that another node admitted. Whether it is new here. Raises: `Refused`."""
+        self._admission.admit_relayed(message)
+        return self._take(message, source, None, may_be_late=False)
+
+    async def room(self) -> None:
+        """Wait until there is room for more messages."""
+        await self._has_room.wait()
+
+    def _take(self, message: StreamMessage, source: object, done: Done | None, *, may_be_late: bool) -> bool:
+        if message.version in LEGACY_VERSIONS:
+            message = convert_stream_message(message, LATEST_STREAM_VERSION, draft=False)
+        broadcast = Broadcast(message, _serialized(message))
+        if not may_be_late and not self._duplicates.take(message):
+            self.counters.duplicates += 1
+            if done is not None:
+                done(None)
+            return False
+        self.counters.published += 1
+        if key_exchange_owner(message.message_id.stream_id):
+            self._pass_on(_Pending(broadcast, source, done))
+        else:
+            self._add_pending(_Pending(broadcast, source, done))
+        return True
+
+    def _add_pending(self, pending: _Pending) -> None:
+        self._pending.append(pending)
+        self._pending_bytes += len(pending.broadcast.text)
+        self._has_pending.set()
+        if len(self._pending) >= MAX_PENDING_MESSAGES or self._pending_bytes >= MAX_PENDING_BYTES:
+            self._has_room.clear()
+
+    @property
+    def pending_messages(self) -> int:
+        return len(self._pending)
+
+    # --- storing ---
+
+    async def store_forever(self) -> None:
+        """Commit what is pending, batch after batch. The one task that passes stored messages on."""
+        while True:
+            await self._has_pending.wait()
+            await self.store_pending()
+
+    async def store_pending(self) -> None:
+        """Commit everything that is pending now, and pass it on."""
+        batch, self._pending, self._pending_bytes = self._pending, [], 0
+        self._has_pending.clear()
+        self._has_room.set()
+        for start in range(0, len(batch), MAX_BATCH_MESSAGES):
+            await self._store(batch[start : start + MAX_BATCH_MESSAGES])
+
+    async def _store(self, batch: list[_Pending]) -> None:
+        try:
+            fresh = await self._storage.append([_entry(pending.broadcast) for pending in batch], int(time.time()))
+        except StorageError as problem:
+            self._fail(batch, problem)
+            return
+        self.counters.storage_failing = False
+        for pending, is_new in zip(batch, fresh, strict=True):
+            if is_new:
+                self.counters.stored += 1
+                self._pass_on(pending)
+            else:
+                self.counters.duplicates += 1
+                _tell(pending, None)
+
+    def _fail(self, batch: list[_Pending], problem: StorageError) -> None:
+        if not self.counters.storage_failing:
+            log.error("storage failed, messages are refused; problem=%s", problem)
+        self.counters.storage_failing = True
+        self.counters.storage_failures += len(batch)
+        for pending in batch:
+            self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
+            _tell(pending, problem)
+
+    # --- passing on ---
+
+    def _pass_on(self, pending: _Pending) -> None:
+        message_id = pending.broadcast.message.message_id
+        part = StreamPart(message_id.stream_id, message_id.stream_partition)
+        for subscriber in tuple(self._subscribers.get(part, ())):
+            subscriber.deliver(pending.broadcast)
+        for listener in self._message_listeners:
+            listener(pending.broadcast, pending.source)
+        _tell(pending, None)
+
+    def subscribe(self, part: StreamPart, subscriber: Subscriber) -> None:
+        is_first = part not in self._subscribers
+        self._subscribers[part][subscriber] = None
+        if is_first:
+            self._tell_interest(part, interested=True)
+
+    def unsubscribe(self, part: StreamPart, subscriber: Subscriber) -> None:
+        subscribers = self._subscribers.get(part, {})
+        subscribers.pop(subscriber, None)
+        if part in self._subscribers and not subscribers:
+            del self._subscribers[part]
+            self._tell_interest(part, interested=False)
+
+    @property
+    def subscribed_parts(self) -> dict[StreamPart, int]:
+        """Every partition that clients subscribed to, and how many did."""
+        return {part: len(subscribers) for part, subscribers in self._subscribers.items()}
+
+    def listen_to_messages(self, listener: MessageListener) -> None:
+        self._message_listeners.append(listener)
+
+    def listen_to_interest(self, listener: InterestListener) -> None:
+        self._interest_listeners.append(listener)
+
+    def _tell_interest(self, part: StreamPart, *, interested: bool) -> None:
+        for listener in self._interest_listeners:
+            listener(part, interested)
+
+
+def _tell(pending: _Pending, problem: StorageError | None) -> None:
+    if pending.done is not None:
+        pending.done(problem)
+
+
+def _entry(broadcast: Broadcast) -> Entry:
+    stream_id, partition, timestamp, sequence, publisher, chain = broadcast.message.message_id
+    return Entry(StreamPart(stream_id, partition), timestamp, sequence, publisher.lower(), chain, broadcast.text)
+
+
+def _serialized(message: StreamMessage) -> str:
+    try:
+        return message.serialize()
+    except Unsupported as problem:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"The message cannot be passed on: {problem}") from None

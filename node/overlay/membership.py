@@ -1,0 +1,281 @@
+"""This node as a member of one network: the shell that gives a `Mesh` its sockets, its clock and its tracker.
+
+    tracker ── instruction ──> Mesh ──> links to neighbours
+    hub ── message taken ──> every neighbour but the one it came from
+    neighbour ── message ──> recent? ──> hub, which checks, stores and passes it on as if a client had published it
+
+Two nodes that were told of each other dial each other at the same moment. Of the two links the one stays that the
+node with the lower address dialled; both ends come to the same result without asking.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from websockets.asyncio.connection import Connection
+
+from node.errors import ErrorCode, Refused, StorageError
+from node.hub import Hub
+from node.overlay.identity import Identity
+from node.overlay.mesh import Action, Dial, HangUp, Mesh, Replay, Report, Send
+from node.overlay.recent import RecentMessages
+from node.overlay.resends import ResendRequest, answer_resend
+from node.overlay.tracker_link import TrackerLink
+from node.peers.connection import PeerConnection, dial, single_headers
+from node.peers.dialects import Dialect
+from node.peers.handshake import Hello, PeerType, dial_url, hello_headers, read_peer_id
+from node.serialization import Broadcast
+from node.storage import Storage
+from node.streams import StreamPart
+from node.tracker.status import write_status
+from protocol.errors import Unsupported, WireError
+from protocol.streamr.control import (
+    BroadcastMessage,
+    ControlMessage,
+    ErrorResponse,
+    ResendFromRequest,
+    ResendLastRequest,
+    ResendRangeRequest,
+)
+
+__all__ = ["Membership"]
+
+TICK_S: Final = 0.25
+MAX_RESENDS: Final = 10  # that one neighbour may have running
+
+DUPLICATE_LINK: Final = (1002, "streamr:endpoint:duplicate-connection")
+NO_SHARED_STREAMS: Final = (1000, "streamr:node:no-shared-streams")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Link:
+    connection: PeerConnection
+    dialect: Dialect
+    address: str
+    dialled_by: str
+    resends: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Membership:
+    def __init__(
+        self,
+        hub: Hub,
+        storage: Storage,
+        recent: RecentMessages,
+        identity: Identity,
+        *,
+        tracker_url: str,
+        make_dialect: Callable[[], Dialect],
+        chance: Random,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._hub = hub
+        self._storage = storage
+        self._recent = recent
+        self._identity = identity
+        self._make_dialect = make_dialect
+        self._group = group
+        keeps_everything = identity.peer_type is PeerType.STORAGE
+        self._mesh = Mesh(identity.address, chance=chance, keeps_everything=keeps_everything)
+        self._links: dict[str, _Link] = {}
+        self._tracker = TrackerLink(
+            tracker_url,
+            identity,
+            make_dialect=make_dialect,
+            status=lambda: write_status(self._mesh.status()),
+            connected=self._mesh.forget_counters,
+            instruct=lambda instruction: self._act(self._mesh.instruct(instruction, time.monotonic())),
+            counters=self.counters,
+            chance=chance,
+        )
+
+    @property
+    def links(self) -> int:
+        return len(self._links)
+
+    def start(self) -> None:
+        self._start(self._tracker.run(), "following the tracker")
+        self._start(self._tick_forever(), "keeping links")
+
+    def want(self, part: StreamPart, *, wanted: bool) -> None:
+        self._act(self._mesh.want(part, time.monotonic(), wanted=wanted))
+
+    def spread(self, broadcast: Broadcast, source: object) -> None:
+        """Pass a message on to the neighbours, but not to the one that it came from."""
+        part = StreamPart(*broadcast.message.message_id[:2])
+        self._act(self._mesh.use(part, time.monotonic()))
+        came_from = source.address if isinstance(source, _Link) else None
+        for address in self._mesh.neighbours(part) - {came_from}:
+            self._send_broadcast(address, broadcast)
+
+    async def serve(self, hello: Hello, websocket: Connection) -> None:
+        """Talk to a node that connected here."""
+        if hello.address is None:
+            await websocket.close(1002, "address not given")
+            return
+        await self._carry(websocket, hello.address, hello.peer_id, dialled_by=hello.address)
+
+    # --- links ---
+
+    async def _dial(self, address: str) -> None:
+        url = dial_url(address, self._identity.address)
+        try:
+            async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
+                headers = websocket.response.headers if websocket.response else None
+                peer_id = read_peer_id(single_headers(headers)) if headers else address
+                await self._carry(websocket, address, peer_id, dialled_by=self._identity.address)
+        except (OSError, WireError) as problem:
+            log.debug("neighbour not reached; address=%s problem=%s", address, problem)
+            if address not in self._links:
+                self._act(self._mesh.link_down(address, time.monotonic()))
+
+    async def _carry(self, websocket: Connection, address: str, peer_id: str, *, dialled_by: str) -> None:
+        link = _Link(
+            connection=PeerConnection(websocket), dialect=self._make_dialect(), address=address, dialled_by=dialled_by
+        )
+        if not await self._enter(link, peer_id):
+            return
+
+        async def receive(text: str | bytes) -> None:
+            await self._receive(link, text)
+
+        try:
+            await link.connection.run(receive)
+        finally:
+            for resend in link.resends:
+                resend.cancel()
+            if self._links.get(address) is link:
+                del self._links[address]
+                log.info("neighbour gone; address=%s", address)
+                self._act(self._mesh.link_down(address, time.monotonic()))
+
+    async def _enter(self, link: _Link, peer_id: str) -> bool:
+        """Whether the link is the one to keep of those to the same address."""
+        existing = self._links.get(link.address)
+        if existing is not None and existing.dialled_by < link.dialled_by:
+            await link.connection.close(*DUPLICATE_LINK)
+            return False
+        self._links[link.address] = link
+        if existing is None:
+            log.info("neighbour connected; address=%s", link.address)
+            self._act(self._mesh.link_up(link.address, peer_id, time.monotonic()))
+        else:
+            link.connection.take_over(existing.connection)
+            self._start(existing.connection.close(*DUPLICATE_LINK), "closing a duplicate link")
+        return True
+
+    async def _receive(self, link: _Link, text: str | bytes) -> None:
+        try:
+            message = link.dialect.read_control(text)
+        except WireError as problem:
+            self.counters["unparsable_messages"] += 1
+            log.debug("neighbour sent what is no message; address=%s problem=%s", link.address, problem)
+            return
+        match message:
+            case BroadcastMessage():
+                await self._hub.room()
+                self._take(message, link)
+            case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest():
+                self._start_resend(message, link)
+            case _:
+                self._act(self._mesh.receive(link.address, message, time.monotonic()))
+
+    def _take(self, message: BroadcastMessage, link: _Link) -> None:
+        self.counters["received_messages"] += 1
+        if message.stream_message.message_id in self._recent:
+            self.counters["duplicate_messages"] += 1
+            return
+        try:
+            if not self._hub.publish_relayed(message.stream_message, link):
+                self.counters["duplicate_messages"] += 1
+        except Refused as problem:
+            self.counters["refused_messages"] += 1
+            log.debug("neighbour sent a message that is refused; address=%s problem=%s", link.address, problem)
+
+    def _start_resend(self, request: ResendRequest, link: _Link) -> None:
+        self.counters["resends"] += 1
+        if len(link.resends) >= MAX_RESENDS:
+            self._refuse_resend(request, link, f"no more than {MAX_RESENDS} resends at a time are allowed")
+            return
+        task = self._group.create_task(self._resend(request, link), name=f"resend to {link.address}")
+        link.resends.add(task)
+        task.add_done_callback(link.resends.discard)
+
+    async def _resend(self, request: ResendRequest, link: _Link) -> None:
+        try:
+            async for answer in answer_resend(request, self._storage):
+                self._mesh.use_link(link.address, time.monotonic())
+                await link.connection.room()
+                self._send_if_possible(link, answer)
+        except StorageError as problem:
+            log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            self._refuse_resend(request, link, "storage failed")
+
+    def _refuse_resend(self, request: ResendRequest, link: _Link, problem: str) -> None:
+        self._send_if_possible(
+            link,
+            ErrorResponse(
+                request_id=request.request_id,
+                error_message=f"Resend failed: {problem}",
+                error_code=ErrorCode.RESEND_FAILED,
+            ),
+        )
+
+    def _send_if_possible(self, link: _Link, message: ControlMessage) -> None:
+        try:
+            link.connection.send(link.dialect.write_control(message))
+        except Unsupported:
+            self.counters["unsupported_messages"] += 1
+
+    # --- what the mesh wants done ---
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Dial(address):
+                    self._start(self._dial(address), f"dialling {address}")
+                case HangUp(address):
+                    self._hang_up(address)
+                case Send(address, message):
+                    self._send_control(address, message)
+                case Replay(address, part):
+                    for broadcast in self._recent.of(part):
+                        self._send_broadcast(address, broadcast)
+                case Report():
+                    self._tracker.report()
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._group.create_task(work, name=name)
+
+    def _hang_up(self, address: str) -> None:
+        link = self._links.pop(address, None)
+        if link is not None:
+            self._start(link.connection.close(*NO_SHARED_STREAMS), f"hanging up {address}")
+
+    def _send_control(self, address: str, message: ControlMessage) -> None:
+        link = self._links.get(address)
+        if link is not None:
+            self._send_if_possible(link, message)
+
+    def _send_broadcast(self, address: str, broadcast: Broadcast) -> None:
+        link = self._links.get(address)
+        if link is None:
+            return
+        try:
+            link.connection.send(link.dialect.write_broadcast(broadcast))
+            self.counters["sent_messages"] += 1
+        except Unsupported:
+            self.counters["unsupported_messages"] += 1
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._act(self._mesh.tick(time.monotonic()))

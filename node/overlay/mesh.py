@@ -1,0 +1,308 @@
+"""Which neighbours a node has in which partition, and what to do about it.
+
+The mesh hears of everything that happens and answers with actions; it opens no socket and reads no clock. Neighbours
+are known by their websocket addresses, because that is what a tracker names. For one partition and one neighbour:
+
+    told by the tracker ──> Dial ──> link is up ──> subscribe at it ──> linked ──> Replay, messages flow both ways
+                              ^                                           │
+                              └── after a delay, while still wanted <─────┴── link is down: Report
+    the neighbour subscribes here ──────────────────────────────────────> linked
+
+A partition is left when no client wants it, nothing was published to it for a while, and no tracker or neighbour asked
+for it; a storage node never leaves.
+
+The counter in a status says which instruction was followed. An instruction counts as followed once every neighbour in
+it was tried: a status sent while the first attempt is still under way must not be taken for a failed one.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from node.peers.backoff import Backoff
+from node.streams import StreamPart
+from node.tracker.status import PartStatus
+from protocol.streamr.control import ControlMessage, SubscribeRequest, UnsubscribeRequest
+from protocol.streamr.tracker import InstructionMessage
+
+__all__ = ["Action", "Dial", "HangUp", "Mesh", "Replay", "Report", "Send"]
+
+MAX_PARTS: Final = 10_000
+MAX_NEIGHBOURS: Final = 100
+IDLE_PART_S: Final = 600.0
+IDLE_LINK_S: Final = 10.0
+
+
+class Dial(NamedTuple):
+    """Open a link. Answer with `link_up` or `link_down`."""
+
+    address: str
+
+
+class HangUp(NamedTuple):
+    """Close a link that serves nothing any more. No `link_down` is needed."""
+
+    address: str
+
+
+class Send(NamedTuple):
+    address: str
+    message: ControlMessage
+
+
+class Replay(NamedTuple):
+    """Give a new neighbour what was passed on lately."""
+
+    address: str
+    part: StreamPart
+
+
+class Report(NamedTuple):
+    """The status has changed; let the tracker know soon."""
+
+
+Action = Dial | HangUp | Send | Replay | Report
+
+
+@dataclass(slots=True)
+class _Part:
+    is_wanted_here: bool = False  # by a client, or because the node keeps everything
+    used_s: float = 0.0
+    wanted: set[str] = field(default_factory=set)  # addresses, by the last instruction
+    untried: set[str] = field(default_factory=set)
+    linked: set[str] = field(default_factory=set)
+    counter: int = 0  # of the last instruction
+    followed_counter: int = 0
+    takes_any_counter: bool = False
+
+    def settle(self) -> None:
+        if not self.untried:
+            self.followed_counter = self.counter
+
+
+@dataclass(slots=True)
+class _Peer:
+    backoff: Backoff
+    peer_id: str = ""
+    is_up: bool = False
+    is_dialling: bool = False
+    redial_s: float | None = None
+    idle_since_s: float | None = None
+
+
+class Mesh:
+    def __init__(self, own_address: str, *, chance: Random, keeps_everything: bool) -> None:
+        self.own_address = own_address
+        self._chance = chance
+        self._keeps_everything = keeps_everything
+        self._parts: dict[StreamPart, _Part] = {}
+        self._peers: dict[str, _Peer] = {}
+
+    @property
+    def parts(self) -> list[StreamPart]:
+        return list(self._parts)
+
+    def neighbours(self, part: StreamPart) -> frozenset[str]:
+        return frozenset(self._parts[part].linked) if part in self._parts else frozenset()
+
+    def status(self) -> dict[StreamPart, PartStatus]:
+        """What the tracker should know."""
+        return {
+            name: PartStatus(
+                linked=frozenset(self._peers[address].peer_id for address in part.linked), counter=part.followed_counter
+            )
+            for name, part in self._parts.items()
+        }
+
+    # --- what this node wants ---
+
+    def want(self, part: StreamPart, now_s: float, *, wanted: bool) -> list[Action]:
+        """The first client subscribed to a partition, or the last one left."""
+        if not wanted and part not in self._parts:
+            return []
+        state, actions = self._enter(part, now_s)
+        if state is not None:
+            state.is_wanted_here, state.used_s = wanted, now_s
+        return actions
+
+    def use(self, part: StreamPart, now_s: float) -> list[Action]:
+        """A message of the partition is about to be passed on."""
+        state, actions = self._enter(part, now_s)
+        if state is not None:
+            state.used_s = now_s
+        return actions
+
+    def _enter(self, part: StreamPart, now_s: float) -> tuple[_Part | None, list[Action]]:
+        if part in self._parts:
+            return self._parts[part], []
+        if len(self._parts) >= MAX_PARTS:
+            return None, []
+        self._parts[part] = _Part(used_s=now_s)
+        return self._parts[part], [Report()]
+
+    # --- what the tracker wants ---
+
+    def forget_counters(self) -> None:
+        """Another tracker, or the same after a restart, may count anew."""
+        for part in self._parts.values():
+            part.takes_any_counter = True
+
+    def instruct(self, instruction: InstructionMessage, now_s: float) -> list[Action]:
+        """Follow an instruction. One with a lower counter than the last is late, and is not followed."""
+        name = StreamPart(instruction.stream_id, instruction.stream_partition)
+        part, actions = self._enter(name, now_s)
+        if part is None or (0 < instruction.counter < part.counter and not part.takes_any_counter):
+            return actions
+        part.takes_any_counter = False
+        part.wanted = set(instruction.node_addresses[:MAX_NEIGHBOURS]) - {self.own_address}
+        part.counter, part.used_s = instruction.counter, now_s
+        part.untried = {address for address in part.wanted if not self._is_up(address)}
+        for address in sorted(part.linked - part.wanted):
+            actions += self._unlink(name, address, now_s)
+        for address in sorted(part.wanted - part.linked):
+            actions += self._reach(name, address)
+        part.settle()
+        return [*actions, Report()]
+
+    def _reach(self, name: StreamPart, address: str) -> list[Action]:
+        peer = self._peer(address)
+        if peer.is_up:
+            return self._link(name, address, subscribe=True)
+        if peer.is_dialling or peer.redial_s is not None:
+            return []
+        peer.is_dialling = True
+        return [Dial(address)]
+
+    # --- links ---
+
+    def link_up(self, address: str, peer_id: str, now_s: float) -> list[Action]:
+        """A link is open, whoever opened it."""
+        peer = self._peer(address)
+        peer.peer_id, peer.is_up, peer.is_dialling, peer.redial_s = peer_id, True, False, None
+        peer.idle_since_s = now_s
+        peer.backoff.reset()
+        actions: list[Action] = []
+        for name, part in self._parts.items():
+            if address in part.wanted:
+                actions += self._link(name, address, subscribe=True)
+        return actions
+
+    def link_down(self, address: str, now_s: float) -> list[Action]:
+        """A link was lost, or could not be opened."""
+        peer = self._peers.get(address)
+        if peer is None:
+            return []
+        peer.is_up = peer.is_dialling = False
+        is_wanted = False
+        for part in self._parts.values():
+            part.linked.discard(address)
+            part.untried.discard(address)
+            part.settle()
+            is_wanted = is_wanted or address in part.wanted
+        if is_wanted:
+            peer.redial_s = now_s + peer.backoff.next_delay_s()
+        else:
+            del self._peers[address]
+        return [Report()]
+
+    def receive(self, address: str, message: ControlMessage, now_s: float) -> list[Action]:
+        """A neighbour subscribes or unsubscribes. Its messages do not come here."""
+        if not self._is_up(address):
+            return []
+        match message:
+            case SubscribeRequest():
+                name = StreamPart(message.stream_id, message.stream_partition)
+                part, actions = self._enter(name, now_s)
+                if part is None or len(part.linked) >= MAX_NEIGHBOURS:
+                    return actions
+                return actions + self._link(name, address, subscribe=False)
+            case UnsubscribeRequest():
+                name = StreamPart(message.stream_id, message.stream_partition)
+                return self._drop(name, address, now_s)
+        return []
+
+    def use_link(self, address: str, now_s: float) -> None:
+        """A link serves something else than a partition: it is not idle now."""
+        peer = self._peers.get(address)
+        if peer is not None and peer.idle_since_s is not None:
+            peer.idle_since_s = now_s
+
+    def tick(self, now_s: float) -> list[Action]:
+        """Dial again whom it is time to dial, leave what is not used, and close links that serve nothing."""
+        actions = self._dial_again(now_s)
+        for name in [name for name, part in self._parts.items() if self._is_unused(part, now_s)]:
+            actions += self._leave(name, now_s)
+        return actions + self._hang_up_idle(now_s)
+
+    def _dial_again(self, now_s: float) -> list[Action]:
+        actions: list[Action] = []
+        for address, peer in list(self._peers.items()):
+            if peer.redial_s is not None and not any(address in part.wanted for part in self._parts.values()):
+                del self._peers[address]
+            elif peer.redial_s is not None and peer.redial_s <= now_s:
+                peer.redial_s, peer.is_dialling = None, True
+                actions.append(Dial(address))
+        return actions
+
+    def _is_unused(self, part: _Part, now_s: float) -> bool:
+        is_old = part.used_s < now_s - IDLE_PART_S
+        return is_old and not (part.is_wanted_here or self._keeps_everything)
+
+    def _leave(self, name: StreamPart, now_s: float) -> list[Action]:
+        actions: list[Action] = []
+        for address in sorted(self._parts[name].linked):
+            actions += self._unlink(name, address, now_s)
+        del self._parts[name]
+        return [*actions, Report()]
+
+    def _hang_up_idle(self, now_s: float) -> list[Action]:
+        idle = [
+            address
+            for address, peer in self._peers.items()
+            if peer.is_up and peer.idle_since_s is not None and peer.idle_since_s <= now_s - IDLE_LINK_S
+        ]
+        for address in idle:
+            del self._peers[address]
+        return [HangUp(address) for address in idle]
+
+    def _link(self, name: StreamPart, address: str, *, subscribe: bool) -> list[Action]:
+        part, actions = self._parts[name], list[Action]()
+        part.untried.discard(address)
+        part.settle()
+        if address in part.linked:
+            return actions
+        part.linked.add(address)
+        self._peers[address].idle_since_s = None
+        if subscribe:
+            request_id = f"{self._chance.getrandbits(64):016x}"
+            request = SubscribeRequest(request_id=request_id, stream_id=name.stream_id, stream_partition=name.partition)
+            actions.append(Send(address, request))
+        return [*actions, Replay(address, name), Report()]
+
+    def _unlink(self, name: StreamPart, address: str, now_s: float) -> list[Action]:
+        self._parts[name].linked.discard(address)
+        self._note_idle(address, now_s)
+        return [Send(address, UnsubscribeRequest(**self._about(name)))]
+
+    def _drop(self, name: StreamPart, address: str, now_s: float) -> list[Action]:
+        part = self._parts.get(name)
+        if part is None:
+            return []
+        part.linked.discard(address)
+        part.wanted.discard(address)
+        self._note_idle(address, now_s)
+        return [Report()]
+
+    def _note_idle(self, address: str, now_s: float) -> None:
+        if address in self._peers and not any(address in part.linked for part in self._parts.values()):
+            self._peers[address].idle_since_s = now_s
+
+    def _about(self, name: StreamPart) -> dict[str, Any]:
+        request_id = f"{self._chance.getrandbits(64):016x}"
+        return {"request_id": request_id, "stream_id": name.stream_id, "stream_partition": name.partition}
+
+    def _peer(self, address: str) -> _Peer:
+        return self._peers.setdefault(address, _Peer(backoff=Backoff(self._chance)))
+
+    def _is_up(self, address: str) -> bool:
+        return address in self._peers and self._peers[address].is_up

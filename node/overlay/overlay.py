@@ -1,0 +1,118 @@
+"""The node among other nodes: one port for neighbours, one membership per network, all fed by one hub."""
+
+import asyncio
+import ipaddress
+import socket
+import time
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+
+from node.errors import ConfigError
+from node.hub import Hub
+from node.overlay.identity import Identity
+from node.overlay.membership import Membership
+from node.overlay.recent import RecentMessages
+from node.peers.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, NetworkLayer, Plain
+from node.peers.handshake import PeerType, check_address, hello_headers
+from node.peers.server import PeerServer, shown_address
+from node.serialization import Broadcast
+from node.storage import Storage
+from node.streams import StreamPart
+from protocol.errors import WireError
+
+__all__ = ["Overlay", "OverlaySettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlaySettings:
+    """How a node takes part. `peer_id` and `address` default to what others reach it at.
+
+    A storage node joins every partition and so keeps what others publish; another joins those that its clients use.
+    """
+
+    tracker_url: str
+    address: str | None = None
+    peer_id: str | None = None
+    peer_type: PeerType = PeerType.STORAGE
+    speaks_network_layer: bool = False
+
+    def __post_init__(self) -> None:
+        for name, url in (("tracker", self.tracker_url), ("address", self.address)):
+            try:
+                if url is not None:
+                    check_address(url)
+            except WireError:
+                raise ConfigError(f"overlay: {name} {url!r} is not ws://HOST:PORT or wss://HOST:PORT") from None
+
+
+class Overlay:
+    """One node's part in the network. `listener` is the port for neighbours."""
+
+    def __init__(
+        self, hub: Hub, storage: Storage, listener: socket.socket, settings: OverlaySettings, *, chance: Random
+    ) -> None:
+        """Raises: `ConfigError` where nobody could tell others how to reach this node."""
+        if settings.address is None and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
+            raise ConfigError(
+                f"overlay: {shown_address(listener)} is nowhere in particular; say what address others use"
+            )
+        self.address = settings.address or f"ws://{shown_address(listener)}"
+        self._hub = hub
+        self._storage = storage
+        self._listener = listener
+        self._settings = settings
+        self._chance = chance
+        self._peer_id = settings.peer_id or self.address
+        self._recent = RecentMessages()
+        self._memberships: dict[str, Membership] = {}
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What all memberships counted together, and how many links there are now."""
+        links = Counter(links=sum(membership.links for membership in self._memberships.values()))
+        return sum((membership.counters for membership in self._memberships.values()), links)
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for path in self._paths():
+                self._memberships[path] = self._make_membership(path, group)
+            self._attach()
+            headers = hello_headers(self._peer_id, self._settings.peer_type)
+            endpoints = {path: membership.serve for path, membership in self._memberships.items()}
+            async with await PeerServer(headers, endpoints, pages={}).start(self._listener) as running:
+                await running.serve_forever()
+
+    def _paths(self) -> list[str]:
+        return [PLAIN_PATH, NETWORK_LAYER_PATH] if self._settings.speaks_network_layer else [PLAIN_PATH]
+
+    def _make_membership(self, path: str, group: asyncio.TaskGroup) -> Membership:
+        identity = Identity(peer_id=self._peer_id, address=self.address + path, peer_type=self._settings.peer_type)
+        membership = Membership(
+            self._hub,
+            self._storage,
+            self._recent,
+            identity,
+            tracker_url=self._settings.tracker_url + path,
+            make_dialect=Plain if path == PLAIN_PATH else lambda: NetworkLayer(self._peer_id),
+            chance=self._chance,
+            group=group,
+        )
+        membership.start()
+        return membership
+
+    def _attach(self) -> None:
+        for part in self._hub.subscribed_parts:
+            self._want(part, True)
+        self._hub.listen_to_interest(self._want)
+        self._hub.listen_to_messages(self._spread)
+
+    def _want(self, part: StreamPart, wanted: bool) -> None:
+        for membership in self._memberships.values():
+            membership.want(part, wanted=wanted)
+
+    def _spread(self, broadcast: Broadcast, source: object) -> None:
+        self._recent.add(broadcast, time.monotonic())
+        for membership in self._memberships.values():
+            membership.spread(broadcast, source)

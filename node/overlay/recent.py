@@ -1,0 +1,70 @@
+"""What was passed on lately.
+
+Two uses: a message that comes again is known without checking its signature again, and a new neighbour is given
+what it may have missed while there was no link. Both are conveniences. That nothing is delivered twice is the hub's
+promise, which remembers more.
+"""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from node.serialization import Broadcast
+from node.streams import StreamPart
+from protocol.streamr import MessageID
+
+__all__ = ["RecentMessages"]
+
+RECENT_S: Final = 60.0
+MAX_RECENT_MESSAGES: Final = 20_000
+MAX_RECENT_CHARACTERS: Final = 8 * 1024 * 1024
+
+
+class _Recent(NamedTuple):
+    passed_on_s: float
+    broadcast: Broadcast
+
+
+class RecentMessages:
+    """The newest messages of all partitions together, bounded by age, number and size."""
+
+    def __init__(
+        self,
+        *,
+        max_age_s: float = RECENT_S,
+        max_messages: int = MAX_RECENT_MESSAGES,
+        max_characters: int = MAX_RECENT_CHARACTERS,
+    ) -> None:
+        self._max_age_s = max_age_s
+        self._max_messages = max_messages
+        self._max_characters = max_characters
+        self._recent: deque[_Recent] = deque()
+        self._ids: set[MessageID] = set()
+        self._characters = 0
+
+    def __contains__(self, message_id: MessageID) -> bool:
+        return message_id in self._ids
+
+    def __len__(self) -> int:
+        return len(self._recent)
+
+    def add(self, broadcast: Broadcast, now_s: float) -> None:
+        if broadcast.message.message_id in self._ids:
+            return
+        self._recent.append(_Recent(now_s, broadcast))
+        self._ids.add(broadcast.message.message_id)
+        self._characters += len(broadcast.text)
+        self.forget_old(now_s)
+
+    def of(self, part: StreamPart) -> list[Broadcast]:
+        """Those of one partition, the oldest first."""
+        return [recent.broadcast for recent in self._recent if recent.broadcast.message.message_id[:2] == part]
+
+    def forget_old(self, now_s: float) -> None:
+        while self._recent and (
+            self._recent[0].passed_on_s < now_s - self._max_age_s
+            or len(self._recent) > self._max_messages
+            or self._characters > self._max_characters
+        ):
+            broadcast = self._recent.popleft().broadcast
+            self._ids.discard(broadcast.message.message_id)
+            self._characters -= len(broadcast.text)

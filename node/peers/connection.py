@@ -1,0 +1,123 @@
+"""A websocket to a peer: what is sent waits in a bounded queue, what comes is handed on, one message after another."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.connection import Connection
+from websockets.datastructures import Headers, MultipleValuesError
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from protocol.errors import Corrupt
+
+__all__ = ["SOCKET_OPTIONS", "PeerConnection", "dial", "single_headers"]
+
+MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # a message of a client may have half of it
+MAX_QUEUED_CHARACTERS: Final = 16 * 1024 * 1024
+ROOM_CHARACTERS: Final = 1024 * 1024  # with less than that queued, there is room for more
+PING_INTERVAL_S: Final = 5.0
+PING_TIMEOUT_S: Final = 10.0
+OPEN_TIMEOUT_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 2.0
+
+_quiet_log = logging.getLogger("node.peers.sockets")
+_quiet_log.setLevel(logging.WARNING)
+_quiet_log.addFilter(lambda record: "handshake" not in str(record.msg))  # anybody can fail one, as often as they like
+
+SOCKET_OPTIONS: Final[dict[str, Any]] = {
+    "max_size": MAX_FRAME_BYTES,
+    "ping_interval": PING_INTERVAL_S,
+    "ping_timeout": PING_TIMEOUT_S,
+    "open_timeout": OPEN_TIMEOUT_S,
+    "close_timeout": CLOSE_TIMEOUT_S,
+    "compression": None,
+    "logger": _quiet_log,
+}
+
+
+class PeerConnection:
+    def __init__(self, websocket: Connection, max_queued_characters: int = MAX_QUEUED_CHARACTERS) -> None:
+        self._websocket = websocket
+        self._max_queued_characters = max_queued_characters
+        self._queue: deque[str] = deque()
+        self._queued_characters = 0
+        self._has_queued = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    def send(self, text: str) -> None:
+        """Send soon. A peer that takes less than it is sent is cut off, so that others need not wait for it."""
+        self._queue.append(text)
+        self._queued_characters += len(text)
+        self._has_queued.set()
+        if self._queued_characters > ROOM_CHARACTERS:
+            self._has_room.clear()
+        if self._queued_characters > self._max_queued_characters:
+            self.abort()
+
+    async def room(self) -> None:
+        """Wait until there is room for more. Only who can wait should ask; the rest is cut off where there is none."""
+        await self._has_room.wait()
+
+    def take_over(self, other: "PeerConnection") -> None:
+        """Send what the other had yet to send."""
+        for text in other._queue:
+            self.send(text)
+        other._queue.clear()
+        other._queued_characters = 0
+
+    async def run(self, receive: Callable[[str | bytes], Awaitable[None]]) -> None:
+        """Carry messages both ways until the connection ends, however it ends."""
+        writer = asyncio.create_task(self._write())
+        try:
+            async for text in self._websocket:
+                await receive(text)
+        except ConnectionClosed:
+            pass
+        finally:
+            writer.cancel()
+            await asyncio.wait([writer])
+            await self._websocket.close()
+
+    def abort(self) -> None:
+        """End the connection without waiting for the other end to agree."""
+        self._websocket.transport.abort()
+
+    async def close(self, code: int, reason: str) -> None:
+        await self._websocket.close(code, reason)
+
+    async def _write(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self._has_queued.wait()
+                while self._queue:
+                    text = self._queue.popleft()
+                    self._queued_characters -= len(text)
+                    if self._queued_characters <= ROOM_CHARACTERS:
+                        self._has_room.set()
+                    await self._websocket.send(text)
+                self._has_queued.clear()
+
+
+@contextlib.asynccontextmanager
+async def dial(url: str, headers: Mapping[str, str]) -> AsyncIterator[ClientConnection]:
+    """Raises: OSError where nobody can be reached, whatever the reason."""
+    connecting = connect(url, additional_headers=dict(headers), proxy=None, **SOCKET_OPTIONS)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            websocket = await stack.enter_async_context(connecting)
+        except (WebSocketException, TimeoutError) as problem:
+            raise ConnectionError(f"{url}: {problem}") from problem
+        yield websocket
+
+
+def single_headers(headers: Headers) -> dict[str, str]:
+    """Headers by name in lower case. Raises: `Corrupt` where one that is given once is given again."""
+    try:
+        return {name.lower(): headers[name] for name in headers if name.lower().startswith("streamr-")}
+    except MultipleValuesError as name:
+        raise Corrupt(f"handshake: header {name} is given more than once") from None

@@ -1,0 +1,155 @@
+"""How nodes and trackers write what they say: the two forms that real networks had, behind one face.
+
+| dialect | to a tracker | from node to node | where |
+|---|---|---|---|
+| `Plain` | tracker messages, version 1 or 2 | control messages, version 2 | `/ws`, since release 20 |
+| `NetworkLayer` | frames of codes 0 to 3 | control messages within frames of code 4 | `/network/ws`, up to release 19 |
+
+A dialect belongs to one connection, because it answers as it is spoken to: in the far end's version and, where the far
+end writes frames as the documents show them, in that form.
+"""
+
+from typing import Final, Protocol
+
+from node.serialization import Broadcast
+from protocol.errors import Unsupported
+from protocol.streamr import network, tracker
+from protocol.streamr.control import BroadcastMessage, ControlMessage, parse_control_message
+from protocol.streamr.network import NetworkMessage, WrapperMessage, parse_network_message
+from protocol.streamr.tracker import TrackerMessage, parse_tracker_message
+
+__all__ = ["NETWORK_LAYER_PATH", "PLAIN_PATH", "Dialect", "NetworkLayer", "Plain"]
+
+PLAIN_PATH: Final = ""
+NETWORK_LAYER_PATH: Final = "/network"
+
+_FIRST_TRACKER_VERSION: Final = 1
+_FIRST_CONTROL_VERSION_WITH_32: Final = 2  # whoever speaks version 1 reads stream messages up to 31
+_STREAM_VERSION_BESIDE_CONTROL_1: Final = 31
+
+
+class Dialect(Protocol):
+    """Reading raises `WireError`. Writing raises `Unsupported` where the far end has no form for the message."""
+
+    def read_tracker(self, text: str | bytes) -> TrackerMessage: ...
+    def write_tracker(self, message: TrackerMessage) -> str: ...
+    def read_control(self, text: str | bytes) -> ControlMessage: ...
+    def write_control(self, message: ControlMessage) -> str: ...
+
+    def write_broadcast(self, broadcast: Broadcast) -> str:
+        """A message for a neighbour."""
+
+
+class Plain:
+    def read_tracker(self, text: str | bytes) -> TrackerMessage:
+        return parse_tracker_message(text)
+
+    def write_tracker(self, message: TrackerMessage) -> str:
+        return message.serialize()
+
+    def read_control(self, text: str | bytes) -> ControlMessage:
+        return parse_control_message(text)
+
+    def write_control(self, message: ControlMessage) -> str:
+        return message.serialize()
+
+    def write_broadcast(self, broadcast: Broadcast) -> str:
+        return f'[2,0,"",{broadcast.text}]'
+
+
+class NetworkLayer:
+    def __init__(self, own_id: str) -> None:
+        self._own_id = own_id
+        self._writes_as_documents = False
+        self._control_version = _FIRST_CONTROL_VERSION_WITH_32
+
+    def read_tracker(self, text: str | bytes) -> TrackerMessage:
+        return _as_tracker_message(self._read(text))
+
+    def write_tracker(self, message: TrackerMessage) -> str:
+        return self._write(_as_network_message(message, self._own_id))
+
+    def read_control(self, text: str | bytes) -> ControlMessage:
+        frame = self._read(text)
+        if not isinstance(frame, WrapperMessage):
+            raise Unsupported(f"{type(frame).__name__} is not what nodes say to nodes")
+        self._control_version = min(frame.control_message.version or 1, _FIRST_CONTROL_VERSION_WITH_32)
+        return frame.control_message
+
+    def write_control(self, message: ControlMessage) -> str:
+        return self._wrap(message.serialize(self._control_version))
+
+    def write_broadcast(self, broadcast: Broadcast) -> str:
+        if self._control_version >= _FIRST_CONTROL_VERSION_WITH_32:
+            return self._wrap(f'[2,0,"",{broadcast.text}]')
+        message = BroadcastMessage(stream_message=broadcast.message)
+        stream_version = min(broadcast.message.version, _STREAM_VERSION_BESIDE_CONTROL_1)
+        return self._wrap(message.serialize(self._control_version, stream_version=stream_version))
+
+    def _read(self, text: str | bytes) -> NetworkMessage:
+        frame = parse_network_message(text)
+        self._writes_as_documents = frame.source is not None
+        return frame
+
+    def _wrap(self, payload: str) -> str:
+        return self._write(WrapperMessage(source=self._own_id, control_layer_payload=payload))
+
+    def _write(self, frame: NetworkMessage) -> str:
+        return frame.serialize(documents=self._writes_as_documents)
+
+
+def _as_tracker_message(frame: NetworkMessage) -> TrackerMessage:
+    """Raises: `Unsupported`."""
+    version = _FIRST_TRACKER_VERSION
+    match frame:
+        case network.StatusMessage():
+            return tracker.StatusMessage(version=version, request_id="", status=frame.status)
+        case network.FindStorageNodesMessage():
+            return tracker.StorageNodesRequest(
+                version=version, request_id="", stream_id=frame.stream_id, stream_partition=frame.stream_partition
+            )
+        case network.InstructionMessage():
+            return tracker.InstructionMessage(
+                version=version,
+                request_id="",
+                stream_id=frame.stream_id,
+                stream_partition=frame.stream_partition,
+                node_addresses=frame.node_addresses,
+                counter=frame.counter or 0,
+            )
+        case network.StorageNodesMessage():
+            return tracker.StorageNodesResponse(
+                version=version,
+                request_id="",
+                stream_id=frame.stream_id,
+                stream_partition=frame.stream_partition,
+                node_addresses=frame.node_addresses,
+            )
+    raise Unsupported(f"{type(frame).__name__} is not what nodes and trackers say to each other")
+
+
+def _as_network_message(message: TrackerMessage, source: str) -> NetworkMessage:
+    """Raises: `Unsupported`."""
+    match message:
+        case tracker.StatusMessage():
+            return network.StatusMessage(source=source, status=message.status)
+        case tracker.StorageNodesRequest():
+            return network.FindStorageNodesMessage(
+                source=source, stream_id=message.stream_id, stream_partition=message.stream_partition
+            )
+        case tracker.InstructionMessage():
+            return network.InstructionMessage(
+                source=source,
+                stream_id=message.stream_id,
+                stream_partition=message.stream_partition,
+                node_addresses=message.node_addresses,
+                counter=message.counter,
+            )
+        case tracker.StorageNodesResponse():
+            return network.StorageNodesMessage(
+                source=source,
+                stream_id=message.stream_id,
+                stream_partition=message.stream_partition,
+                node_addresses=message.node_addresses,
+            )
+    raise Unsupported(f"{type(message).__name__} has no form in the network layer")

@@ -1,0 +1,37 @@
+"""Who makes a request, and what they may do with the stream that it names."""
+
+from node.http import Request, bad_request
+from node.registry import Registry
+from node.sessions import Sessions
+from node.streams import ANYBODY, Operation, Stream, StreamPart, key_exchange_owner
+
+__all__ = ["Caller"]
+
+
+class Caller:
+    def __init__(self, registry: Registry, sessions: Sessions) -> None:
+        self._registry = registry
+        self._sessions = sessions
+
+    def user_of(self, request: Request) -> str:
+        """The caller's address in lower case, or `ANYBODY`. Raises: `Refused`, AUTHENTICATION_FAILED."""
+        token = request.bearer_token
+        return ANYBODY if token is None else self._sessions.user_of(token)
+
+    def stream_for(self, request: Request, operation: Operation) -> Stream:
+        """The stream in the path, for a caller who may do this with it.
+
+        Key exchange streams exist by themselves, for everybody. Raises: `Refused`.
+        """
+        stream_id = request.arguments["stream"]
+        if key_exchange_owner(stream_id):
+            return Stream(id=stream_id, require_signed_data=True)
+        return self._registry.require(self.user_of(request), stream_id, operation)
+
+    def part_for(self, request: Request, operation: Operation) -> StreamPart:
+        """The same for one partition of it. Raises: `Refused`."""
+        stream = self.stream_for(request, operation)
+        text = request.arguments["partition"]
+        if not (text.isascii() and text.isdecimal() and len(text) <= 3) or int(text) >= stream.partitions:
+            raise bad_request(f"Stream {stream.id} has no partition {text[:20]!r}")
+        return StreamPart(stream.id, int(text))

@@ -1,0 +1,109 @@
+"""Logging in and out.
+
+| request | answer |
+|---|---|
+| `POST /login/challenge/{address}` | `{id, challenge, expires}` |
+| `POST /login/response` `{challenge: {id, …}, signature, address}` | `{token, expires}` |
+| `POST /logout` | 204 |
+| `GET /users/me` | `{username, name}` |
+
+Guessing is useless, since every challenge is used up by one answer; it is also slow, since each machine gets so many
+challenges and answers a second.
+"""
+
+from collections import OrderedDict
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from node.access import Access
+from node.client_session import Services
+from node.errors import ErrorCode, Refused
+from node.http import Request, Response, Route, bad_request, json_response
+from node.rest.caller import Caller
+from node.throttle import Throttle
+from protocol.streamr.ethereum import is_address
+
+__all__ = ["LoginApi"]
+
+MAX_REMEMBERED_PEERS: Final = 10_000
+LOGIN_BURST: Final = 100
+
+
+class LoginApi:
+    def __init__(self, services: Services, access: Access, caller: Caller) -> None:
+        self._services = services
+        self._access = access
+        self._caller = caller
+        self._throttles: OrderedDict[str, Throttle] = OrderedDict()  # by machine; the longest unheard of first
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/login/challenge/{address}", self.challenge),
+            Route("POST", "/login/response", self.respond),
+            Route("POST", "/logout", self.log_out),
+            Route("GET", "/users/me", self.me),
+        ]
+
+    async def challenge(self, request: Request) -> Response:
+        if (refusal := self._refuse_haste(request)) is not None:
+            return refusal
+        address = request.arguments["address"]
+        if not is_address(address):
+            raise bad_request("An address is 0x and 40 hex digits")
+        self._access.check_login(address)
+        challenge = self._services.sessions.challenge(address)
+        return json_response(
+            {"id": challenge.id, "challenge": challenge.text, "expires": _iso(challenge.expires_at_ms)}
+        )
+
+    async def respond(self, request: Request) -> Response:
+        if (refusal := self._refuse_haste(request)) is not None:
+            return refusal
+        challenge_id, signature, address = _read_answer(request)
+        try:
+            session = self._services.sessions.respond(challenge_id, signature, address)
+        except Refused:
+            self._services.counters.logins_refused += 1
+            raise
+        self._services.counters.logins += 1
+        return json_response({"token": session.token, "expires": _iso(session.expires_at_ms)})
+
+    async def log_out(self, request: Request) -> Response:
+        if token := request.bearer_token:
+            self._services.sessions.close(token)
+        return Response(status=HTTPStatus.NO_CONTENT)
+
+    async def me(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        if not user:
+            raise Refused(ErrorCode.AUTHENTICATION_FAILED, "Not logged in")
+        return json_response({"username": user, "name": user})
+
+    def _refuse_haste(self, request: Request) -> Response | None:
+        throttle = self._throttles.pop(request.peer, None)
+        if throttle is None:
+            throttle = Throttle(self._services.limits.max_logins_per_s, burst=LOGIN_BURST)
+            if len(self._throttles) >= MAX_REMEMBERED_PEERS:
+                self._throttles.popitem(last=False)
+        self._throttles[request.peer] = throttle
+        wait_s = throttle.take(self._services.clock_s())
+        if wait_s <= 0:
+            return None
+        throttle.refund()
+        self._services.counters.logins_refused += 1
+        return json_response({"error": "Too many logins; wait a little"}, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+def _read_answer(request: Request) -> tuple[str, str, str]:
+    body = request.json()
+    challenge = body.get("challenge")
+    found = (challenge.get("id") if isinstance(challenge, dict) else None, body.get("signature"), body.get("address"))
+    match found:
+        case str(challenge_id), str(signature), str(address):
+            return challenge_id, signature, address
+    raise bad_request("The body must be {challenge: {id, …}, signature, address}")
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

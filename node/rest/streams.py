@@ -1,0 +1,156 @@
+"""Streams, and the questions that clients and brokers ask about them.
+
+| request | answer |
+|---|---|
+| `POST /streams` `{id?, name?, partitions?, …}` | the stream; a missing id is made up |
+| `GET /streams` `?name` | the streams that the caller may see |
+| `GET`, `PUT`, `DELETE /streams/{id}` | the stream, the changed stream, 204 |
+| `GET /streams/{id}/publisher/{address}`, `…/subscriber/{address}` | 200 or 404 |
+| `GET /streams/{id}/publishers`, `…/subscribers` | `{addresses}` |
+| `GET /streams/{id}/validation` | `{partitions, requireSignedData, requireEncryptedData}` |
+"""
+
+import secrets
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from node.access import Access
+from node.client_session import Services
+from node.errors import ErrorCode, Refused
+from node.http import Request, Response, Route, bad_request, json_response
+from node.rest.caller import Caller
+from node.streams import Operation, Stream, key_exchange_owner
+
+__all__ = ["StreamsApi", "stream_as_json"]
+
+MADE_UP_ID_BYTES: Final = 12
+MAX_LISTED: Final = 1_000
+
+_SETTINGS: Final[dict[str, tuple[str, type]]] = {
+    "name": ("name", str),
+    "description": ("description", str),
+    "partitions": ("partitions", int),
+    "requireSignedData": ("require_signed_data", bool),
+    "requireEncryptedData": ("require_encrypted_data", bool),
+    "storageDays": ("storage_days", int),
+}
+
+
+class StreamsApi:
+    def __init__(self, services: Services, access: Access, caller: Caller) -> None:
+        self._registry = services.registry
+        self._access = access
+        self._caller = caller
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/streams", self.create),
+            Route("GET", "/streams", self.list),
+            Route("GET", "/streams/{stream}/publisher/{address}", self.is_publisher),
+            Route("GET", "/streams/{stream}/subscriber/{address}", self.is_subscriber),
+            Route("GET", "/streams/{stream}/publishers", self.publishers),
+            Route("GET", "/streams/{stream}/subscribers", self.subscribers),
+            Route("GET", "/streams/{stream}/validation", self.validation),
+        ]
+
+    def catch_all_routes(self) -> list[Route]:
+        """These come last, because old clients do not encode slashes and the id would swallow every other path."""
+        return [
+            Route("GET", "/streams/{stream}", self.get),
+            Route("PUT", "/streams/{stream}", self.change),
+            Route("DELETE", "/streams/{stream}", self.delete),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        body = request.json()
+        stream_id = body.get("id") or f"{user}/{secrets.token_hex(MADE_UP_ID_BYTES)}"
+        if not isinstance(stream_id, str):
+            raise bad_request("id must be a string")
+        self._access.check_creation(stream_id, user)
+        stream = _with_settings(Stream(id="new"), {**body, "id": stream_id})
+        await self._registry.create(stream, user)
+        return json_response(stream_as_json(stream))
+
+    async def list(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        name = request.query.get("name")
+        seen = (
+            stream_as_json(stream)
+            for stream in self._registry
+            if (name is None or stream.name == name) and self._registry.may(user, stream.id, Operation.GET)
+        )
+        return json_response([entry for entry, _ in zip(seen, range(MAX_LISTED), strict=False)])
+
+    async def get(self, request: Request) -> Response:
+        return json_response(stream_as_json(self._caller.stream_for(request, Operation.GET)))
+
+    async def change(self, request: Request) -> Response:
+        stream = self._registry.require(self._caller.user_of(request), request.arguments["stream"], Operation.EDIT)
+        changed = _with_settings(stream, {**request.json(), "id": stream.id})
+        await self._registry.change(changed)
+        return json_response(stream_as_json(changed))
+
+    async def delete(self, request: Request) -> Response:
+        stream = self._registry.require(self._caller.user_of(request), request.arguments["stream"], Operation.DELETE)
+        await self._registry.delete(stream.id)
+        return Response(status=HTTPStatus.NO_CONTENT)
+
+    async def is_publisher(self, request: Request) -> Response:
+        return self._answer_whether(request, Operation.PUBLISH)
+
+    async def is_subscriber(self, request: Request) -> Response:
+        return self._answer_whether(request, Operation.SUBSCRIBE)
+
+    def _answer_whether(self, request: Request, operation: Operation) -> Response:
+        stream_id, address = request.arguments["stream"], request.arguments["address"].lower()
+        if key_exchange_owner(stream_id) or self._registry.may(address, stream_id, operation):
+            return Response()
+        raise Refused(ErrorCode.NOT_FOUND, f"{address} does not have {operation} on stream {stream_id}")
+
+    async def publishers(self, request: Request) -> Response:
+        return self._answer_who(request, Operation.PUBLISH)
+
+    async def subscribers(self, request: Request) -> Response:
+        return self._answer_who(request, Operation.SUBSCRIBE)
+
+    def _answer_who(self, request: Request, operation: Operation) -> Response:
+        stream = self._caller.stream_for(request, Operation.GET)
+        return json_response({"addresses": self._registry.users_with(stream.id, operation)})
+
+    async def validation(self, request: Request) -> Response:
+        """Anybody may ask: a broker does so for messages whose senders it does not know."""
+        stream_id = request.arguments["stream"]
+        stream = Stream(id=stream_id) if key_exchange_owner(stream_id) else self._registry.get(stream_id)
+        wanted = ("id", "partitions", "requireSignedData", "requireEncryptedData")
+        return json_response({key: stream_as_json(stream)[key] for key in wanted})
+
+
+def stream_as_json(stream: Stream) -> dict[str, Any]:
+    return {
+        "id": stream.id,
+        "name": stream.name or stream.id,
+        "description": stream.description,
+        "partitions": stream.partitions,
+        "requireSignedData": stream.require_signed_data,
+        "requireEncryptedData": stream.require_encrypted_data,
+        "storageDays": stream.storage_days,
+        "config": {"fields": []},
+    }
+
+
+def _with_settings(stream: Stream, body: dict[str, Any]) -> Stream:
+    """The stream with what the body says of it; what is absent or null stays. Raises: `Refused`."""
+    changes: dict[str, Any] = {"id": body["id"]}
+    for key, (field, kind) in _SETTINGS.items():
+        value = body.get(key)
+        if value is None:
+            continue
+        if type(value) is not kind:
+            raise bad_request(f"{key} must be of type {kind.__name__}")
+        changes[field] = value
+    try:
+        return replace(stream, **changes)
+    except ValueError as problem:
+        raise bad_request(str(problem)) from None

@@ -1,0 +1,142 @@
+"""What the node shows of itself: a page for people, `/metrics` for Prometheus, `/healthz` for watchdogs.
+
+The page is whole in itself: no script, nothing from elsewhere, and a content policy that allows neither.
+"""
+
+import base64
+import hashlib
+import html
+from collections.abc import Iterable
+from dataclasses import fields
+from http import HTTPStatus
+from typing import Final
+
+from node.access import Access
+from node.client_session import Services
+from node.counters import Counters
+from node.http import Request, Response, Route, json_response
+from node.streams import StreamPart
+
+__all__ = ["StatusApi", "prometheus_text"]
+
+REFRESH_S: Final = 5
+MAX_SHOWN_STREAMS: Final = 200
+GAUGES: Final = frozenset({"storage_failing", "websocket_connections"})
+STYLE: Final = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b2733;"
+    "background:#fff}"
+    "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;overflow-wrap:anywhere}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00020;font-weight:600}.good{color:#146c2e}"
+    "@media(prefers-color-scheme:dark){body{background:#12181f;color:#dbe3ea}th,td{border-color:#33404d}"
+    ".bad{color:#ff8a80}.good{color:#7ddf9a}}"
+)
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class StatusApi:
+    def __init__(self, services: Services, access: Access, started_at_s: float) -> None:
+        self._services = services
+        self._access = access
+        self._started_at_s = started_at_s
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/", self.page),
+            Route("GET", "/metrics", self.metrics),
+            Route("GET", "/healthz", self.health),
+        ]
+
+    async def health(self, _: Request) -> Response:
+        """200 while messages can be stored."""
+        if self._services.counters.storage_failing:
+            return json_response({"status": "storage fails"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_response({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        self._access.check_status(request.peer)
+        text = prometheus_text(self._services.counters, await self._gauges())
+        return Response(body=text.encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def page(self, request: Request) -> Response:
+        self._access.check_status(request.peer)
+        failing = self._services.counters.storage_failing
+        health = '<span class="bad">storage fails</span>' if failing else '<span class="good">serving</span>'
+        gauges = await self._gauges()
+        body = (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate node</title>'
+            f'<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="{REFRESH_S}">'
+            f"<style>{STYLE}</style></head><body><h1>Headgate node: {health}</h1>"
+            f"<h2>Now</h2>{_table(('', 'value'), gauges.items())}"
+            f"<h2>Streams</h2>{_table(STREAM_COLUMNS, await self._stream_rows())}"
+            f"<h2>Since the start</h2>{_table(('', 'count'), _counter_rows(self._services.counters))}</body></html>"
+        )
+        return Response(body=body.encode(), content_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+    async def _gauges(self) -> dict[str, float]:
+        services = self._services
+        return {
+            "uptime_seconds": round(services.clock_s() - self._started_at_s),
+            "connections": services.counters.websocket_connections,
+            "subscriptions": sum(services.hub.subscribed_parts.values()),
+            "pending_messages": services.hub.pending_messages,
+            "sessions": len(services.sessions),
+            "streams": len(services.registry),
+            "database_bytes": await services.storage.used_bytes(),
+        }
+
+    async def _stream_rows(self) -> list[tuple[str | int, ...]]:
+        subscribers = self._services.hub.subscribed_parts
+        rows: list[tuple[str | int, ...]] = []
+        for part in (await self._services.storage.totals())[:MAX_SHOWN_STREAMS]:
+            if part.stream_id is not None:
+                watching = subscribers.get(StreamPart(part.stream_id, part.partition), 0)
+                rows.append((part.stream_id, part.partition, part.messages, part.bytes, watching))
+        return rows
+
+
+STREAM_COLUMNS: Final = ("stream", "partition", "messages", "bytes", "subscribers")
+
+
+def prometheus_text(counters: Counters, gauges: dict[str, float]) -> str:
+    lines = []
+    for each in fields(counters):
+        kind, ending = ("gauge", "") if each.name in GAUGES else ("counter", "_total")
+        name = f"headgate_node_{each.name}{ending}"
+        lines += [f"# TYPE {name} {kind}", f"{name} {int(getattr(counters, each.name))}"]
+    for gauge, value in gauges.items():
+        lines += [f"# TYPE headgate_node_{gauge} gauge", f"headgate_node_{gauge} {value}"]
+    return "\n".join([*lines, ""])
+
+
+def _counter_rows(counters: Counters) -> list[tuple[str, int]]:
+    return [
+        (each.name.replace("_", " "), getattr(counters, each.name))
+        for each in fields(counters)
+        if each.name not in GAUGES
+    ]
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:
+    head = "".join(f"<th{_alignment(index)}>{column}</th>" for index, column in enumerate(columns))
+    body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cells(row: Iterable[str | float]) -> str:
+    return "".join(
+        f"<td{_alignment(index)}>{html.escape(str(cell)) if isinstance(cell, str) else f'{cell:,}'}</td>"
+        for index, cell in enumerate(row)
+    )
+
+
+def _alignment(index: int) -> str:
+    return ' class="n"' if index else ""

@@ -1,0 +1,145 @@
+"""Reading messages back, in order, a page at a time. Runs in the thread of the reading connection.
+
+A resend is fixed when it starts: it ends with the newest message of that moment, however fast others are published. It
+holds no transaction between pages, so that it may take as long as its reader likes; messages deleted meanwhile are left
+out. A page ends with the message that makes it `PAGE_BYTES` long, so that memory is bounded by that and one message.
+"""
+
+import sqlite3
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from node.storage.database import MAX_INTEGER
+from node.streams import StreamPart
+from protocol.streamr import MessageRef
+
+__all__ = ["PAGE_BYTES", "Page", "ResendFrom", "ResendLast", "ResendQuery", "ResendRange", "read_page", "start_resend"]
+
+PAGE_BYTES: Final = 256 * 1024
+PAGE_MESSAGES: Final = 1_000
+
+_Key = tuple[int, int, int]  # timestamp, sequence, chain
+_BEFORE_ALL: Final[_Key] = (-1, -1, -1)
+
+_NEWEST: Final = """
+    SELECT timestamp, sequence FROM messages WHERE part = ?
+    ORDER BY timestamp DESC, sequence DESC, chain DESC LIMIT 1 OFFSET ?
+"""
+_NTH_NEWEST: Final = _NEWEST.replace("SELECT timestamp, sequence", "SELECT timestamp, sequence, chain")
+_PAGE: Final = """
+    SELECT timestamp, sequence, chain, body FROM messages
+    WHERE part = :part AND (timestamp, sequence, chain) > (:timestamp, :sequence, :chain)
+    AND (timestamp, sequence) <= (:to_timestamp, :to_sequence) {filter}
+    ORDER BY timestamp, sequence, chain LIMIT :limit
+"""
+_OF_PUBLISHER: Final = "AND chain IN (SELECT number FROM chains WHERE part = :part AND publisher = :publisher)"
+_OF_CHAIN: Final = (
+    "AND chain IN (SELECT number FROM chains WHERE part = :part AND publisher = :publisher AND chain = :chain_id)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendLast:
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendFrom:
+    """From a reference on, it included; of one publisher, or one chain of theirs, or of all."""
+
+    start: MessageRef
+    publisher: str | None = None
+    chain: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendRange:
+    """Between two references, both included; of one publisher, or one chain of theirs, or of all."""
+
+    start: MessageRef
+    end: MessageRef
+    publisher: str | None = None
+    chain: str | None = None
+
+
+ResendQuery = ResendLast | ResendFrom | ResendRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How far a resend has come, and how far it goes."""
+
+    part: int
+    after: _Key
+    end: tuple[int, int]
+    publisher: str | None = None
+    chain: str | None = None
+
+
+class Page(NamedTuple):
+    bodies: list[str]
+    rest: Place | None  # None: this was the last page
+
+
+def start_resend(connection: sqlite3.Connection, part: StreamPart, query: ResendQuery) -> Place | None:
+    """Where the resend begins; None where the partition has no messages."""
+    row = connection.execute("SELECT number FROM parts WHERE stream_id = ? AND partition = ?", part).fetchone()
+    newest = row and connection.execute(_NEWEST, (row[0], 0)).fetchone()
+    if not newest:
+        return None
+    match query:
+        case ResendLast(count=count):
+            nth = min(count, MAX_INTEGER) - 1
+            key = connection.execute(_NTH_NEWEST, (row[0], nth)).fetchone() if nth >= 0 else (*newest, MAX_INTEGER)
+            return Place(part=row[0], after=_just_before(key) if key else _BEFORE_ALL, end=newest)
+        case ResendFrom(start=start, publisher=publisher, chain=chain):
+            return Place(part=row[0], after=_before(start), end=newest, publisher=_lower(publisher), chain=chain)
+        case ResendRange(start=start, end=end, publisher=publisher, chain=chain):
+            last = min(newest, (min(end.timestamp, MAX_INTEGER), min(end.sequence_number, MAX_INTEGER)))
+            return Place(part=row[0], after=_before(start), end=last, publisher=_lower(publisher), chain=chain)
+
+
+def read_page(connection: sqlite3.Connection, place: Place) -> Page:
+    """The next messages, and the place after them."""
+    bodies: list[str] = []
+    size = 0
+    for timestamp, sequence, chain, body in connection.execute(_page_sql(place), _parameters(place)):
+        bodies.append(body)
+        size += len(body)
+        if size >= PAGE_BYTES or len(bodies) >= PAGE_MESSAGES:
+            return Page(bodies, replace(place, after=(timestamp, sequence, chain)))
+    return Page(bodies, None)
+
+
+def _page_sql(place: Place) -> str:
+    if place.publisher is None:
+        return _PAGE.format(filter="")
+    return _PAGE.format(filter=_OF_PUBLISHER if place.chain is None else _OF_CHAIN)
+
+
+def _parameters(place: Place) -> dict[str, object]:
+    timestamp, sequence, chain = place.after
+    return {
+        "part": place.part,
+        "timestamp": timestamp,
+        "sequence": sequence,
+        "chain": chain,
+        "to_timestamp": place.end[0],
+        "to_sequence": place.end[1],
+        "publisher": place.publisher,
+        "chain_id": place.chain,
+        "limit": PAGE_MESSAGES,
+    }
+
+
+def _before(ref: MessageRef) -> _Key:
+    return _just_before((min(ref.timestamp, MAX_INTEGER), min(ref.sequence_number, MAX_INTEGER), 0))
+
+
+def _just_before(key: _Key) -> _Key:
+    timestamp, sequence, chain = key
+    return timestamp, sequence, chain - 1
+
+
+def _lower(publisher: str | None) -> str | None:
+    return None if publisher is None else publisher.lower()

@@ -1,0 +1,101 @@
+"""What a stream is to the node: its settings, and who may do what with it.
+
+Some streams exist without having been made, because clients hand over keys through them: `SYSTEM/keyexchange/0x…`
+and, for older clients, an inbox whose id is its owner's address. Nothing of these is ever stored.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from protocol.streamr.ethereum import is_address
+
+__all__ = [
+    "ANYBODY",
+    "KEY_EXCHANGE_PREFIX",
+    "MAX_PARTITIONS",
+    "MAX_STREAM_ID_BYTES",
+    "Grant",
+    "Operation",
+    "Stream",
+    "StreamPart",
+    "key_exchange_owner",
+    "owner_of",
+]
+
+MAX_PARTITIONS: Final = 100
+MAX_STREAM_ID_BYTES: Final = 512
+MAX_NAME_BYTES: Final = 512
+MAX_DESCRIPTION_BYTES: Final = 4096
+MAX_STORAGE_DAYS: Final = 36_500
+KEY_EXCHANGE_PREFIX: Final = "SYSTEM/keyexchange/"
+ANYBODY: Final = ""  # whom a grant to the public is made to, and who a client is that has not logged in
+
+
+class StreamPart(NamedTuple):
+    """What clients subscribe to and resend from: one partition of a stream."""
+
+    stream_id: str
+    partition: int
+
+
+class Operation(StrEnum):
+    GET = "stream_get"
+    EDIT = "stream_edit"
+    DELETE = "stream_delete"
+    PUBLISH = "stream_publish"
+    SUBSCRIBE = "stream_subscribe"
+    SHARE = "stream_share"
+
+
+class Grant(NamedTuple):
+    """One permission: `user`, an address in lower case or `ANYBODY`, may do `operation` with the stream."""
+
+    stream_id: str
+    user: str
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """The settings of one stream, valid on construction."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    partitions: int = 1
+    require_signed_data: bool = False
+    require_encrypted_data: bool = False
+    storage_days: int | None = None  # None: as long as the node keeps anything
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("id: is empty")
+        for field, limit in (
+            ("id", MAX_STREAM_ID_BYTES),
+            ("name", MAX_NAME_BYTES),
+            ("description", MAX_DESCRIPTION_BYTES),
+        ):
+            _check_length(field, getattr(self, field), limit)
+        if not 1 <= self.partitions <= MAX_PARTITIONS:
+            raise ValueError(f"partitions: {self.partitions} is not between 1 and {MAX_PARTITIONS}")
+        if self.storage_days is not None and not 0 <= self.storage_days <= MAX_STORAGE_DAYS:
+            raise ValueError(f"storage_days: {self.storage_days} is not between 0 and {MAX_STORAGE_DAYS}")
+
+
+def owner_of(stream_id: str) -> str | None:
+    """The address, in lower case, that a stream id starts with; None where it starts with something else."""
+    domain = stream_id.partition("/")[0]
+    return domain.lower() if is_address(domain) else None
+
+
+def key_exchange_owner(stream_id: str) -> str | None:
+    """Whom keys reach through this stream, in lower case; None where it is a stream like any other."""
+    address = stream_id.removeprefix(KEY_EXCHANGE_PREFIX)
+    return address.lower() if is_address(address) else None
+
+
+def _check_length(field: str, text: str, limit: int) -> None:
+    length = len(text.encode(errors="surrogatepass"))
+    if length > limit:
+        raise ValueError(f"{field}: {length} bytes are more than {limit}")

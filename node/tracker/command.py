@@ -1,0 +1,54 @@
+"""`headgate node tracker`: a tracker on its own, without a node."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from random import Random
+from typing import Final
+
+from node.peers.arguments import new_chance, read_listen
+from node.peers.server import listen, shown_address
+from node.tracker.server import TrackerServer
+from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, LEAST_MAX_NEIGHBOURS
+
+__all__ = ["add_tracker_arguments", "run_tracker"]
+
+DEFAULT_LISTEN: Final = "127.0.0.1:7071"
+
+
+def add_tracker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT", help=f"default {DEFAULT_LISTEN}")
+    parser.add_argument("--id", metavar="NAME", help="what nodes know it by; default where it listens")
+    parser.add_argument(
+        "--max-neighbours",
+        type=int,
+        choices=range(LEAST_MAX_NEIGHBOURS, 21),
+        default=DEFAULT_MAX_NEIGHBOURS,
+        metavar="N",
+        help=f"how many links a node has in one partition at most; default {DEFAULT_MAX_NEIGHBOURS}",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="make whom it links with whom repeatable")
+
+
+def run_tracker(arguments: argparse.Namespace) -> int:
+    """Raises: `ConfigError`, OSError."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    asyncio.run(_run(arguments))
+    return 0
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    listener = listen(*read_listen("--listen", arguments.listen))
+    chance = new_chance() if arguments.seed is None else Random(arguments.seed)  # noqa: S311 - no secret
+    tracker = TrackerServer(
+        arguments.id or f"ws://{shown_address(listener)}", chance=chance, max_neighbours=arguments.max_neighbours
+    )
+    serving = asyncio.create_task(tracker.run(listener))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    print(f"tracker listens; address={shown_address(listener)}", file=sys.stderr, flush=True)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()

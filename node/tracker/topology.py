@@ -1,0 +1,205 @@
+"""Who should be whose neighbour in one stream partition.
+
+The topology is the graph that the tracker wants. It keeps four promises after every change, and a test holds it to
+each of them with random histories:
+
+1. Connected: a message put in at any node can reach every other.
+2. Bounded: no node has more than `max_neighbours`.
+3. Calm: a node that comes or goes touches its own surroundings only. Nodes that do as they are told change nothing.
+4. Deterministic: the same history and the same chance give the same graph.
+
+How it repairs:
+
+| problem | remedy |
+|---|---|
+| two parts without a link | link two nodes with free slots. A part without one has a circle: cut an edge of it |
+| a node with free slots | link it to others with free slots |
+| a node with two free slots, all others full | put it in the middle of an edge: a—b becomes a—node—b |
+
+Every part has a free slot or a circle: where no node is full there are free slots, and a part without a circle is a
+tree, whose leaves have one neighbour and room for another. So the first remedy never fails.
+
+A pair that could not connect is left alone for a while, unless nothing else would join two parts.
+"""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+__all__ = ["DEFAULT_MAX_NEIGHBOURS", "Topology"]
+
+DEFAULT_MAX_NEIGHBOURS: Final = 4
+LEAST_MAX_NEIGHBOURS: Final = 2  # with one, three nodes could not be connected
+FAILED_PAIR_S: Final = 60.0
+
+Pair = frozenset[str]
+
+
+class Topology:
+    """The wanted graph. Every method that changes it gives the nodes whose neighbours are not what they were."""
+
+    def __init__(self, chance: Random, max_neighbours: int = DEFAULT_MAX_NEIGHBOURS) -> None:
+        if max_neighbours < LEAST_MAX_NEIGHBOURS:
+            raise ValueError(f"max_neighbours: {max_neighbours} is less than {LEAST_MAX_NEIGHBOURS}")
+        self._chance = chance
+        self._max_neighbours = max_neighbours
+        self._neighbours: dict[str, set[str]] = {}
+        self._failed_until_s: dict[Pair, float] = {}
+        self._changed: set[str] = set()
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(self._neighbours)
+
+    def neighbours(self, node: str) -> frozenset[str]:
+        return frozenset(self._neighbours.get(node, ()))
+
+    def join(self, node: str, now_s: float) -> frozenset[str]:
+        """Take in a node that has no links yet. One that is in already stays as it is."""
+        if node not in self._neighbours:
+            self._neighbours[node] = set()
+            self._repair(now_s)
+        return self._take_changes()
+
+    def leave(self, node: str, now_s: float) -> frozenset[str]:
+        """Let a node go, and close the hole that it leaves."""
+        for neighbour in sorted(self._neighbours.get(node, ())):
+            self._unlink(node, neighbour)
+        self._neighbours.pop(node, None)
+        self._changed.discard(node)
+        self._failed_until_s = {pair: until for pair, until in self._failed_until_s.items() if node not in pair}
+        self._repair(now_s)
+        return self._take_changes()
+
+    def report(self, node: str, linked: Iterable[str], now_s: float) -> frozenset[str]:
+        """Take a node's word for whom it is linked with, once it had the time to do what it was told last.
+
+        Links that exist are kept where there is room, so that a tracker that starts anew finds its network rather
+        than shuffling it. A wanted link that does not exist is given up as one that could not be made.
+        """
+        linked = set(linked) - {node}
+        is_new = node not in self._neighbours
+        own = self._neighbours.setdefault(node, set())
+        for missing in sorted(own - linked):
+            self._unlink(node, missing)
+            self._failed_until_s[Pair((node, missing))] = now_s + FAILED_PAIR_S
+        for extra in sorted(linked - own):
+            if extra in self._neighbours and self._has_room(node) and self._has_room(extra):
+                self._link(node, extra)
+        if is_new or self._changed or self._forget_old_failures(now_s):
+            self._repair(now_s)
+        return self._take_changes()
+
+    def _repair(self, now_s: float) -> None:
+        self._forget_old_failures(now_s)
+        self._join_parts()
+        self._fill_free_slots()
+
+    def _take_changes(self) -> frozenset[str]:
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+    def _forget_old_failures(self, now_s: float) -> bool:
+        old = [pair for pair, until_s in self._failed_until_s.items() if until_s <= now_s]
+        for pair in old:
+            del self._failed_until_s[pair]
+        return bool(old)
+
+    def _join_parts(self) -> None:
+        joined: list[str] = []
+        for part in self._parts():
+            if joined:
+                self._link(*self._choose_pair(self._open_slots(joined), self._open_slots(part)))
+            joined += part
+
+    def _parts(self) -> list[list[str]]:
+        """The nodes, grouped by what can reach each other."""
+        parts: list[list[str]] = []
+        seen: set[str] = set()
+        for node in sorted(self._neighbours):
+            if node not in seen:
+                part = self._spanning_tree(node)
+                seen |= part.keys()
+                parts.append(list(part))
+        return parts
+
+    def _spanning_tree(self, root: str) -> dict[str, str | None]:
+        """Every node in reach, with the one through which it was found first."""
+        found_from: dict[str, str | None] = {root: None}
+        queue = [root]
+        for node in queue:
+            for neighbour in sorted(self._neighbours[node] - found_from.keys()):
+                found_from[neighbour] = node
+                queue.append(neighbour)
+        return found_from
+
+    def _open_slots(self, part: list[str]) -> list[str]:
+        """The nodes of this part that have room; if there are none, two are made to have it."""
+        with_room = [node for node in part if self._has_room(node)]
+        if with_room:
+            return self._shuffled(with_room)
+        pair = self._chance.choice(self._circle_edges(part))
+        self._unlink(*pair)
+        return list(pair)
+
+    def _circle_edges(self, part: list[str]) -> list[tuple[str, str]]:
+        """Edges without which everything in the part is still in reach."""
+        found_from = self._spanning_tree(part[0])
+        return [
+            (node, neighbour)
+            for node in sorted(part)
+            for neighbour in sorted(self._neighbours[node])
+            if node < neighbour and found_from[node] != neighbour and found_from[neighbour] != node
+        ]
+
+    def _choose_pair(self, some: list[str], others: list[str]) -> tuple[str, str]:
+        pairs = ((one, other) for one in some for other in others if not self._has_failed(one, other))
+        return next(pairs, (some[0], others[0]))
+
+    def _fill_free_slots(self) -> None:
+        for node in self._shuffled(sorted(node for node in self._neighbours if self._has_room(node))):
+            for other in self._shuffled(self._strangers(node)):
+                if self._has_room(node) and self._has_room(other):
+                    self._link(node, other)
+            while self._free_slots(node) >= 2 and self._enter_an_edge(node):
+                pass
+
+    def _strangers(self, node: str) -> list[str]:
+        """Whom the node could still be linked with."""
+        not_strangers = self._neighbours[node] | {node}
+        return sorted(
+            other for other in self._neighbours if other not in not_strangers and not self._has_failed(node, other)
+        )
+
+    def _enter_an_edge(self, node: str) -> bool:
+        strangers = self._strangers(node)
+        for one in self._shuffled(strangers):
+            ends = self._shuffled(sorted(self._neighbours[one].intersection(strangers)))
+            if ends:
+                self._unlink(one, ends[0])
+                self._link(node, one)
+                self._link(node, ends[0])
+                return True
+        return False
+
+    def _shuffled(self, nodes: list[str]) -> list[str]:
+        return self._chance.sample(nodes, len(nodes))
+
+    def _free_slots(self, node: str) -> int:
+        return self._max_neighbours - len(self._neighbours[node])
+
+    def _has_room(self, node: str) -> bool:
+        return self._free_slots(node) > 0
+
+    def _has_failed(self, one: str, other: str) -> bool:
+        return Pair((one, other)) in self._failed_until_s
+
+    def _link(self, one: str, other: str) -> None:
+        self._neighbours[one].add(other)
+        self._neighbours[other].add(one)
+        self._changed |= {one, other}
+
+    def _unlink(self, one: str, other: str) -> None:
+        self._neighbours[one].discard(other)
+        self._neighbours[other].discard(one)
+        self._changed |= {one, other}

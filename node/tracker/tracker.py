@@ -1,0 +1,263 @@
+"""The tracker: nodes tell it where they are, it tells them whom to connect to.
+
+It knows nothing of sockets or clocks: whoever carries messages calls `connect`, `receive` and `disconnect`, and sends
+what they answer. For every stream partition there is one `Topology` per way of connecting, because a node that others
+reach by a websocket address and a node that they reach through WebRTC cannot be neighbours.
+
+An instruction's counter grows by one each time. A status that does not yet know of the last instruction says how
+things were before it, so it moves nothing. After a restart the tracker counts on from what nodes report.
+
+Storage nodes are put into every partition, so that whatever anybody publishes is kept; that is what they are for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from node.streams import StreamPart
+from node.tracker.status import NodeStatus, PartStatus, read_status
+from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, Topology
+from protocol.errors import WireError
+from protocol.streamr.tracker import (
+    LATEST_TRACKER_VERSION,
+    ErrorMessage,
+    InstructionMessage,
+    RelayMessage,
+    StatusAckMessage,
+    StatusMessage,
+    StorageNodesRequest,
+    StorageNodesResponse,
+    TrackerMessage,
+)
+
+__all__ = ["Outgoing", "Peer", "Tracker"]
+
+MAX_OVERLAYS: Final = 100_000
+UNKNOWN_PEER: Final = "RTC_UNKNOWN_PEER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A node as its connection shows it. Without an address, others reach it by its id, through relayed messages."""
+
+    peer_id: str
+    address: str | None = None
+    is_storage: bool = False
+
+    @property
+    def name_for_others(self) -> str:
+        return self.peer_id if self.address is None else self.address
+
+
+class Outgoing(NamedTuple):
+    """A message, and whom to send it to."""
+
+    peer_id: str
+    message: TrackerMessage
+
+
+class _OverlayKey(NamedTuple):
+    part: StreamPart
+    by_address: bool
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the tracker knows of a connected peer."""
+
+    peer: Peer
+    version: int  # of the protocol, as the peer last spoke it
+    sent_counters: dict[StreamPart, int] = field(default_factory=dict)
+    reported: dict[StreamPart, frozenset[str]] = field(default_factory=dict)
+
+
+class Tracker:
+    """Raises nothing: what a peer says wrongly is counted in `counters`, and answered where the protocol can."""
+
+    def __init__(
+        self,
+        *,
+        chance: Random,
+        new_request_id: Callable[[], str],
+        max_neighbours: int = DEFAULT_MAX_NEIGHBOURS,
+        max_overlays: int = MAX_OVERLAYS,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._chance = chance
+        self._new_request_id = new_request_id
+        self._max_neighbours = max_neighbours
+        self._max_overlays = max_overlays
+        self._known: dict[str, _Known] = {}
+        self._overlays: dict[_OverlayKey, Topology] = {}
+
+    @property
+    def peers(self) -> list[Peer]:
+        return [known.peer for known in self._known.values()]
+
+    def topology(self, part: StreamPart) -> dict[str, frozenset[str]]:
+        """Every node of the partition with its neighbours."""
+        overlays = (self._overlays.get(_OverlayKey(part, by_address)) for by_address in (True, False))
+        return {node: overlay.neighbours(node) for overlay in overlays if overlay for node in overlay.nodes}
+
+    @property
+    def parts(self) -> list[StreamPart]:
+        return sorted({key.part for key in self._overlays})
+
+    def connect(self, peer: Peer, now_s: float) -> list[Outgoing]:
+        """A node connected. One of the same id that is still there has lost its connection without knowing."""
+        outgoing = self.disconnect(peer.peer_id, now_s)
+        self._known[peer.peer_id] = _Known(peer=peer, version=2 if peer.address is None else 1)
+        if peer.is_storage:
+            for key in self._overlays:
+                outgoing += self._join_as_storage(peer.peer_id, key, now_s)
+        return outgoing
+
+    def disconnect(self, peer_id: str, now_s: float) -> list[Outgoing]:
+        known = self._known.pop(peer_id, None)
+        if known is None:
+            return []
+        keys = [key for key, overlay in self._overlays.items() if peer_id in overlay.nodes]
+        return [each for key in keys for each in self._leave(peer_id, key, now_s)]
+
+    def receive(self, peer_id: str, message: TrackerMessage, now_s: float) -> list[Outgoing]:
+        """What to send because a connected peer said this."""
+        known = self._known[peer_id]
+        known.version = message.version
+        self.counters[type(message).__name__] += 1
+        match message:
+            case StatusMessage():
+                return self._take_status(known, message, now_s)
+            case StorageNodesRequest():
+                return [Outgoing(peer_id, self._storage_nodes(message))]
+            case RelayMessage():
+                return self._relay(known, message)
+        self.counters["unexpected_messages"] += 1
+        return []
+
+    def _take_status(self, known: _Known, message: StatusMessage, now_s: float) -> list[Outgoing]:
+        try:
+            status = read_status(message.status)
+        except WireError:
+            self.counters["bad_statuses"] += 1
+            return []
+        outgoing = self._acknowledge(known, message, status)
+        for part, reported in status.parts.items():
+            outgoing += self._take_part(known, part, reported, now_s)
+        if status.is_complete and not known.peer.is_storage:
+            outgoing += self._leave_others(known, status.parts, now_s)
+        return outgoing
+
+    def _acknowledge(self, known: _Known, message: StatusMessage, status: NodeStatus) -> list[Outgoing]:
+        if not status.wants_acknowledgement or message.version != LATEST_TRACKER_VERSION:
+            return []
+        return [
+            Outgoing(known.peer.peer_id, StatusAckMessage(request_id=message.request_id, **_about(part)))
+            for part in status.parts
+        ]
+
+    def _take_part(self, known: _Known, part: StreamPart, reported: PartStatus, now_s: float) -> list[Outgoing]:
+        peer_id, key = known.peer.peer_id, _OverlayKey(part, known.peer.address is not None)
+        if reported.leaves:
+            return self._leave(peer_id, key, now_s)
+        overlay = self._overlays.get(key) or self._open_overlay(key, now_s)
+        if overlay is None:
+            return []
+        if reported.counter is not None and reported.counter < known.sent_counters.get(part, 0):
+            return self._instruct(key, overlay.join(peer_id, now_s))
+        if reported.counter is None:
+            known.reported.pop(part, None)
+            changed = overlay.join(peer_id, now_s)
+        else:
+            known.sent_counters[part] = reported.counter
+            known.reported[part] = reported.linked
+            changed = overlay.report(peer_id, reported.linked, now_s)
+        untold = {node for node in overlay.nodes if part not in self._known[node].sent_counters}
+        return self._instruct(key, changed | untold | {peer_id})
+
+    def _open_overlay(self, key: _OverlayKey, now_s: float) -> Topology | None:
+        """A new overlay with the storage nodes in it, who have yet to be told; None where there are too many."""
+        if len(self._overlays) >= self._max_overlays:
+            self.counters["refused_overlays"] += 1
+            return None
+        overlay = self._overlays[key] = Topology(self._chance, self._max_neighbours)
+        for known in self._known.values():
+            if known.peer.is_storage and (known.peer.address is not None) == key.by_address:
+                overlay.join(known.peer.peer_id, now_s)
+        return overlay
+
+    def _join_as_storage(self, peer_id: str, key: _OverlayKey, now_s: float) -> list[Outgoing]:
+        if (self._known[peer_id].peer.address is not None) != key.by_address:
+            return []
+        return self._instruct(key, self._overlays[key].join(peer_id, now_s) | {peer_id})
+
+    def _leave_others(self, known: _Known, stays: Iterable[StreamPart], now_s: float) -> list[Outgoing]:
+        peer_id, stays = known.peer.peer_id, frozenset(stays)
+        gone = [key for key, overlay in self._overlays.items() if key.part not in stays and peer_id in overlay.nodes]
+        return [each for key in gone for each in self._leave(peer_id, key, now_s)]
+
+    def _leave(self, peer_id: str, key: _OverlayKey, now_s: float) -> list[Outgoing]:
+        overlay = self._overlays.get(key)
+        if overlay is None or peer_id not in overlay.nodes:
+            return []
+        if peer_id in self._known:
+            self._known[peer_id].sent_counters.pop(key.part, None)
+            self._known[peer_id].reported.pop(key.part, None)
+        changed = overlay.leave(peer_id, now_s)
+        if not overlay.nodes:
+            del self._overlays[key]
+        return self._instruct(key, changed)
+
+    def _instruct(self, key: _OverlayKey, nodes: Iterable[str]) -> list[Outgoing]:
+        """Tell these nodes whom to be linked with, unless they said that they are."""
+        overlay = self._overlays.get(key)
+        if overlay is None:
+            return []
+        outgoing = []
+        for known in (self._known[node] for node in sorted(nodes)):
+            wanted, reported = overlay.neighbours(known.peer.peer_id), known.reported.get(key.part)
+            if reported is None or reported & overlay.nodes != wanted:
+                outgoing.append(Outgoing(known.peer.peer_id, self._instruction(known, key.part, wanted)))
+        return outgoing
+
+    def _instruction(self, known: _Known, part: StreamPart, wanted: frozenset[str]) -> InstructionMessage:
+        known.reported.pop(part, None)
+        known.sent_counters[part] = known.sent_counters.get(part, 0) + 1
+        self.counters["instructions"] += 1
+        return InstructionMessage(
+            version=known.version,
+            request_id=self._new_request_id(),
+            node_addresses=tuple(self._known[node].peer.name_for_others for node in sorted(wanted)),
+            counter=known.sent_counters[part],
+            **_about(part),
+        )
+
+    def _storage_nodes(self, request: StorageNodesRequest) -> StorageNodesResponse:
+        return StorageNodesResponse(
+            request_id=request.request_id,
+            stream_id=request.stream_id,
+            stream_partition=request.stream_partition,
+            node_addresses=tuple(sorted(peer.name_for_others for peer in self.peers if peer.is_storage)),
+        )
+
+    def _relay(self, known: _Known, message: RelayMessage) -> list[Outgoing]:
+        """Pass a message on to the node that it is for, from the node that it says it is from."""
+        match message.originator:
+            case {"peerId": originator} if originator != known.peer.peer_id:
+                self.counters["forged_relays"] += 1
+                return []
+        target = self._known.get(message.target_node)
+        if target is None:
+            unknown = ErrorMessage(
+                version=message.version,
+                request_id=message.request_id,
+                error_code=UNKNOWN_PEER,
+                target_node=message.target_node,
+            )
+            return [Outgoing(known.peer.peer_id, unknown)]
+        return [Outgoing(target.peer.peer_id, replace(message, version=target.version))]
+
+
+def _about(part: StreamPart) -> dict[str, Any]:
+    return {"stream_id": part.stream_id, "stream_partition": part.partition}

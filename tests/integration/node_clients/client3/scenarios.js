@@ -1,0 +1,112 @@
+// What a stock streamr-client 3.2.1 (control 1, message 31) does with a node:
+// `node -r ../addon_shims.js scenarios.js NAME HOST:PORT`.
+// The last line on stdout is the result as JSON; the test that runs this judges it.
+'use strict'
+
+const StreamrClient = require('streamr-client')
+
+const [, , scenario, address] = process.argv
+const KEYS = { alice: '44', bob: '55' }
+
+function connect(name, options = {}) {
+    const client = new StreamrClient({
+        auth: { privateKey: '0x' + KEYS[name].repeat(32) },
+        url: `ws://${address}/api/v1/ws`,
+        restUrl: `http://${address}/api/v1`,
+        verifySignatures: 'always',
+        publishWithSignature: 'always',
+        ...options,
+    })
+    client.on('error', (error) => console.error(name, error))
+    return client
+}
+
+const once = (emitter, event) => new Promise((resolve) => emitter.once(event, resolve))
+
+function collect(client, options, count) {
+    return new Promise((resolve) => {
+        const messages = []
+        const subscription = client.subscribe(options, (content, message) => {
+            messages.push({ content, message })
+            client.emit('first')
+            if (messages.length === count) {
+                resolve(messages)
+            }
+        })
+        subscription.once('subscribed', () => client.emit('collecting'))
+    })
+}
+
+async function resend(client, stream, options) {
+    const numbers = []
+    const subscription = await client.resend({ stream: stream.id, resend: options }, (content) => numbers.push(content.n))
+    await Promise.race([once(subscription, 'resent'), once(subscription, 'no_resend')])
+    return numbers
+}
+
+async function publishNumbers(client, stream, from, to) {
+    for (let n = from; n <= to; n += 1) {
+        await client.publish(stream.id, { n })
+    }
+}
+
+async function share(stream, client) {
+    const { username } = await client.getUserInfo()
+    await stream.grantPermission('stream_get', username)
+    await stream.grantPermission('stream_subscribe', username)
+}
+
+const scenarios = {
+    async plain() {
+        const [alice, bob] = [connect('alice'), connect('bob')]
+        const { username } = await alice.getUserInfo()
+        const stream = await alice.createStream({ id: `${username}/plain3`, name: 'plain3', requireSignedData: true })
+        await share(stream, bob)
+        const collecting = once(bob, 'collecting')
+        const received = collect(bob, { stream: stream.id }, 5)
+        await collecting
+        await publishNumbers(alice, stream, 1, 5)
+        const live = await received
+        const [second, fourth] = [live[1], live[3]].map(({ message }) => ({
+            timestamp: message.getTimestamp(),
+            sequenceNumber: message.getSequenceNumber(),
+        }))
+        const publisherId = live[1].message.getPublisherId()
+        const { msgChainId } = live[1].message.messageId
+        return {
+            live: live.map(({ content }) => content.n),
+            versions: [...new Set(live.map(({ message }) => message.version))],
+            last: await resend(bob, stream, { last: 3 }),
+            from: await resend(bob, stream, { from: second, publisherId, msgChainId }),
+            range: await resend(bob, stream, { from: second, to: fourth, publisherId, msgChainId }),
+        }
+    },
+
+    async encrypted() {
+        const [alice, bob] = [connect('alice'), connect('bob')]
+        const { username } = await alice.getUserInfo()
+        const stream = await alice.createStream({ id: `${username}/encrypted3`, name: 'encrypted3', requireSignedData: true, requireEncryptedData: true })
+        await share(stream, bob)
+        const collecting = once(bob, 'collecting')
+        const received = collect(bob, { stream: stream.id }, 4)
+        await collecting
+        const keys = [1, 2].map((fill) => Buffer.alloc(32, fill))
+        await alice.publish(stream.id, { n: 1 }, Date.now(), null, keys[0])
+        await once(bob, 'first') // it asks for the latest key only, so the key must not change before it has asked
+        await alice.publish(stream.id, { n: 2 })
+        await alice.publish(stream.id, { n: 3 }, Date.now(), null, keys[1])
+        await alice.publish(stream.id, { n: 4 })
+        return { live: (await received).map(({ content }) => content.n) }
+    },
+}
+
+scenarios[scenario]().then(
+    (result) => {
+        console.log(JSON.stringify(result))
+        process.exit(0)
+    },
+    (error) => {
+        console.error(error)
+        process.exit(1)
+    },
+)

@@ -1,0 +1,161 @@
+// What a stock streamr-client 5.6.0 does with a node: `node -r ../addon_shims.js scenarios.js NAME HOST:PORT`.
+// The last line on stdout is the result as JSON; the test that runs this judges it.
+'use strict'
+
+const { StreamrClient } = require('streamr-client')
+
+const [, , scenario, address] = process.argv
+const KEYS = { alice: '11', bob: '22', carol: '33' }
+
+function connect(name, options = {}) {
+    const client = new StreamrClient({
+        auth: { privateKey: '0x' + KEYS[name].repeat(32) },
+        url: `ws://${address}/api/v1/ws`,
+        restUrl: `http://${address}/api/v1`,
+        verifySignatures: 'always',
+        publishWithSignature: 'always',
+        gapFillTimeout: 300,
+        retryResendAfter: 300,
+        ...options,
+    })
+    client.on('error', (error) => console.error(name, error))
+    return client
+}
+
+async function share(stream, client, ...operations) {
+    for (const operation of operations) {
+        await stream.grantPermission(operation, await client.getAddress())
+    }
+}
+
+async function collect(subscription, count) {
+    const messages = []
+    if (count === 0) {
+        return messages
+    }
+    for await (const message of subscription) {
+        messages.push(message)
+        if (messages.length === count) {
+            break
+        }
+    }
+    return messages
+}
+
+const numbers = (messages) => messages.map((message) => message.getParsedContent().n)
+
+async function resend(client, stream, options) {
+    const messages = []
+    for await (const message of await client.resend({ stream: stream.id, resend: options })) {
+        messages.push(message)
+    }
+    return messages
+}
+
+async function publishNumbers(client, stream, from, to) {
+    for (let n = from; n <= to; n += 1) {
+        await client.publish(stream, { n })
+    }
+}
+
+const scenarios = {
+    async login() {
+        const alice = connect('alice')
+        const token = await alice.session.getSessionToken()
+        const me = await alice.getUserInfo()
+        await alice.logout()
+        return { hasToken: token.length > 20, me: me.username, address: (await alice.getAddress()).toLowerCase() }
+    },
+
+    async plain() {
+        const [alice, bob] = [connect('alice'), connect('bob')]
+        const stream = await alice.createStream({ id: '/plain', name: 'plain', requireSignedData: true })
+        const again = await alice.getOrCreateStream({ id: stream.id })
+        const before = await bob.getStream(stream.id).catch((error) => error.response.status)
+        await share(stream, bob, 'stream_get', 'stream_subscribe')
+        const received = collect(await bob.subscribe(stream.id), 5)
+        await publishNumbers(alice, stream, 1, 5)
+        const live = await received
+        const [second, fourth] = [live[1], live[3]].map((message) => ({
+            timestamp: message.getTimestamp(),
+            sequenceNumber: message.getSequenceNumber(),
+        }))
+        const publisherId = live[1].getPublisherId()
+        const msgChainId = live[1].getMsgChainId()
+        const lastByRest = await bob.getStreamLast({ stream: stream.id, count: 2 })
+        return {
+            before,
+            sameStream: again.id === stream.id,
+            live: numbers(live),
+            signed: live.every((message) => message.signatureType === 2 && message.signature),
+            last: numbers(await resend(bob, stream, { last: 3 })),
+            from: numbers(await resend(bob, stream, { from: second, publisherId })),
+            range: numbers(await resend(bob, stream, { from: second, to: fourth, publisherId, msgChainId })),
+            lastByRest: lastByRest.map((message) => message.content.n),
+            permissions: (await stream.getPermissions()).length,
+        }
+    },
+
+    async refused() {
+        const [alice, carol] = [connect('alice'), connect('carol')]
+        const stream = await alice.createStream({ id: '/refused', requireSignedData: true })
+        await stream.grantPermission('stream_get', await carol.getAddress())
+        const subscribing = await carol.subscribe(stream.id).then(() => 'subscribed', (error) => error.message)
+        const checked = await alice.isStreamPublisher(stream.id, await carol.getAddress())
+        return { subscribing, checked }
+    },
+
+    async encrypted() {
+        const [alice, bob] = [connect('alice'), connect('bob')]
+        const stream = await alice.createStream({ id: '/encrypted', requireSignedData: true, requireEncryptedData: true })
+        await share(stream, bob, 'stream_get', 'stream_subscribe')
+        const subscription = await bob.subscribe(stream.id)
+        const received = collect(subscription, 6)
+        await alice.rotateGroupKey(stream.id)
+        await publishNumbers(alice, stream, 1, 2)
+        await alice.rotateGroupKey(stream.id)
+        await publishNumbers(alice, stream, 3, 4)
+        await alice.rekey(stream.id)
+        await publishNumbers(alice, stream, 5, 6)
+        const live = await received
+        const carol = connect('carol')
+        await share(stream, carol, 'stream_get', 'stream_subscribe')
+        const history = await resend(carol, stream, { last: 6 })
+        return {
+            live: numbers(live),
+            groupKeys: new Set(live.map((message) => message.groupKeyId)).size,
+            history: numbers(history),
+        }
+    },
+
+    async gap() {
+        const [alice, bob] = [connect('alice'), connect('bob')]
+        const stream = await alice.createStream({ id: '/gap', requireSignedData: true })
+        await share(stream, bob, 'stream_get', 'stream_subscribe')
+        const subscription = await bob.subscribe(stream.id)
+        const lost = []
+        const { emit } = bob.connection
+        bob.connection.emit = function emitAllButSome(type, message, ...rest) {
+            const n = type === 0 ? message.streamMessage.getParsedContent().n : null
+            if ((n === 2 || n === 3) && !lost.includes(n)) {
+                lost.push(n)
+                return true
+            }
+            return emit.call(this, type, message, ...rest)
+        }
+        const received = collect(subscription, 5)
+        await publishNumbers(alice, stream, 1, 5)
+        return { lost, live: numbers(await received) }
+    },
+}
+
+scenarios[scenario]().then(
+    (result) => {
+        console.log(JSON.stringify(result))
+        process.exit(0)
+    },
+    (error) => {
+        console.error(error)
+        process.exit(1)
+    },
+)

@@ -1,0 +1,136 @@
+"""Three nodes and a tracker, as processes: what is published at one reaches the others, once, also when one dies."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from protocol.streamr.signer import Signer
+from tests.integration.processes import ServerProcess, node_arguments, running
+from tests.integration.small_client import MessageMaker, SmallClient
+
+pytestmark = pytest.mark.slow
+
+SIGNER = Signer(b"\x01" * 32)
+STREAM = f"{SIGNER.address}/overlay"
+
+
+class Network:
+    """A tracker and nodes of its network, each with a client."""
+
+    def __init__(self, stack: ExitStack, folder: Path, *tracker_options: str) -> None:
+        self._stack = stack
+        self._folder = folder
+        tracker = stack.enter_context(running("tracker", "--listen", "127.0.0.1:0", *tracker_options))
+        self.tracker = tracker.wait_for(r"tracker listens; address=(\S+)")
+        self.nodes: dict[str, ServerProcess] = {}
+        self.clients: dict[str, SmallClient] = {}
+
+    def start(self, name: str, *options: str) -> SmallClient:
+        data = self._folder / name
+        is_new = not data.exists()
+        arguments = node_arguments(data, "--join", f"ws://{self.tracker}", *options)
+        node = self.nodes[name] = self._stack.enter_context(running(*arguments))
+        client = SmallClient(node.wait_for(r"node listens; address=(\S+)"), SIGNER)
+        self._stack.callback(client.close)
+        if is_new:
+            client.make_public_stream(STREAM)
+        self.clients[name] = client
+        return client
+
+    def topology(self) -> dict[str, list[str]]:
+        with urlopen(f"http://{self.tracker}/topology", timeout=10) as reply:
+            partitions = json.loads(reply.read())["plain"]["partitions"]
+        return dict(partitions.get(f"{STREAM}::0", {}))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    with ExitStack() as stack:
+        yield Network(stack, tmp_path)
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> Iterator[Network]:
+    """A network in which a node has two neighbours at most."""
+    with ExitStack() as stack:
+        yield Network(stack, tmp_path, "--max-neighbours", "2", "--seed", "1")
+
+
+def contents(numbers: range) -> list[str]:
+    return [json.dumps(number) for number in numbers]
+
+
+def test_a_message_published_at_one_node_reaches_the_subscribers_of_all_once_and_in_order(network: Network) -> None:
+    clients = [network.start(name) for name in "abc"]
+    for client in clients:
+        client.subscribe(STREAM)
+    maker = MessageMaker(SIGNER, STREAM)
+    clients[0].publish(*(maker.make(number) for number in range(100)))
+    for client in clients:
+        assert client.read(100) == contents(range(100))
+    clients[0].publish(maker.make("end"))
+    for client in clients:
+        assert client.read(1) == ['"end"'], "nothing came twice in between"
+
+
+def test_when_a_node_dies_the_rest_heal_nothing_comes_twice_and_what_was_stored_is_resent(row: Network) -> None:
+    names = "abcd"
+    for name in names:
+        row.start(name).subscribe(STREAM)
+    maker = MessageMaker(SIGNER, STREAM)
+    row.clients["a"].publish(*(maker.make(number) for number in range(50)))
+    for name in names:
+        assert row.clients[name].read(50) == contents(range(50))
+    row.nodes["b"].kill()
+    row.clients["a"].publish(*(maker.make(number) for number in range(50, 100)))
+    for name in "acd":
+        assert row.clients[name].read(50) == contents(range(50, 100))
+        assert row.clients[name].resend_last(STREAM, 1000) == contents(range(100))
+
+
+def test_a_node_that_starts_again_is_taken_back_in(row: Network) -> None:
+    for name in "abc":
+        row.start(name).subscribe(STREAM)
+    maker = MessageMaker(SIGNER, STREAM)
+    row.clients["a"].publish(maker.make(0))
+    row.clients["c"].read(1)
+    row.nodes["c"].kill()
+    row.clients["a"].publish(maker.make(1))
+    row.clients["b"].read(2)
+    again = row.start("c")
+    again.subscribe(STREAM)
+    row.clients["b"].publish(maker.make(2))
+    assert again.read_until(2)[-1] == "2"
+
+
+def test_a_storage_node_keeps_what_is_published_elsewhere_though_no_client_of_it_asks(network: Network) -> None:
+    publisher, keeper = network.start("a", "--peer-type", "node"), network.start("b")
+    maker = MessageMaker(SIGNER, STREAM)
+    publisher.publish(*(maker.make(number) for number in range(10)))
+    network.nodes["b"].wait_for(r"(neighbour connected)")
+    keeper.subscribe(STREAM)
+    publisher.publish(maker.make("end"))
+    keeper.read_until("end")
+    network.nodes["a"].kill()
+    assert keeper.resend_last(STREAM, 100) == [*contents(range(10)), '"end"']
+
+
+def test_old_nodes_and_new_ones_hear_each_other_through_a_node_that_speaks_both(network: Network) -> None:
+    clients = [network.start("a", "--network-layer"), network.start("b", "--network-layer")]
+    for client in clients:
+        client.subscribe(STREAM)
+    maker = MessageMaker(SIGNER, STREAM)
+    clients[0].publish(*(maker.make(number) for number in range(10)))
+    for client in clients:
+        assert client.read(10) == contents(range(10))
+
+
+def test_every_process_ends_well_when_told_to(network: Network) -> None:
+    network.start("a")
+    network.start("b").subscribe(STREAM)
+    for node in network.nodes.values():
+        assert node.stop() == 0

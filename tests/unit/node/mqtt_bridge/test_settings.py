@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from node.errors import ConfigError
+from node.mqtt_bridge.settings import MqttSettings, Route, stable_client_id
+
+ROUTES = (Route("headgate/#"),)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "uses_tls", "username"),
+    [
+        ("mqtt://broker", "broker", 1883, False, None),
+        ("mqtts://broker/", "broker", 8883, True, None),
+        ("mqtt://pi%40home@[::1]:77", "::1", 77, False, "pi@home"),
+    ],
+)
+def test_a_url_names_the_broker(url: str, host: str, port: int, uses_tls: bool, username: str | None) -> None:
+    settings = MqttSettings.from_url(url, client_id="id", routes=ROUTES)
+    assert (settings.host, settings.port, settings.uses_tls, settings.username) == (host, port, uses_tls, username)
+
+
+@pytest.mark.parametrize(
+    "url", ["broker", "http://broker", "mqtt://", "mqtt://h:x", "mqtt://h:99999", "mqtt://h/path", "mqtt://[::1"]
+)
+def test_another_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not mqtt://"):
+        MqttSettings.from_url(url, client_id="id", routes=ROUTES)
+
+
+def test_a_password_in_the_url_is_refused_and_told_to_nobody() -> None:
+    with pytest.raises(ConfigError) as refused:
+        MqttSettings.from_url("mqtt://pi:geheim@broker", client_id="id", routes=ROUTES)
+    assert "geheim" not in str(refused.value)
+
+
+def test_a_bridge_without_topics_or_with_missing_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no topic"):
+        MqttSettings(host="h", port=1, client_id="id", routes=())
+    with pytest.raises(ConfigError, match="is no file"):
+        MqttSettings(host="h", port=1, client_id="id", routes=ROUTES, password_file=tmp_path / "missing")
+
+
+def test_a_route_takes_its_stream_on_its_topics_only() -> None:
+    route = Route.parse("site/+/data=0xabc/temperature")
+    assert route == Route("site/+/data", "0xabc/temperature")
+    assert route.takes("site/7/data", "0xabc/temperature")
+    assert not route.takes("site/7/data", "other")
+    assert not route.takes("site/7/8/data", "0xabc/temperature")
+
+
+def test_a_route_without_a_stream_takes_any() -> None:
+    assert Route.parse("headgate/#").takes("headgate/a/b", "whatever")
+
+
+@pytest.mark.parametrize("text", ["", "=stream", "a/#/b", "a#", "a/b+", "a\0b", "x" * 70_000])
+def test_what_is_no_topic_filter_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="topic filter"):
+        Route.parse(text)
+
+
+def test_the_client_id_stays_the_same_for_the_same_data(tmp_path: Path) -> None:
+    assert stable_client_id(tmp_path) == stable_client_id(tmp_path / "." / ".." / tmp_path.name)
+    assert stable_client_id(tmp_path) != stable_client_id(tmp_path / "other")
+    assert len(stable_client_id(tmp_path)) <= 23, "what every broker must take"

@@ -1,0 +1,167 @@
+from random import Random
+
+from node.overlay.mesh import IDLE_LINK_S, IDLE_PART_S, MAX_PARTS, Action, Dial, HangUp, Mesh, Replay, Report, Send
+from node.peers.backoff import LONGEST_DELAY_S
+from node.streams import StreamPart
+from node.tracker.status import PartStatus
+from protocol.streamr.control import SubscribeRequest, UnsubscribeRequest
+from protocol.streamr.tracker import InstructionMessage
+
+PART = StreamPart("stream", 0)
+A, B = "ws://a", "ws://b"
+
+
+def make_mesh(*, keeps_everything: bool = True) -> Mesh:
+    return Mesh("ws://me", chance=Random(1), keeps_everything=keeps_everything)
+
+
+def instruction(*addresses: str, counter: int = 1) -> InstructionMessage:
+    return InstructionMessage(
+        version=1, request_id="", stream_id="stream", stream_partition=0, node_addresses=addresses, counter=counter
+    )
+
+
+def subscribe(part: StreamPart = PART) -> SubscribeRequest:
+    return SubscribeRequest(request_id="r", stream_id=part.stream_id, stream_partition=part.partition)
+
+
+def unsubscribe() -> UnsubscribeRequest:
+    return UnsubscribeRequest(request_id="r", stream_id="stream", stream_partition=0)
+
+
+def sent(actions: list[Action]) -> list[tuple[str, type]]:
+    return [(action.address, type(action.message)) for action in actions if isinstance(action, Send)]
+
+
+def linked_mesh(*addresses: str) -> Mesh:
+    mesh = make_mesh()
+    mesh.instruct(instruction(*addresses), 0)
+    for address in addresses:
+        mesh.link_up(address, f"id of {address}", 0)
+    return mesh
+
+
+def test_a_partition_that_a_client_wants_is_reported() -> None:
+    mesh = make_mesh()
+    assert mesh.want(PART, 0, wanted=True) == [Report()]
+    assert mesh.status() == {PART: PartStatus(counter=0)}
+
+
+def test_an_instruction_makes_the_node_dial_and_then_subscribe_and_replay() -> None:
+    mesh = make_mesh()
+    assert mesh.instruct(instruction(A, B, "ws://me"), 0) == [Report(), Dial(A), Dial(B), Report()]
+    actions = mesh.link_up(A, "id of a", 0)
+    assert sent(actions) == [(A, SubscribeRequest)]
+    assert Replay(A, PART) in actions
+    assert mesh.neighbours(PART) == {A}
+
+
+def test_an_instruction_is_followed_only_when_every_neighbour_was_tried() -> None:
+    mesh = make_mesh()
+    mesh.instruct(instruction(A, B, counter=7), 0)
+    mesh.link_up(A, "id of a", 0)
+    assert mesh.status()[PART].counter == 0
+    mesh.link_down(B, 0)
+    assert mesh.status()[PART] == PartStatus(linked=frozenset({"id of a"}), counter=7)
+
+
+def test_a_neighbour_that_subscribes_is_linked_though_nobody_told_of_it() -> None:
+    mesh = make_mesh()
+    mesh.link_up(A, "id of a", 0)
+    actions = mesh.receive(A, subscribe(), 0)
+    assert sent(actions) == []
+    assert Replay(A, PART) in actions
+    assert mesh.neighbours(PART) == {A}
+
+
+def test_a_neighbour_that_the_next_instruction_leaves_out_is_unsubscribed() -> None:
+    mesh = linked_mesh(A, B)
+    actions = mesh.instruct(instruction(B, counter=2), 1)
+    assert sent(actions) == [(A, UnsubscribeRequest)]
+    assert mesh.neighbours(PART) == {B}
+
+
+def test_a_late_instruction_is_not_followed() -> None:
+    mesh = make_mesh()
+    mesh.instruct(instruction(A, counter=5), 0)
+    assert mesh.instruct(instruction(B, counter=4), 0) == []
+
+
+def test_a_tracker_that_counts_anew_is_followed() -> None:
+    mesh = make_mesh()
+    mesh.instruct(instruction(A, counter=5), 0)
+    mesh.forget_counters()
+    assert Dial(B) in mesh.instruct(instruction(B, counter=1), 0)
+
+
+def test_a_lost_link_that_is_wanted_is_dialled_again_after_a_delay() -> None:
+    mesh = linked_mesh(A)
+    assert mesh.link_down(A, 100) == [Report()]
+    assert mesh.neighbours(PART) == frozenset()
+    assert mesh.tick(100) == []
+    assert mesh.tick(100 + LONGEST_DELAY_S) == [Dial(A)]
+
+
+def test_an_instruction_does_not_shorten_the_delay_of_a_neighbour_that_fails() -> None:
+    mesh = make_mesh()
+    mesh.instruct(instruction(A), 0)
+    mesh.link_down(A, 0)
+    assert Dial(A) not in mesh.instruct(instruction(A, counter=2), 0)
+
+
+def test_a_lost_link_that_nobody_wants_any_more_is_not_dialled() -> None:
+    mesh = linked_mesh(A)
+    mesh.link_down(A, 0)
+    mesh.instruct(instruction(counter=2), 0)
+    assert mesh.tick(LONGEST_DELAY_S) == []
+
+
+def test_a_neighbour_that_unsubscribes_is_let_go() -> None:
+    mesh = linked_mesh(A)
+    assert mesh.receive(A, unsubscribe(), 0) == [Report()]
+    assert mesh.neighbours(PART) == frozenset()
+
+
+def test_a_link_that_serves_nothing_is_closed_after_a_while_but_not_one_that_does() -> None:
+    mesh = linked_mesh(A, B)
+    mesh.receive(A, unsubscribe(), 5)
+    assert mesh.tick(5 + IDLE_LINK_S - 1) == []
+    assert mesh.tick(5 + IDLE_LINK_S) == [HangUp(A)]
+    assert mesh.receive(A, subscribe(), 5 + IDLE_LINK_S) == [], "what was still on its way"
+
+
+def test_a_node_that_keeps_everything_never_leaves_a_partition() -> None:
+    mesh = make_mesh(keeps_everything=True)
+    mesh.use(PART, 0)
+    mesh.tick(IDLE_PART_S * 2)
+    assert mesh.parts == [PART]
+
+
+def test_another_node_leaves_what_it_has_not_used_for_a_while() -> None:
+    mesh = make_mesh(keeps_everything=False)
+    mesh.instruct(instruction(A), 0)
+    mesh.link_up(A, "id of a", 0)
+    mesh.want(PART, 0, wanted=True)
+    mesh.tick(IDLE_PART_S * 2)
+    assert mesh.parts == [PART]
+    mesh.want(PART, 5000, wanted=False)
+    actions = mesh.tick(5000 + IDLE_PART_S + 1)
+    assert sent(actions) == [(A, UnsubscribeRequest)]
+    assert mesh.parts == []
+
+
+def test_no_more_partitions_than_the_limit_are_entered() -> None:
+    mesh = make_mesh()
+    mesh.link_up(A, "id of a", 0)
+    for number in range(MAX_PARTS + 1):
+        mesh.receive(A, subscribe(StreamPart("stream", number)), 0)
+    assert len(mesh.parts) == MAX_PARTS
+    assert (
+        mesh.instruct(
+            InstructionMessage(
+                version=1, request_id="", stream_id="new", stream_partition=0, node_addresses=(B,), counter=1
+            ),
+            0,
+        )
+        == []
+    )

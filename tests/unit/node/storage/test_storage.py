@@ -1,0 +1,235 @@
+"""Messages, streams and grants on a real disk."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from node.errors import StorageError
+from node.storage import DATABASE_NAME, Entry, ResendFrom, ResendLast, ResendQuery, ResendRange, Storage, open_reader
+from node.storage import queries as queries_module
+from node.streams import ANYBODY, Grant, Operation, StreamPart
+from protocol.streamr import MessageRef
+from tests.unit.node.samples import ALICE, BOB, STREAM_ID, a_stream
+
+PART = StreamPart(STREAM_ID, 0)
+NOW_S = 1_700_000_000
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    storage = Storage(tmp_path)
+    yield storage
+    storage.close()
+
+
+def entry(timestamp: int, sequence: int = 0, publisher: str = ALICE.address, chain: str = "c", body: str = "") -> Entry:
+    return Entry(PART, timestamp, sequence, publisher, chain, body or f"{timestamp}.{sequence}")
+
+
+def append(storage: Storage, *entries: Entry) -> list[bool]:
+    return asyncio.run(storage.append(entries, NOW_S))
+
+
+def resend(storage: Storage, query: ResendQuery, part: StreamPart = PART) -> list[str]:
+    async def collect() -> list[str]:
+        return [body async for page in storage.resend(part, query) for body in page]
+
+    return asyncio.run(collect())
+
+
+def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
+    first = Storage(tmp_path)
+    append(first, entry(1), entry(2))
+    first.close()
+    second = Storage(tmp_path)
+
+    assert resend(second, ResendLast(count=10)) == ["1.0", "2.0"]
+    second.close()
+
+
+def test_the_same_message_is_stored_once_and_said_to_be_old(storage: Storage) -> None:
+    assert append(storage, entry(1), entry(1), entry(2)) == [True, False, True]
+    assert append(storage, entry(2), entry(2, chain="other")) == [False, True]
+    assert resend(storage, ResendLast(count=10)) == ["1.0", "2.0", "2.0"]
+
+
+def test_messages_come_back_in_order_however_they_came(storage: Storage) -> None:
+    append(storage, entry(3), entry(1, 2), entry(1, 1), entry(2))
+
+    assert resend(storage, ResendLast(count=10)) == ["1.1", "1.2", "2.0", "3.0"]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(0, []), (1, ["3.0"]), (2, ["2.0", "3.0"]), (2**70, ["1.0", "2.0", "3.0"])]
+)
+def test_the_last_so_many(storage: Storage, count: int, expected: list[str]) -> None:
+    append(storage, entry(1), entry(2), entry(3))
+
+    assert resend(storage, ResendLast(count=count)) == expected
+
+
+def test_from_a_reference_on_it_included(storage: Storage) -> None:
+    append(storage, entry(1), entry(2, 0), entry(2, 1), entry(3))
+
+    assert resend(storage, ResendFrom(start=MessageRef(2, 1))) == ["2.1", "3.0"]
+    assert resend(storage, ResendFrom(start=MessageRef(0, 0))) == ["1.0", "2.0", "2.1", "3.0"]
+    assert resend(storage, ResendFrom(start=MessageRef(2**63, 2**63))) == []
+
+
+def test_a_range_includes_both_ends(storage: Storage) -> None:
+    append(storage, entry(1), entry(2, 0), entry(2, 1), entry(3), entry(4))
+
+    assert resend(storage, ResendRange(start=MessageRef(2, 1), end=MessageRef(3, 0))) == ["2.1", "3.0"]
+    assert resend(storage, ResendRange(start=MessageRef(2, 0), end=MessageRef(2, 0))) == ["2.0"]
+    assert resend(storage, ResendRange(start=MessageRef(3, 0), end=MessageRef(2**64 - 1, 0))) == ["3.0", "4.0"]
+
+
+def test_resends_of_one_publisher_or_one_chain(storage: Storage) -> None:
+    append(storage, entry(1), entry(2, publisher=BOB.address), entry(3, chain="d"), entry(4))
+    everything = ResendRange(start=MessageRef(0, 0), end=MessageRef(9, 9))
+    mixed_case = "0x" + ALICE.address[2:].upper()
+
+    assert resend(storage, replace(everything, publisher=mixed_case)) == ["1.0", "3.0", "4.0"]
+    assert resend(storage, replace(everything, publisher=ALICE.address, chain="d")) == ["3.0"]
+    assert resend(storage, ResendFrom(start=MessageRef(2, 0), publisher=BOB.address)) == ["2.0"]
+    assert resend(storage, ResendFrom(start=MessageRef(0, 0), publisher="nobody")) == []
+
+
+def test_partitions_and_streams_are_apart(storage: Storage) -> None:
+    append(storage, entry(1), entry(1)._replace(part=StreamPart(STREAM_ID, 1), body="elsewhere"))
+
+    assert resend(storage, ResendLast(count=9), StreamPart(STREAM_ID, 1)) == ["elsewhere"]
+    assert resend(storage, ResendLast(count=9), StreamPart("unknown", 0)) == []
+
+
+def test_pages_are_bounded_and_nothing_is_lost_between_them(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries_module, "PAGE_BYTES", 30)
+    monkeypatch.setattr(queries_module, "PAGE_MESSAGES", 4)
+    append(
+        storage, *(entry(time, sequence, chain=chain) for time in range(9) for sequence in range(2) for chain in "ab")
+    )
+
+    async def pages() -> list[list[str]]:
+        return [page async for page in storage.resend(PART, ResendFrom(start=MessageRef(0, 0)))]
+
+    found = asyncio.run(pages())
+    assert max(map(len, found)) == 4
+    assert [body for page in found for body in page] == [
+        f"{time}.{sequence}" for time in range(9) for sequence in range(2) for _ in "ab"
+    ]
+
+
+def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries_module, "PAGE_MESSAGES", 1)
+    append(storage, entry(1), entry(2))
+
+    async def resend_while_publishing() -> list[str]:
+        bodies = []
+        async for page in storage.resend(PART, ResendFrom(start=MessageRef(0, 0))):
+            bodies += page
+            await storage.append([entry(10 + len(bodies))], NOW_S)
+        return bodies
+
+    assert asyncio.run(resend_while_publishing()) == ["1.0", "2.0"]
+
+
+def test_totals_follow_what_is_stored_and_deleted(storage: Storage) -> None:
+    append(storage, entry(1, body="äö"), entry(2, body="xyz"), entry(3))
+    (before,) = asyncio.run(storage.totals())
+    deleted = asyncio.run(storage.delete_first(2))
+    (after,) = asyncio.run(storage.totals())
+
+    assert before[3:] == (3, 10, 1, 3, NOW_S)
+    assert deleted == 2
+    assert after[3:] == (1, 3, 3, 3, NOW_S)
+
+
+def test_age_counts_from_arrival_and_only_the_old_are_deleted(storage: Storage) -> None:
+    asyncio.run(storage.append([entry(9), entry(8)], NOW_S))
+    asyncio.run(storage.append([entry(1)], NOW_S + 1))
+    (part,) = asyncio.run(storage.totals())
+
+    assert asyncio.run(storage.delete_old(part.number, NOW_S, 10)) == 0
+    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 1)) == 1
+    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 10)) == 1
+    assert resend(storage, ResendLast(count=9)) == ["1.0"]
+
+
+def test_a_clock_that_goes_back_does_not_make_new_messages_old(tmp_path: Path) -> None:
+    first = Storage(tmp_path)
+    asyncio.run(first.append([entry(1)], NOW_S))
+    first.close()
+    second = Storage(tmp_path)
+    asyncio.run(second.append([entry(2)], 5))
+    asyncio.run(second.delete_first(1))
+
+    assert asyncio.run(second.totals())[0].stored_since_s == NOW_S
+    second.close()
+
+
+def test_a_stream_made_anew_does_not_have_the_messages_of_the_deleted_one(storage: Storage) -> None:
+    append(storage, entry(1))
+    asyncio.run(storage.delete_stream(STREAM_ID))
+
+    assert resend(storage, ResendLast(count=9)) == []
+    assert append(storage, entry(1)) == [True]
+    assert resend(storage, ResendLast(count=9)) == ["1.0"]
+
+
+def test_streams_and_grants_are_there_after_reopening(tmp_path: Path) -> None:
+    first = Storage(tmp_path)
+    stream = a_stream(partitions=3, require_signed_data=True, storage_days=7, name="boiler")
+    grants = [Grant(STREAM_ID, ALICE.address, Operation.SHARE), Grant(STREAM_ID, ANYBODY, Operation.GET)]
+    numbers = asyncio.run(first.put_stream(stream, grants))
+    same = asyncio.run(first.put_grant(grants[0]))
+    first.close()
+    second = Storage(tmp_path)
+
+    assert same == numbers[0]
+    assert second.load() == ([stream], list(zip(numbers, grants, strict=True)))
+    asyncio.run(second.delete_grant(numbers[0]))
+    assert second.load()[1] == [(numbers[1], grants[1])]
+    second.close()
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(storage: Storage) -> None:
+    broken = entry(2)._replace(timestamp=2**63)
+    with pytest.raises(OverflowError):
+        append(storage, entry(1), broken)
+
+    assert resend(storage, ResendLast(count=9)) == []
+    assert append(storage, entry(1)) == [True]
+    assert resend(storage, ResendLast(count=9)) == ["1.0"]
+
+
+def test_a_full_disk_is_a_storage_error_and_leaves_what_was_there(storage: Storage) -> None:
+    append(storage, entry(1))
+    pages = storage._writer.execute("PRAGMA page_count").fetchone()[0]
+    storage._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(StorageError, match="full"):
+        append(storage, *(entry(10 + n, body="x" * 1000) for n in range(100)))
+    storage._writer.execute("PRAGMA max_page_count = 1000000")
+
+    assert resend(storage, ResendLast(count=9)) == ["1.0"]
+    assert append(storage, entry(10)) == [True]
+
+
+def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
+    Storage(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / DATABASE_NAME)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StorageError, match="version 99"):
+        Storage(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / DATABASE_NAME).write_bytes(b"no database " * 1000)
+    with pytest.raises(StorageError, match="cannot be opened"):
+        Storage(tmp_path)
+    with pytest.raises(StorageError, match="cannot be read"):
+        open_reader(tmp_path / "nowhere")

@@ -1,0 +1,134 @@
+"""Settings: complete checks, every problem at once."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from node.access import Audience, StreamCreation
+from node.config import NodeConfig, load_config, parse_config, parse_listen
+from node.errors import ConfigError
+from node.streams import ANYBODY, Grant, Operation
+from tests.unit.node.samples import ALICE, BOB
+
+COMPLETE = f"""
+listen = "[::1]:7071"
+data = "/var/lib/node"
+
+[access]
+stream_creation = "closed"
+addresses = ["{ALICE.address}"]
+status = "everybody"
+
+[limits]
+max_connections = 10
+ping_interval_s = 5
+
+[retention]
+max_days = 7
+max_megabytes = 100
+
+[[streams]]
+id = "boiler"
+partitions = 2
+require_signed_data = true
+owner = "0x{ALICE.address[2:].upper()}"
+publishers = ["{BOB.address}"]
+subscribers = ["anybody"]
+"""
+
+
+def read(text: str) -> NodeConfig:
+    return parse_config(tomllib.loads(text), name="node.toml")
+
+
+def test_no_settings_are_good_settings() -> None:
+    assert read("") == NodeConfig()
+
+
+def test_every_setting_arrives_where_it_belongs() -> None:
+    config = read(COMPLETE)
+    (stream,) = config.streams
+
+    assert config.listen == ("::1", 7071)
+    assert config.data == Path("/var/lib/node")
+    assert config.access.stream_creation is StreamCreation.CLOSED
+    assert config.access.addresses == {ALICE.address}
+    assert config.access.status is Audience.EVERYBODY
+    assert (config.limits.max_connections, config.limits.ping_interval_s) == (10, 5.0)
+    assert (config.retention.max_days, config.retention.max_megabytes) == (7, 100)
+    assert (stream.stream.id, stream.stream.partitions, stream.owner) == ("boiler", 2, ALICE.address)
+    assert Grant("boiler", BOB.address, Operation.PUBLISH) in stream.grants()
+    assert Grant("boiler", ANYBODY, Operation.SUBSCRIBE) in stream.grants()
+    assert Grant("boiler", ALICE.address, Operation.SHARE) in stream.grants()
+    assert Grant("boiler", ANYBODY, Operation.PUBLISH) not in stream.grants()
+
+
+def test_all_problems_are_told_at_once_with_their_places() -> None:
+    with pytest.raises(ConfigError) as error:
+        read(
+            """
+            listn = "x"
+            data = 5
+            [access]
+            stream_creation = "open"
+            addresses = ["0x12"]
+            [limits]
+            max_connection = 3
+            max_streams = 0
+            max_resends = 1.5
+            [[streams]]
+            id = "a"
+            partitions = 1000
+            [[streams]]
+            name = "no id"
+            publishers = ["everyone"]
+            """
+        )
+    assert str(error.value).splitlines() == [
+        "node.toml: 10 problems",
+        "  listn: unknown setting; did you mean listen?",
+        "  data: must be of type str, not int",
+        "  access.stream_creation: 'open' is not one of own_address, any_id, closed",
+        "  access.addresses[0]: '0x12' is not an address",
+        "  limits.max_connection: unknown setting; did you mean max_connections?",
+        "  limits.max_resends: 1.5 is not a whole number",
+        "  limits.max_streams: 0 is not positive",
+        "  streams[0]: partitions: 1000 is not between 1 and 100",
+        "  streams[1].publishers[0]: 'everyone' is not an address or 'anybody'",
+        "  streams[1].id: must be the id of a stream",
+    ]
+    assert error.value.exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("streams = 3", "must be written as"),
+        ("limits = 3", "limits: must be of type dict, not int"),
+        ('listen = "nowhere"', "listen: 'nowhere' is not HOST:PORT"),
+        ("[access]\naddresses = 3", "access.addresses: must be a list of addresses"),
+        ('[[streams]]\nid = "a"\n[[streams]]\nid = "a"', "streams[1].id: 'a' is there twice"),
+        (f'[[streams]]\nid = "{ALICE.address}"', "streams[0].id: must be the id of a stream"),
+        ("[retention]\nmax_days = inf", "retention.max_days: inf is not a whole number"),
+        ("[limits]\nsend_timeout_s = inf", "limits.send_timeout_s: inf is not positive"),
+    ],
+)
+def test_what_cannot_be_is_told(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(text)
+    assert problem in str(error.value)
+
+
+def test_a_file_that_is_no_toml_is_a_config_error(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    for content in (b"= 3", b"\xff\xfe", b"#" * 2_000_000):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"node\.toml"):
+            load_config(path)
+
+
+@pytest.mark.parametrize("text", ["", "7070", ":7070", "host:", "host:x", "host:65536", "host:-1", "host:\u0661"])
+def test_what_is_no_address_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        parse_listen(text)

@@ -1,0 +1,86 @@
+"""What was here before, chain by chain."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.duplicates import MAX_GAPS, ChainMemory, DuplicateFilter
+from protocol.streamr import MessageRef
+from tests.unit.node.samples import a_message
+
+
+def take_all(*numbers: tuple[int, int | None]) -> list[bool]:
+    """Feed messages (own number, predecessor's number) to one chain."""
+    memory = ChainMemory()
+    return [
+        memory.take(MessageRef(number, 0), None if previous is None else MessageRef(previous, 0))
+        for number, previous in numbers
+    ]
+
+
+def test_messages_in_order_are_new_and_their_repetitions_are_not() -> None:
+    assert take_all((1, None), (2, 1), (2, 1), (1, None), (3, 2)) == [True, True, False, False, True]
+
+
+def test_an_older_message_is_dropped_where_no_gap_was_declared() -> None:
+    assert take_all((1, None), (5, 1), (3, 1)) == [True, True, False]
+
+
+def test_late_messages_fill_a_declared_gap_once() -> None:
+    assert take_all((1, None), (5, 4), (3, 2), (3, 2), (2, 1), (4, 3), (4, 3)) == [
+        True, True, True, False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_message_in_a_gap_closes_what_lies_between_it_and_its_predecessor() -> None:
+    assert take_all((1, None), (9, 8), (6, 3), (5, 4), (2, 1)) == [True, True, True, False, True]
+
+
+def test_a_newer_message_without_predecessor_declares_no_gap() -> None:
+    assert take_all((1, None), (5, None), (3, 2)) == [True, True, False]
+
+
+def test_the_oldest_gaps_are_given_up_first() -> None:
+    memory = ChainMemory()
+    numbers = [MessageRef(10 * index, 0) for index in range(MAX_GAPS + 2)]
+    for ref in numbers:
+        memory.take(ref, MessageRef(max(0, ref.timestamp - 1), 0))
+
+    assert not memory.take(MessageRef(5, 0), None)
+    assert memory.take(MessageRef(15, 0), None)
+
+
+@given(st.permutations(range(1, 12)))
+def test_a_whole_chain_in_any_order_is_taken_exactly_once_behind_its_head(order: list[int]) -> None:
+    memory = ChainMemory()
+    memory.take(MessageRef(0, 0), None)
+    memory.take(MessageRef(12, 0), MessageRef(11, 0))
+    refs = [(MessageRef(number, 0), MessageRef(number - 1, 0)) for number in order]
+
+    assert all(memory.take(*ref) for ref in refs)
+    assert not any(memory.take(*ref) for ref in refs)
+
+
+def test_chains_are_told_apart_and_publishers_are_compared_without_case() -> None:
+    seen = DuplicateFilter()
+
+    assert seen.take(a_message(5))
+    assert seen.take(a_message(1, chain="another"))
+    assert seen.take(a_message(1, partition=1))
+    assert not seen.take(a_message(5, publisher=a_message().message_id.publisher_id.upper().replace("0X", "0x")))
+
+
+def test_the_chain_longest_unheard_of_is_forgotten_first() -> None:
+    seen = DuplicateFilter(max_chains=2)
+    for chain in ("a", "b", "a", "c"):
+        seen.take(a_message(1, chain=chain))
+
+    assert not seen.take(a_message(1, chain="a"))
+    assert seen.take(a_message(1, chain="b"))
+
+
+def test_a_forgotten_message_may_come_again() -> None:
+    seen = DuplicateFilter()
+    seen.take(a_message(1))
+    seen.forget(a_message(1))
+
+    assert seen.take(a_message(1))

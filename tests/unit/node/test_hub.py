@@ -1,0 +1,212 @@
+"""From publishing to subscribers, on a real disk."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from node.admission import Admission
+from node.counters import Counters
+from node.errors import ErrorCode, Refused, StorageError
+from node.hub import MAX_PENDING_MESSAGES, Hub
+from node.registry import Registry
+from node.serialization import Broadcast
+from node.storage import ResendLast, Storage
+from node.streams import ANYBODY, KEY_EXCHANGE_PREFIX, Grant, Operation, StreamPart
+from protocol.streamr import MessageType, StreamMessage
+from tests.unit.node.samples import ALICE, BOB, NOW_MS, STREAM_ID, a_message, a_signed_message, a_stream
+
+PART = StreamPart(STREAM_ID, 0)
+
+
+class Inbox:
+    """A subscriber that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.messages: list[StreamMessage] = []
+
+    def deliver(self, broadcast: Broadcast) -> None:
+        self.messages.append(broadcast.message)
+
+
+class Bench:
+    """A hub with one stream of Alice's, and everything around it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.storage = Storage(directory)
+        self.registry = Registry(self.storage, max_streams=10)
+        self.counters = Counters()
+        self.hub = Hub(self.storage, Admission(self.registry, lambda: NOW_MS), self.counters)
+        self.inbox = Inbox()
+        asyncio.run(self.registry.create(a_stream(), ALICE.address))
+        self.hub.subscribe(PART, self.inbox)
+
+    def publish(self, *messages: StreamMessage, user: str = ANYBODY) -> None:
+        for message in messages:
+            self.hub.publish(message, user)
+        asyncio.run(self.hub.store_pending())
+
+    def stored(self) -> int:
+        async def count() -> int:
+            return sum([len(page) async for page in self.storage.resend(PART, ResendLast(count=1000))])
+
+        return asyncio.run(count())
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.storage.close()
+
+
+def test_a_message_reaches_subscribers_only_after_it_is_stored(bench: Bench) -> None:
+    bench.hub.publish(a_signed_message(), ANYBODY)
+    assert bench.inbox.messages == []
+
+    asyncio.run(bench.hub.store_pending())
+    assert bench.inbox.messages == [a_signed_message()]
+    assert bench.stored() == 1
+
+
+def test_duplicates_and_late_messages_are_dropped_without_a_word(bench: Bench) -> None:
+    bench.publish(a_signed_message(1), a_signed_message(3), a_signed_message(3), a_signed_message(2))
+
+    assert bench.inbox.messages == [a_signed_message(1), a_signed_message(3)]
+    assert bench.counters.duplicates == 2
+
+
+def test_a_declared_gap_may_be_filled_late(bench: Bench) -> None:
+    bench.publish(a_signed_message(1), a_signed_message(3, previous=2), a_signed_message(2, previous=1))
+
+    assert len(bench.inbox.messages) == 3
+
+
+def test_what_an_earlier_run_stored_is_a_duplicate_too(bench: Bench, tmp_path: Path) -> None:
+    bench.publish(a_signed_message())
+    bench.storage.close()
+    again = Bench.__new__(Bench)
+    again.storage = bench.storage = Storage(tmp_path)
+    again.registry = Registry(again.storage, max_streams=10)
+    again.counters, again.inbox = Counters(), Inbox()
+    again.hub = Hub(again.storage, Admission(again.registry, lambda: NOW_MS), again.counters)
+    again.hub.subscribe(PART, again.inbox)
+    again.publish(a_signed_message())
+
+    assert again.inbox.messages == []
+    assert again.counters.duplicates == 1
+
+
+def test_a_forged_signature_is_refused_and_does_not_spoil_the_chain(bench: Bench) -> None:
+    forged = a_signed_message(5).replace(content='{"n":"forged"}')
+    with pytest.raises(Refused, match="signature does not hold"):
+        bench.publish(forged)
+    bench.publish(a_signed_message(1))
+
+    assert bench.inbox.messages == [a_signed_message(1)]
+
+
+def test_a_signed_message_is_its_signers_whoever_brings_it(bench: Bench) -> None:
+    bench.publish(a_signed_message(), user=BOB.address)
+    with pytest.raises(Refused) as refused:
+        bench.publish(a_signed_message(signer=BOB), user=ALICE.address)
+
+    assert refused.value.code is ErrorCode.PERMISSION_DENIED
+
+
+def test_an_unsigned_message_needs_a_user_who_may_publish(bench: Bench) -> None:
+    bench.publish(a_message(), user=ALICE.address)
+    for user in (ANYBODY, BOB.address):
+        with pytest.raises(Refused):
+            bench.publish(a_message(publisher="", chain="x"), user=user)
+
+
+def test_the_public_may_publish_where_it_was_granted(bench: Bench) -> None:
+    asyncio.run(bench.registry.grant(Grant(STREAM_ID, ANYBODY, Operation.PUBLISH)))
+    bench.publish(a_message(publisher=""), user=ANYBODY)
+
+    assert len(bench.inbox.messages) == 1
+
+
+def test_messages_to_unknown_streams_are_refused(bench: Bench) -> None:
+    with pytest.raises(Refused) as refused:
+        bench.publish(a_signed_message(stream_id="unknown"))
+
+    assert refused.value.code is ErrorCode.NOT_FOUND
+
+
+def test_key_exchange_messages_are_passed_on_at_once_and_never_stored(bench: Bench) -> None:
+    part = StreamPart(KEY_EXCHANGE_PREFIX + BOB.address, 0)
+    bench.hub.subscribe(part, bench.inbox)
+    request = a_signed_message(stream_id=part.stream_id, message_type=MessageType.GROUP_KEY_REQUEST)
+    bench.hub.publish(request, ANYBODY)
+
+    assert bench.inbox.messages == [request]
+    assert bench.hub.pending_messages == 0
+
+
+def test_a_message_of_version_31_is_kept_and_passed_on_as_it_is(bench: Bench) -> None:
+    old = a_signed_message(version=31)
+    bench.publish(old)
+
+    assert bench.inbox.messages == [old]
+
+
+def test_a_failing_disk_is_told_to_the_publisher_and_the_message_may_come_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[StorageError | None] = []
+
+    async def fail(*_: object) -> list[bool]:
+        raise StorageError("disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(bench.storage, "append", fail)
+        bench.hub.publish(a_signed_message(), ANYBODY, done=told.append)
+        asyncio.run(bench.hub.store_pending())
+    assert isinstance(told[0], StorageError)
+    assert bench.inbox.messages == []
+    assert bench.counters.storage_failing
+
+    bench.publish(a_signed_message())
+    assert bench.inbox.messages == [a_signed_message()]
+    assert not bench.counters.storage_failing
+
+
+def test_publishers_wait_while_too_much_is_pending(bench: Bench) -> None:
+    for n in range(MAX_PENDING_MESSAGES):
+        bench.hub.publish(a_message(n), ALICE.address)
+
+    async def wait_briefly() -> bool:
+        try:
+            await asyncio.wait_for(bench.hub.room(), 0.01)
+        except TimeoutError:
+            return True
+        return False
+
+    assert asyncio.run(wait_briefly())
+
+
+def test_listeners_hear_every_message_with_its_source(bench: Bench) -> None:
+    heard: list[tuple[StreamMessage, object]] = []
+    bench.hub.listen_to_messages(lambda broadcast, source: heard.append((broadcast.message, source)))
+    bench.publish(a_signed_message(1))
+
+    assert bench.hub.publish_relayed(a_signed_message(2), "neighbour")
+    assert not bench.hub.publish_relayed(a_signed_message(2), "another")
+    asyncio.run(bench.hub.store_pending())
+    assert heard == [(a_signed_message(1), None), (a_signed_message(2), "neighbour")]
+
+
+def test_interest_is_told_with_the_first_and_the_last_subscriber(bench: Bench) -> None:
+    heard: list[tuple[StreamPart, bool]] = []
+    bench.hub.listen_to_interest(lambda part, interested: heard.append((part, interested)))
+    other, second = StreamPart("other", 0), Inbox()
+    bench.hub.subscribe(other, bench.inbox)
+    bench.hub.subscribe(other, second)
+    bench.hub.unsubscribe(other, bench.inbox)
+    bench.hub.unsubscribe(other, second)
+    bench.hub.unsubscribe(other, second)
+
+    assert heard == [(other, True), (other, False)]

@@ -1,0 +1,94 @@
+"""Messages in whatever versions a client asked for."""
+
+import json
+
+import pytest
+from websockets.frames import Frame, Opcode
+from websockets.streams import StreamReader
+
+from node.serialization import Broadcast, Versions, text_frame, unicast_frame
+from protocol.streamr import EncryptedGroupKey, EncryptionType
+from tests.unit.node.samples import a_message, a_signed_message
+
+
+def payload_of(frame: bytes | None) -> str:
+    """What a peer reads from the frame, by the judgement of another library."""
+    assert frame is not None
+    reader = StreamReader()
+    reader.feed_data(frame)
+    parsing = Frame.parse(reader.read_exact, mask=False)
+    try:
+        next(parsing)
+    except StopIteration as done:
+        parsed: Frame = done.value
+        assert parsed.fin
+        assert parsed.opcode is Opcode.TEXT
+        assert len(reader.buffer) == 0
+        return bytes(parsed.data).decode()
+    raise AssertionError("the frame is not whole")
+
+
+@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536, 100_000])
+def test_frames_of_every_length_are_read_by_others(length: int) -> None:
+    assert payload_of(text_frame("x" * length)) == "x" * length
+
+
+def test_text_beyond_ascii_is_framed_by_its_bytes() -> None:
+    assert payload_of(text_frame("°" * 100)) == "°" * 100
+
+
+@pytest.mark.parametrize(
+    ("versions", "start"),
+    [
+        (Versions(2, 32), [2, 0, ""]),
+        (Versions(2, 31), [2, 0, ""]),
+        (Versions(1, 31), [1, 0]),
+        (Versions(1, 30), [1, 0]),
+        (Versions(0, 28), [0, 0, None]),
+    ],
+)
+def test_a_broadcast_is_written_in_the_versions_asked_for(versions: Versions, start: list[object]) -> None:
+    message = a_signed_message()
+    parsed = json.loads(payload_of(Broadcast(message, message.serialize()).frame(versions)))
+
+    assert parsed[:-1] == start
+    assert parsed[-1] == json.loads(message.serialize(versions.stream))
+
+
+def test_the_text_of_a_stored_message_is_passed_on_as_it_is() -> None:
+    text = '[32, ["s",0,1,0,"p","c"], null,27,0,0,null,"{ \\"a\\" : 1.0 }",null,0,null]'
+
+    assert payload_of(unicast_frame(text, "request", Versions(2, 32))) == f'[2,1,"request",{text}]'
+
+
+def test_request_ids_are_escaped() -> None:
+    request_id = 'a"\\\u2028'
+    frame = unicast_frame(a_message().serialize(), request_id, Versions(2, 32))
+
+    assert json.loads(payload_of(frame))[2] == request_id
+
+
+@pytest.mark.parametrize("versions", [Versions(1, 31), Versions(2, 30), Versions(0, 28)])
+def test_a_resent_message_is_converted_where_the_client_wants_another_version(versions: Versions) -> None:
+    message = a_signed_message()
+    parsed = json.loads(payload_of(unicast_frame(message.serialize(), "request", versions)))
+
+    assert parsed[-1] == json.loads(message.serialize(versions.stream))
+
+
+def test_a_message_that_a_version_cannot_hold_has_no_frame() -> None:
+    rotating = a_signed_message(
+        encryption_type=EncryptionType.AES, group_key_id="a", new_group_key=EncryptedGroupKey.build("b", "00")
+    )
+    broadcast = Broadcast(rotating, rotating.serialize())
+
+    assert broadcast.frame(Versions(2, 32)) is not None
+    assert broadcast.frame(Versions(1, 31)) is None
+    assert unicast_frame(broadcast.text, "request", Versions(0, 28)) is None
+
+
+def test_each_form_of_a_broadcast_is_made_once() -> None:
+    message = a_signed_message()
+    broadcast = Broadcast(message, message.serialize())
+
+    assert broadcast.frame(Versions(1, 31)) is broadcast.frame(Versions(1, 31))
