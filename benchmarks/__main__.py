@@ -14,6 +14,7 @@ BENCHMARKS = {
     "archive": "benchmarks.bench_archive",
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
+    "path": "benchmarks.bench_path",
     "streamr": "benchmarks.bench_streamr",
 }
 

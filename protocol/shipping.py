@@ -1,0 +1,242 @@
+"""How an archive travels from a device to a collector: what both ends must agree on, apart from moving the bytes.
+
+    HEAD  /archives/<sha256>              → 200, Upload-Offset: how much of it is there; Upload-Complete: ?1 if all is
+    PUT   /archives/<sha256>              → from the first byte; what was there of an unfinished upload is forgotten
+    PATCH /archives/<sha256>              → from the byte that Upload-Offset names, which must be where it stopped
+    GET   /receipts/<sha256>              → 200 and the receipt, once the archive is stored
+
+Each request carries a claim, `Authorization: Headgate <claim>`: the device's signed word that it offers this archive to
+this collector. A PUT or PATCH may bring all that is missing or a part of it. The answer to the last part (201), and to
+any later upload of the same archive (200), is the receipt; to a part before it, 202 with the new Upload-Offset. All
+other answers are refusals with a code of the table below. `docs/wire-formats.md` tells more of each.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
+
+from protocol import strict_cbor
+from protocol.archive import Binding
+from protocol.errors import Corrupt, Unsupported
+from protocol.strict_cbor import CborBounds, CborValue, field
+
+__all__ = [
+    "ARCHIVES_PATH",
+    "COMPLETE",
+    "CONTENT_TYPE_ARCHIVE",
+    "CONTENT_TYPE_PART",
+    "CONTENT_TYPE_PROBLEM",
+    "CONTENT_TYPE_RECEIPT",
+    "INCOMPLETE",
+    "MAX_ARCHIVE_BYTES",
+    "MAX_CLAIM_CHARACTERS",
+    "MAX_RECEIPT_BYTES",
+    "RECEIPTS_PATH",
+    "UPLOAD_COMPLETE",
+    "UPLOAD_OFFSET",
+    "Reaction",
+    "Refusal",
+    "UploadClaim",
+    "archive_path",
+    "digest_in_path",
+    "offset_in_header",
+    "reaction_to",
+    "receipt_path",
+    "sign_claim",
+]
+
+ARCHIVES_PATH: Final = "/archives/"
+RECEIPTS_PATH: Final = "/receipts/"
+
+UPLOAD_OFFSET: Final = "Upload-Offset"
+UPLOAD_COMPLETE: Final = "Upload-Complete"
+COMPLETE: Final = "?1"  # booleans of RFC 9651
+INCOMPLETE: Final = "?0"
+
+CONTENT_TYPE_ARCHIVE: Final = "application/octet-stream"
+CONTENT_TYPE_PART: Final = "application/partial-upload"
+CONTENT_TYPE_PROBLEM: Final = "application/problem+json"
+CONTENT_TYPE_RECEIPT: Final = "application/cbor"
+
+MAX_ARCHIVE_BYTES: Final = 2**40  # what a claim may name; a collector's own limit is far lower
+MAX_RECEIPT_BYTES: Final = 1024
+MAX_CLAIM_CHARACTERS: Final = 1024
+
+CLAIM_VERSION = 1
+DIGEST_BYTES = 32
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+_SCHEME = "Headgate "
+_SIGNED_AS = b"headgate claim 1\n"  # so that no other signature of the same key can pass for this one
+_NAMES = ("version", "archive", "size_bytes", "device", "archive_key", "binding", "collector_key")
+_BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=32, max_depth=1)
+_DIGEST = re.compile("[0-9a-f]{64}")
+_OFFSET = re.compile("0|[1-9][0-9]{0,12}")
+
+
+class Reaction(Enum):
+    """What a device does about a refusal. In no case does it forget the archive: only a receipt allows that."""
+
+    RETRY = "try again later, and wait longer each time"
+    ASK_OFFSET = "ask by HEAD how much is there, and go on from that byte"
+    START_OVER = "send it again from the first byte"
+    SET_ASIDE = "keep it, do not send it again, go on with the next"
+    ASK_OPERATOR = "tell the operator, and try again now and then"
+
+
+class Refusal(Enum):
+    """Every reason a collector has to take no bytes or keep none. The value is the `code` in the answer's body."""
+
+    code: str
+    status: int
+    reaction: Reaction
+
+    def __new__(cls, code: str, status: int, reaction: Reaction) -> "Refusal":
+        member = object.__new__(cls)
+        member._value_ = code
+        member.code, member.status, member.reaction = code, status, reaction
+        return member
+
+    BAD_REQUEST = ("bad-request", 400, Reaction.ASK_OPERATOR)
+    BAD_LENGTH = ("bad-length", 400, Reaction.ASK_OFFSET)
+    CLAIM_MISSING = ("claim-missing", 401, Reaction.ASK_OPERATOR)
+    CLAIM_INVALID = ("claim-invalid", 401, Reaction.ASK_OPERATOR)
+    OTHER_COLLECTOR = ("other-collector", 403, Reaction.ASK_OPERATOR)
+    DEVICE_UNKNOWN = ("device-unknown", 403, Reaction.ASK_OPERATOR)
+    DEVICE_REVOKED = ("device-revoked", 403, Reaction.ASK_OPERATOR)
+    NOT_FOUND = ("not-found", 404, Reaction.ASK_OPERATOR)
+    NOT_STORED = ("not-stored", 404, Reaction.ASK_OFFSET)
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405, Reaction.ASK_OPERATOR)
+    TOO_SLOW = ("too-slow", 408, Reaction.RETRY)
+    OFFSET_MISMATCH = ("offset-mismatch", 409, Reaction.ASK_OFFSET)
+    TAKEN_OVER = ("taken-over", 409, Reaction.ASK_OFFSET)
+    LENGTH_REQUIRED = ("length-required", 411, Reaction.ASK_OPERATOR)
+    TOO_LARGE = ("too-large", 413, Reaction.ASK_OPERATOR)
+    DIGEST_MISMATCH = ("digest-mismatch", 422, Reaction.START_OVER)
+    ARCHIVE_INVALID = ("archive-invalid", 422, Reaction.SET_ASIDE)
+    SEALED_FOR_ANOTHER = ("sealed-for-another", 422, Reaction.ASK_OPERATOR)
+    TOO_MANY_REQUESTS = ("too-many-requests", 429, Reaction.RETRY)
+    HEAD_TOO_LARGE = ("head-too-large", 431, Reaction.ASK_OPERATOR)
+    FAULT = ("fault", 500, Reaction.RETRY)
+    BUSY = ("busy", 503, Reaction.RETRY)
+    NO_SPACE = ("no-space", 507, Reaction.RETRY)
+
+
+def reaction_to(status: int, code: str | None) -> Reaction:
+    """What to do about an answer that is no success, also from a proxy or a collector of a later version."""
+    for refusal in Refusal:
+        if refusal.code == code:
+            return refusal.reaction
+    return Reaction.RETRY if status >= 500 or status in (408, 429) else Reaction.ASK_OPERATOR
+
+
+def archive_path(sha256: bytes) -> str:
+    return ARCHIVES_PATH + sha256.hex()
+
+
+def receipt_path(sha256: bytes) -> str:
+    return RECEIPTS_PATH + sha256.hex()
+
+
+def digest_in_path(path: str, prefix: str) -> bytes | None:
+    """The digest that is named after `prefix`, exactly as `archive_path` and `receipt_path` write it, or None."""
+    name = path.removeprefix(prefix)
+    return bytes.fromhex(name) if name != path and _DIGEST.fullmatch(name) else None
+
+
+def offset_in_header(text: str) -> int:
+    """Raises: Corrupt unless it is a plain decimal number."""
+    if not _OFFSET.fullmatch(text):
+        raise Corrupt(f"{UPLOAD_OFFSET} {text[:32]!r} is not a number of bytes")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadClaim:
+    """“This device offers this archive to this collector.” A claim that exists is signed by the device it names."""
+
+    binding: Binding
+    archive: bytes  # SHA-256 of the file as it is sent, sealed or not
+    size_bytes: int
+    collector_key: bytes  # Ed25519, public; a claim is of no use to another collector
+    signature: bytes  # by the archive key of the binding
+
+    def __post_init__(self) -> None:
+        for name, length in (("archive", DIGEST_BYTES), ("collector_key", KEY_BYTES), ("signature", SIGNATURE_BYTES)):
+            if len(getattr(self, name)) != length:
+                raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
+        if not 1 <= self.size_bytes <= MAX_ARCHIVE_BYTES:
+            raise ValueError(f"size_bytes {self.size_bytes} is not within 1..{MAX_ARCHIVE_BYTES}")
+        body = _claim_body(self.binding, self.archive, self.size_bytes, self.collector_key)
+        try:
+            VerifyKey(self.binding.archive_key).verify(_SIGNED_AS + strict_cbor.encode(body), self.signature)
+        except BadSignatureError as error:
+            raise ValueError("the claim is not signed by the archive key it names") from error
+
+    @property
+    def device(self) -> bytes:
+        return self.binding.address
+
+    def to_bytes(self) -> bytes:
+        body = _claim_body(self.binding, self.archive, self.size_bytes, self.collector_key)
+        return strict_cbor.encode({**body, "signature": self.signature})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "UploadClaim":
+        """Raises: WireError, also when a signature is wrong."""
+        with strict_cbor.invalid_is_corrupt("claim"):
+            found = strict_cbor.fields(strict_cbor.decode(data, _BOUNDS), *_NAMES, "signature")
+            if found["version"] != CLAIM_VERSION:
+                raise Unsupported(f"version {found['version']!r}, this reader knows {CLAIM_VERSION}")
+            return cls(
+                binding=Binding(
+                    address=field(found["device"], bytes),
+                    archive_key=field(found["archive_key"], bytes),
+                    signature=field(found["binding"], bytes),
+                ),
+                archive=field(found["archive"], bytes),
+                size_bytes=field(found["size_bytes"], int),
+                collector_key=field(found["collector_key"], bytes),
+                signature=field(found["signature"], bytes),
+            )
+
+    def to_header(self) -> str:
+        """The value of the Authorization header."""
+        return _SCHEME + base64.urlsafe_b64encode(self.to_bytes()).decode()
+
+    @classmethod
+    def from_header(cls, value: str) -> "UploadClaim":
+        """Raises: WireError for anything but what `to_header` writes."""
+        if not value.startswith(_SCHEME) or len(value) > MAX_CLAIM_CHARACTERS:
+            raise Corrupt(f"the authorization is not {_SCHEME.strip()} and a claim")
+        try:
+            data = base64.b64decode(value[len(_SCHEME) :], altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Corrupt("the claim is not base64 in the alphabet for URLs") from error
+        return cls.from_bytes(data)
+
+
+def sign_claim(
+    *, binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes, sign: Callable[[bytes], bytes]
+) -> UploadClaim:
+    """`sign` gives the Ed25519 signature of a message by the binding's archive key."""
+    body = _claim_body(binding, archive, size_bytes, collector_key)
+    return UploadClaim(
+        binding=binding,
+        archive=archive,
+        size_bytes=size_bytes,
+        collector_key=collector_key,
+        signature=sign(_SIGNED_AS + strict_cbor.encode(body)),
+    )
+
+
+def _claim_body(binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes) -> dict[str, CborValue]:
+    bound = (binding.address, binding.archive_key, binding.signature)
+    return dict(zip(_NAMES, (CLAIM_VERSION, archive, size_bytes, *bound, collector_key), strict=True))

@@ -1,0 +1,125 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import coincurve
+import pytest
+from nacl.signing import SigningKey
+
+from protocol.archive import sign_binding
+from protocol.errors import WireError
+from protocol.shipping import (
+    ARCHIVES_PATH,
+    MAX_CLAIM_CHARACTERS,
+    RECEIPTS_PATH,
+    Reaction,
+    Refusal,
+    UploadClaim,
+    archive_path,
+    digest_in_path,
+    offset_in_header,
+    reaction_to,
+    receipt_path,
+    sign_claim,
+)
+from tests.archives import BINDING, sign
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "shipping"
+DIGEST = bytes(range(32))
+CLAIM = sign_claim(binding=BINDING, archive=DIGEST, size_bytes=4096, collector_key=b"c" * 32, sign=sign)
+
+
+def test_a_claim_survives_its_header() -> None:
+    header = CLAIM.to_header()
+    assert header.startswith("Headgate ")
+    assert len(header) < MAX_CLAIM_CHARACTERS // 2
+    assert UploadClaim.from_header(header) == CLAIM
+    assert CLAIM.device == BINDING.address
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("archive", b"x" * 32),
+        ("archive", b"short"),
+        ("size_bytes", 4097),
+        ("size_bytes", 0),
+        ("size_bytes", 2**41),
+        ("collector_key", b"d" * 32),
+        ("signature", b"s" * 64),
+        ("signature", b""),
+    ],
+)
+def test_a_claim_that_was_changed_does_not_exist(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=r"claim is not signed|not within|bytes, not"):
+        dataclasses.replace(CLAIM, **{field: value})  # type: ignore[arg-type]
+
+
+def test_every_flipped_bit_of_a_claim_is_noticed() -> None:
+    data = CLAIM.to_bytes()
+    for position in range(len(data)):
+        changed = bytearray(data)
+        changed[position] ^= 1
+        with pytest.raises(WireError):
+            UploadClaim.from_bytes(bytes(changed))
+
+
+def test_every_beginning_of_a_claim_is_refused() -> None:
+    data = CLAIM.to_bytes()
+    for end in range(len(data)):
+        with pytest.raises(WireError):
+            UploadClaim.from_bytes(data[:end])
+
+
+def test_a_claim_of_a_later_version_is_told_apart() -> None:
+    later = CLAIM.to_bytes().replace(b"\x67version\x01", b"\x67version\x02")
+    with pytest.raises(WireError, match="version 2"):
+        UploadClaim.from_bytes(later)
+
+
+def test_paths_name_a_digest_in_exactly_one_way() -> None:
+    assert digest_in_path(archive_path(DIGEST), ARCHIVES_PATH) == DIGEST
+    assert digest_in_path(receipt_path(DIGEST), RECEIPTS_PATH) == DIGEST
+    for path in (
+        archive_path(DIGEST).upper(),
+        archive_path(DIGEST) + "\n",
+        archive_path(DIGEST)[:-1],
+        receipt_path(DIGEST),
+        DIGEST.hex(),
+    ):
+        assert digest_in_path(path, ARCHIVES_PATH) is None
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "01", "1.0", " 1", "1 ", "1e3", "٣", "9" * 14, "0x10"])
+def test_an_offset_is_a_plain_number(text: str) -> None:
+    with pytest.raises(WireError):
+        offset_in_header(text)
+    assert [offset_in_header(good) for good in ("0", "1", "1099511627776")] == [0, 1, 2**40]
+
+
+def test_every_refusal_has_a_code_of_its_own_and_a_reaction() -> None:
+    codes = [refusal.code for refusal in Refusal]
+    assert len(set(codes)) == len(codes)
+    assert all(reaction_to(refusal.status, refusal.code) == refusal.reaction for refusal in Refusal)
+    assert all(400 <= refusal.status < 600 for refusal in Refusal)
+
+
+def test_an_answer_of_a_stranger_is_met_with_care() -> None:
+    assert reaction_to(502, None) == Reaction.RETRY
+    assert reaction_to(429, "something new") == Reaction.RETRY
+    assert reaction_to(418, "something new") == Reaction.ASK_OPERATOR
+
+
+def test_the_worked_example_of_the_document_is_what_we_write_and_read() -> None:
+    example = json.loads((VECTORS / "claim.json").read_text())
+    archive_key = SigningKey(bytes.fromhex(example["archive_key_seed"]))
+    claim = sign_claim(
+        binding=sign_binding(coincurve.PrivateKey.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
+        archive=bytes.fromhex(example["archive"]),
+        size_bytes=example["size_bytes"],
+        collector_key=bytes(SigningKey(bytes.fromhex(example["collector_key_seed"])).verify_key),
+        sign=lambda message: archive_key.sign(message).signature,
+    )
+    assert claim.to_header() == example["authorization"]
+    assert claim.to_bytes().hex() == example["claim"]
+    assert UploadClaim.from_header(example["authorization"]) == claim
