@@ -1,0 +1,131 @@
+"""Where bytes come from: a serial port or a TCP connection, behind one small class. No threads."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, Literal
+
+from drivers.errors import DeviceError
+
+__all__ = ["ByteSource", "open_serial", "open_tcp"]
+
+CHUNK_BYTES: Final = 4096
+CONNECT_TIMEOUT_S: Final = 10.0
+WRITE_TIMEOUT_S: Final = 5.0
+
+
+class ByteSource:
+    """An open, non-blocking file descriptor. Every failure is a `DeviceError` that names the port."""
+
+    def __init__(self, fd: int, where: str, on_close: Callable[[], object]) -> None:
+        self.where = where
+        self._fd = fd
+        self._on_close = on_close
+
+    async def read(self, timeout_s: float) -> bytes:
+        """At least one byte, at most `CHUNK_BYTES`; b"" when nothing came in time. Raises: DeviceError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._ready(asyncio.get_running_loop().add_reader, asyncio.get_running_loop().remove_reader)
+            data = os.read(self._fd, CHUNK_BYTES)
+        except TimeoutError:
+            return b""
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise DeviceError(f"{self.where} is gone ({_reason(error)}); check that it is plugged in") from error
+        if not data:
+            raise DeviceError(f"{self.where} is gone (end of data); check that it is plugged in")
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Raises: DeviceError."""
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                while data:
+                    await self._ready(asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer)
+                    data = data[os.write(self._fd, data) :]
+        except TimeoutError as error:
+            raise DeviceError(f"{self.where} takes no data; check its flow control") from error
+        except OSError as error:
+            raise DeviceError(f"{self.where} is gone ({_reason(error)}); check that it is plugged in") from error
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self._fd = -1
+            self._on_close()
+
+    async def _ready(self, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
+        """Wait until the descriptor can be read or written."""
+        ready = asyncio.get_running_loop().create_future()
+        add(self._fd, lambda: None if ready.done() else ready.set_result(None))
+        try:
+            await ready
+        finally:
+            remove(self._fd)
+
+
+def open_serial(
+    device: str,
+    *,
+    baudrate: int,
+    bytesize: int = 8,
+    parity: Literal["N", "E", "O"] = "N",
+    stopbits: float = 1,
+) -> ByteSource:
+    """Open for us alone. Raises: DeviceError."""
+    import serial
+
+    try:
+        port = serial.Serial(
+            device,
+            baudrate=baudrate,
+            bytesize=bytesize,
+            parity=parity,
+            stopbits=stopbits,
+            timeout=0,
+            exclusive=True,
+        )
+    except (OSError, ValueError) as error:  # SerialException is an OSError
+        raise DeviceError(f"{device} does not open ({_reason(error)}); {_advice(error)}") from error
+    return ByteSource(port.fileno(), device, port.close)
+
+
+async def open_tcp(host: str, port: int) -> ByteSource:
+    """Raises: DeviceError."""
+    url = f"tcp://{host}:{port}"
+    loop = asyncio.get_running_loop()
+    connection: socket.socket | None = None
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, address = found[0]
+            connection = socket.socket(family, kind, protocol)
+            connection.setblocking(False)
+            await loop.sock_connect(connection, address)
+    except (OSError, TimeoutError) as error:
+        if connection is not None:
+            connection.close()
+        raise DeviceError(f"{url} does not answer ({_reason(error)}); check address and network") from error
+    return ByteSource(connection.fileno(), url, connection.close)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "timed out"
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
+
+
+def _advice(error: Exception) -> str:
+    match getattr(error, "errno", None):
+        case errno.ENOENT | errno.ENODEV | errno.ENXIO:
+            return "check that it is plugged in; 'headgate devices' lists what is"
+        case errno.EACCES | errno.EPERM:
+            return "let the user of this process join the group of that file, often dialout"
+        case errno.EBUSY | errno.EAGAIN:
+            return "another program holds it; stop that one"
+        case _:
+            return "check the port and its settings"

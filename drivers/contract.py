@@ -1,0 +1,61 @@
+"""The driver contract: what every driver promises, and what the agent may rely on.
+
+    build(name, settings) ──► open() ──► read() … read() ──► close()
+      checks, opens nothing     ▲             │ DeviceError
+                                └── backoff ◄─┘            drivers/attend.py turns this circle
+
+- `build` reports every problem of its settings at once, as a `ConfigError`.
+- `open` may fail with a `DeviceError` and may be called again, also while open: it starts afresh.
+- `read` waits until there are readings and gives them, or fails with a `DeviceError`. A device that stalls is a failure
+  after the `silence_s` of its settings, so no call waits for ever. One call gives at most `MAX_READINGS_PER_READ`.
+- `close` never fails and may be called at any time, any number of times.
+- What a device sends costs bounded memory and CPU. Noise is counted and shown in `trouble`, never raised.
+- Every `DeviceError` says what, where, and what to do.
+"""
+
+from abc import ABC, abstractmethod
+from asyncio import Event
+from collections.abc import Collection
+from typing import ClassVar, Final
+
+from drivers.reading import Reading
+
+__all__ = ["MAX_READINGS_PER_READ", "Driver"]
+
+MAX_READINGS_PER_READ: Final = 4096
+
+
+class Driver(ABC):
+    """One device, or one source of readings."""
+
+    KIND: ClassVar[str] = ""  # its name in the registry
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong although readings may still come (noise, a flood); "" when all is well."""
+        return ""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Open the port. Raises: DeviceError."""
+
+    @abstractmethod
+    async def read(self) -> list[Reading]:
+        """Wait for readings. Raises: DeviceError."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of the port, if it is held."""
+
+    async def acknowledge(self, tokens: Collection[int]) -> None:  # noqa: B027 - most sources have nothing to be told
+        """Called after everything that one `read` gave is committed, with the tokens found in it."""
+
+    async def returned(self) -> None:
+        """Wait until a device that is absent comes back, so that it is reopened at once and not at the end of a wait.
+
+        A driver that cannot notice waits for ever, and the backoff alone decides.
+        """
+        await Event().wait()

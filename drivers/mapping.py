@@ -1,0 +1,129 @@
+"""What a text, a JSON document, a row or a record means: quantities with their units. Pure."""
+
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+
+from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Scalar
+from drivers.settings import Between
+
+__all__ = ["Quantities", "Quantity", "fields_of_json", "fields_of_row", "fields_of_struct", "measure"]
+
+MAX_JSON_DEPTH: Final = 8
+MAX_FIELDS: Final = 256
+ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
+OFF: Final = frozenset({"0", "off", "false", "no", "closed", "offline", "low"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """How one quantity is found and what it is: value = raw * scale + offset."""
+
+    field: str = ""  # the JSON path (a.b.0), group or column; default: the quantity's own name
+    unit: str = ""
+    kind: Literal["number", "boolean", "text"] = "number"
+    scale: float = 1.0
+    offset: float = 0.0
+    decimals: Annotated[int, Between(0, 15)] | None = None  # round to these after scaling
+
+    def __post_init__(self) -> None:
+        if len(self.unit) > MAX_NAME_CHARS:
+            raise ValueError(f"unit is longer than {MAX_NAME_CHARS} characters")
+
+
+Quantities = dict[str, Quantity]
+Fields = Mapping[str, Any]
+
+
+def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[str, Scalar, str]]:
+    """(name, value, unit) of every quantity that is there.
+
+    Raises ValueError where one is there and is not what it should be, or none is there at all.
+    """
+    found = [
+        (name, _value_of(name, fields[field], quantity), quantity.unit)
+        for name, quantity in quantities.items()
+        if fields.get(field := quantity.field or name) not in (None, "")
+    ]
+    if not found:
+        raise ValueError("none of the quantities is in it")
+    return found
+
+
+def _value_of(name: str, raw: Any, quantity: Quantity) -> Scalar:
+    if quantity.kind == "text":
+        return str(raw)[:MAX_TEXT_CHARS]
+    if quantity.kind == "boolean":
+        return _as_boolean(name, raw)
+    return _as_number(name, raw, quantity)
+
+
+def _as_boolean(name: str, raw: Any) -> bool:
+    word = str(raw).strip().lower()
+    if word in ON:
+        return True
+    if word in OFF:
+        return False
+    raise ValueError(f"{name} {word!r:.40} is neither on nor off")
+
+
+def _as_number(name: str, raw: Any, quantity: Quantity) -> float | int:
+    try:
+        number = raw if isinstance(raw, int | float) and not isinstance(raw, bool) else float(raw)
+    except (ValueError, TypeError):
+        raise ValueError(f"{name} {raw!r:.40} is not a number") from None
+    if quantity.scale != 1 or quantity.offset:
+        number = number * quantity.scale + quantity.offset
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}")
+    return number if quantity.decimals is None else round(number, quantity.decimals)
+
+
+def fields_of_json(payload: bytes) -> dict[str, Any]:
+    """The leaves of a document by their dotted paths. Raises ValueError."""
+    document = orjson.loads(payload)
+    fields: dict[str, Any] = {}
+    _flatten(document, "", fields, 0)
+    return fields
+
+
+def _flatten(node: Any, path: str, fields: dict[str, Any], depth: int) -> None:
+    if depth > MAX_JSON_DEPTH or len(fields) > MAX_FIELDS:
+        raise ValueError(f"the document is deeper than {MAX_JSON_DEPTH} or has more than {MAX_FIELDS} fields")
+    match node:
+        case dict():
+            for key, value in node.items():
+                _flatten(value, f"{path}.{key}" if path else key, fields, depth + 1)
+        case list():
+            for index, value in enumerate(node):
+                _flatten(value, f"{path}.{index}" if path else str(index), fields, depth + 1)
+        case _:
+            fields[path] = node
+
+
+def fields_of_row(text: str, separator: str, columns: Sequence[str]) -> dict[str, str]:
+    """The cells of a row by the names of their columns; a column named "" is left out. Raises ValueError."""
+    cells = text.split(separator) if separator.strip() else text.split()
+    if len(cells) != len(columns):
+        raise ValueError(f"{len(cells)} cells where {len(columns)} are expected")
+    return {column: cell.strip() for column, cell in zip(columns, cells, strict=True) if column}
+
+
+def fields_of_struct(frame: bytes, layout: struct.Struct, columns: Sequence[str]) -> dict[str, Any]:
+    """The members of a packed record. Raises ValueError."""
+    if len(frame) != layout.size:
+        raise ValueError(f"{len(frame)} bytes where {layout.size} are expected")
+    return {column: value for column, value in zip(columns, layout.unpack(frame), strict=True) if column}
+
+
+def fields_of_match(text: str, pattern: re.Pattern[str]) -> dict[str, str | None]:
+    """The named groups of a pattern, found anywhere in the text. Raises ValueError."""
+    match = pattern.search(text)
+    if match is None:
+        raise ValueError("it does not match the pattern")
+    return match.groupdict()

@@ -1,0 +1,236 @@
+"""One connection to a broker: paho without its threads, driven by the event loop."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from drivers.errors import DeviceError
+from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Message
+from drivers.mqtt.settings import MqttSettings
+
+if TYPE_CHECKING:
+    import socket
+
+    from paho.mqtt.client import Client
+
+__all__ = ["MqttConnection"]
+
+MAX_WAITING: Final = 1000
+MAX_PACKET_BYTES: Final = 9 * 1024 * 1024  # a payload of the largest reading, and its topic
+MISC_INTERVAL_S: Final = 1.0
+READS_AT_ONCE: Final = 64
+
+
+class MqttConnection:
+    def __init__(self, name: str, settings: MqttSettings) -> None:
+        self._name = name
+        self._settings = settings
+        self._client: Client | None = None
+        self._socket: socket.socket | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._waiting: deque[Message] = deque()
+        self._something_came = asyncio.Event()
+        self._failure = ""
+        self._answered: asyncio.Future[None] | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._socket is not None and not self._failure
+
+    async def open(self, filters: Sequence[str]) -> None:
+        """Connect and subscribe. Raises: DeviceError."""
+        settings = self._settings
+        loop = asyncio.get_running_loop()
+        self._answered = loop.create_future()
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                self._client = client = await asyncio.to_thread(self._connected_client)
+                self._watch(client)
+                await self._answered
+                self._answered = loop.create_future()
+                client.subscribe([(topic, int(settings.qos)) for topic in filters])
+                await self._answered
+        except TimeoutError:
+            self.close()
+            raise self._error(f"no answer within {settings.connect_timeout_s:g} s") from None
+        except (OSError, ValueError) as error:  # refused, unknown host, wrong certificate
+            self.close()
+            raise self._error(str(error)) from error
+        except DeviceError:
+            self.close()
+            raise
+
+    async def receive(self, max_messages: int, timeout_s: float) -> list[Message]:
+        """What came, at once if anything waits; [] when nothing came in time. Raises: DeviceError."""
+        if not self._waiting:
+            self._something_came.clear()
+            if self._failure:
+                raise self._error(self._failure)
+            try:
+                await asyncio.wait_for(self._something_came.wait(), timeout_s)
+            except TimeoutError:
+                return []
+        if not self._waiting and self._failure:
+            raise self._error(self._failure)
+        messages = [self._waiting.popleft() for _ in range(min(max_messages, len(self._waiting)))]
+        self._resume_reading()
+        return messages
+
+    def acknowledge(self, number: int) -> None:
+        if self._client is not None:
+            self._client.ack(number, 1)
+
+    def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            self._keeper = None
+        client, self._client = self._client, None
+        if client is not None:
+            client.disconnect()
+        self._forget_socket()
+
+    def _connected_client(self) -> "Client":
+        """In a thread, for name look-up, TCP and TLS block."""
+        client = make_client(self._name, self._settings)
+        settings = self._settings
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        client.on_disconnect = self._on_disconnect
+        client.connect(settings.host, settings.port, settings.keepalive_s, **connect_options(settings))
+        return client
+
+    def _watch(self, client: "Client") -> None:
+        found = client.socket()
+        if found is None:
+            raise OSError("the connection broke")
+        loop = asyncio.get_running_loop()
+        self._socket = found  # type: ignore[assignment]  # a real one: websockets are not used
+        client.on_socket_register_write = lambda *_: self._want_write()
+        client.on_socket_close = lambda *_: self._forget_socket()
+        loop.add_reader(found, self._readable)
+        if client.want_write():
+            self._want_write()
+        self._keeper = loop.create_task(self._keep_alive(client), name=f"{self._name}: keep-alive")
+
+    def _readable(self) -> None:
+        client = self._client
+        for _ in range(READS_AT_ONCE):
+            if client is None or self._socket is None or len(self._waiting) >= MAX_WAITING:
+                break
+            client.loop_read()
+            if not self._has_decrypted():
+                break
+        if len(self._waiting) >= MAX_WAITING and self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+
+    def _has_decrypted(self) -> bool:
+        """TLS may have taken more from the socket than one packet; the event loop cannot see that."""
+        pending = getattr(self._socket, "pending", None)
+        return pending is not None and pending() > 0
+
+    def _resume_reading(self) -> None:
+        if self._socket is not None and len(self._waiting) < MAX_WAITING:
+            asyncio.get_running_loop().add_reader(self._socket, self._readable)
+            if self._has_decrypted():
+                asyncio.get_running_loop().call_soon(self._readable)
+
+    def _want_write(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_writer(self._socket, self._writable)
+
+    def _writable(self) -> None:
+        client = self._client
+        if client is not None:
+            client.loop_write()
+        if self._socket is not None and (client is None or not client.want_write()):
+            asyncio.get_running_loop().remove_writer(self._socket)
+
+    async def _keep_alive(self, client: "Client") -> None:
+        while True:
+            client.loop_misc()
+            await asyncio.sleep(MISC_INTERVAL_S)
+
+    def _forget_socket(self) -> None:
+        found, self._socket = self._socket, None
+        if found is not None and found.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(found)
+            asyncio.get_running_loop().remove_writer(found)
+
+    def _on_connect(self, _client: "Client", _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self._answer(f"the broker refuses us: {reason}" if reason.is_failure else "")
+
+    def _on_subscribe(self, _client: "Client", _data: Any, _number: int, reasons: list[Any], _properties: Any) -> None:
+        refused = [str(reason) for reason in reasons if reason.is_failure]
+        self._answer(f"the broker refuses a subscription: {refused[0]}" if refused else "")
+
+    def _on_disconnect(self, _client: "Client", _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self._failure = self._failure or f"the connection broke: {reason}"
+        self._something_came.set()
+        self._answer(self._failure)
+
+    def _on_message(self, _client: "Client", _data: Any, message: Any) -> None:
+        number = message.mid if message.qos else 0
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""  # no mapping is for it
+        self._waiting.append(Message(topic, message.payload, number, message.dup, message.retain))
+        self._something_came.set()
+
+    def _answer(self, failure: str) -> None:
+        if self._answered is None or self._answered.done():
+            return
+        if failure:
+            self._answered.set_exception(self._error(failure))
+        else:
+            self._answered.set_result(None)
+
+    def _error(self, problem: str) -> DeviceError:
+        where = f"{self._settings.host}:{self._settings.port}"
+        return DeviceError(f"{self._name}: broker {where}: {problem}; check address, credentials and the broker's log")
+
+
+def make_client(name: str, settings: MqttSettings) -> "Client":
+    """Raises OSError if a file cannot be read."""
+    from paho.mqtt.client import Client, MQTTv5, MQTTv311
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    is_v5 = settings.version == "5"
+    client = Client(
+        CallbackAPIVersion.VERSION2,
+        client_id=settings.client_id or f"headgate-{name}",
+        clean_session=None if is_v5 else False,
+        protocol=MQTTv5 if is_v5 else MQTTv311,
+        reconnect_on_failure=False,
+        manual_ack=True,
+    )
+    client.connect_timeout = settings.connect_timeout_s
+    if settings.username:
+        client.username_pw_set(settings.username, _password(settings))
+    if settings.tls == "on":
+        client.tls_set(
+            str(settings.ca_file) if settings.ca_file else None,
+            str(settings.cert_file) if settings.cert_file else None,
+            str(settings.key_file) if settings.key_file else None,
+        )
+    return client
+
+
+def connect_options(settings: MqttSettings) -> dict[str, Any]:
+    """What only version 5 knows: how long the session lives, and how much may be under way."""
+    if settings.version != "5":
+        return {}
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.SessionExpiryInterval = settings.session_expiry_s
+    properties.ReceiveMaximum = MAX_UNACKNOWLEDGED
+    properties.MaximumPacketSize = MAX_PACKET_BYTES
+    return {"clean_start": False, "properties": properties}
+
+
+def _password(settings: MqttSettings) -> str | None:
+    return settings.password_file.read_text(encoding="utf-8").strip() if settings.password_file else None

@@ -1,0 +1,117 @@
+"""Readings that others publish to an MQTT broker.
+
+QoS 1 messages are acknowledged to the broker only when their readings are committed, and the session is persistent:
+what arrives while the agent is away waits in the broker. There is no thread: paho is driven by the event loop. When
+more waits here than `MAX_WAITING`, the socket is left alone, and the broker keeps the rest.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from drivers.contract import MAX_READINGS_PER_READ, Driver
+from drivers.errors import DeviceError
+from drivers.health import Quality
+from drivers.mqtt.connection import MqttConnection
+from drivers.mqtt.ledger import Ledger, Message
+from drivers.mqtt.mappings import Mapping as TopicMapping
+from drivers.mqtt.mappings import Sample, SubscriptionMapping
+from drivers.mqtt.ready_made import READY_MADE
+from drivers.mqtt.settings import MqttSettings
+from drivers.reading import Reading, now_ms
+from drivers.settings import check_settings
+
+MAX_MESSAGES_PER_READ: Final = 500
+IDLE_S: Final = 1.0  # silence is no fault of a broker; the link itself is watched by keep-alive
+
+
+def build(name: str, settings: Mapping[str, object], path: str = "") -> "MqttDriver":
+    return MqttDriver(name, check_settings(MqttSettings, settings, path))
+
+
+class MqttDriver(Driver):
+    KIND = "mqtt"
+
+    def __init__(self, name: str, settings: MqttSettings) -> None:
+        super().__init__(name)
+        self.settings = settings
+        self.quality = Quality()
+        self._ledger = Ledger()
+        self._surplus: deque[Reading] = deque()
+        self._connection: MqttConnection | None = None
+        made = [READY_MADE[kind]() for kind in settings.ready_made]
+        own = [SubscriptionMapping(name, subscription) for subscription in settings.subscriptions]
+        self._mappings: list[TopicMapping] = [*made, *own]
+
+    @property
+    def trouble(self) -> str:
+        return self.quality.trouble
+
+    async def open(self) -> None:
+        await self.close()
+        filters = [topic for mapping in self._mappings for topic in mapping.filters]
+        connection = MqttConnection(self.name, self.settings)
+        self._connection = connection
+        await connection.open(filters)
+
+    async def read(self) -> list[Reading]:
+        if self._connection is None:
+            raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
+        if not self._surplus:
+            for message in await self._connection.receive(MAX_MESSAGES_PER_READ, IDLE_S):
+                self._surplus += self._take(message)
+        return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
+
+    async def acknowledge(self, tokens: Collection[int]) -> None:
+        is_connected = self._connection is not None and self._connection.is_connected
+        for token in tokens:
+            number = self._ledger.commit(token, is_connected=is_connected)
+            if number is not None and self._connection is not None:
+                self._connection.acknowledge(number)
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _take(self, message: Message) -> list[Reading]:
+        """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
+        samples = [] if message.is_retained and self.settings.retained == "skip" else self._samples_of(message)
+        if not message.number:
+            return self._readings_of(samples, None)
+        if not samples or self._ledger.is_committed(message):
+            self._acknowledge_now(message.number)
+            return []
+        token = self._ledger.hand_over(message)
+        return [] if token is None else self._readings_of(samples, token)
+
+    def _acknowledge_now(self, number: int) -> None:
+        if self._connection is not None:
+            self._connection.acknowledge(number)
+
+    def _samples_of(self, message: Message) -> list[Sample]:
+        try:
+            answers = (mapping.read(message.topic, message.payload) for mapping in self._mappings)
+            samples = next((answer for answer in answers if answer is not None), [])
+            self._readings_of(samples, None)  # a value may break a limit: better now than between token and commit
+        except ValueError as error:
+            self.quality.damaged(f"{message.topic[:60]}: {error}")
+            return []
+        if samples:
+            self.quality.good()
+        return list(samples)
+
+    def _readings_of(self, samples: Collection[Sample], token: int | None) -> list[Reading]:
+        at_ms = now_ms()
+        return [
+            Reading(
+                each.sensor,
+                each.quantity,
+                each.value,
+                each.unit,
+                taken_at_ms=at_ms,
+                mime_type=each.mime_type,
+                token=token,
+            )
+            for each in samples
+        ]

@@ -1,0 +1,61 @@
+"""Which QoS 1 messages were handed over and are not yet acknowledged. Pure.
+
+The broker sends again, with the same number and marked as a duplicate, what was not acknowledged when the link broke.
+Within one life of the agent such a message is known here: it is not handed over twice, and if it was committed while
+the link was down, it is acknowledged at once. After a restart of the agent it comes once more, as QoS 1 allows.
+"""
+
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+__all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
+
+MAX_UNACKNOWLEDGED: Final = 1000
+_DIGEST_BYTES: Final = 16
+
+
+class Message(NamedTuple):
+    topic: str
+    payload: bytes
+    number: int  # to acknowledge by; 0 for QoS 0
+    is_duplicate: bool
+    is_retained: bool
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self._next_token = 0
+        self._pending: dict[int, tuple[int, bytes]] = {}  # token ──► number and digest, handed over
+        self._committed: dict[int, bytes] = {}  # number ──► digest, committed but not acknowledged for want of a link
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def hand_over(self, message: Message) -> int | None:
+        """The token of a message; None if it was handed over before."""
+        entry = (message.number, _digest(message))
+        if message.is_duplicate and entry in self._pending.values():
+            return None
+        self._next_token += 1
+        self._pending[self._next_token] = entry
+        return self._next_token
+
+    def is_committed(self, message: Message) -> bool:
+        """Whether a message that comes again needs no more than its acknowledgement."""
+        committed = self._committed.pop(message.number, None)
+        return message.is_duplicate and committed == _digest(message)
+
+    def commit(self, token: int, *, is_connected: bool) -> int | None:
+        """The number to acknowledge now; None if there is nothing to be told, or no one."""
+        number, digest = self._pending.pop(token, (None, b""))
+        if number is None or is_connected:
+            return number
+        self._committed[number] = digest
+        while len(self._committed) > MAX_UNACKNOWLEDGED:
+            self._committed.pop(next(iter(self._committed)))
+        return None
+
+
+def _digest(message: Message) -> bytes:
+    topic = blake2b(message.topic.encode(), digest_size=_DIGEST_BYTES).digest()
+    return blake2b(message.payload, digest_size=_DIGEST_BYTES, key=topic).digest()
