@@ -15,11 +15,11 @@ class Backoff:
     """
 
     first_s: float = 0.5
-    longest_s: float = 60.0
+    max_s: float = 60.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.first_s <= self.longest_s:
-            raise ValueError(f"first_s {self.first_s} is not above 0 and at most longest_s {self.longest_s}")
+        if not 0 < self.first_s <= self.max_s:
+            raise ValueError(f"first_s {self.first_s} is not above 0 and at most max_s {self.max_s}")
 
     def wait_s(self, failures: int, chance: float) -> float:
         """The wait after so many failures in a row (1 for the first); `chance` is within 0..1 and even.
@@ -27,7 +27,7 @@ class Backoff:
         Between half of the full wait and all of it.
         """
         doublings = min(max(failures, 1) - 1, MAX_DOUBLINGS)
-        full_s = min(self.first_s * 2.0**doublings, self.longest_s)
+        full_s = min(self.first_s * 2.0**doublings, self.max_s)
         return full_s * (1 + chance) / 2
 
 

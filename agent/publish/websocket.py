@@ -46,7 +46,8 @@ MAX_IN_FLIGHT = 500
 MAX_SUBSCRIPTIONS = 900  # of one connection; nodes allow about a thousand
 TICK_S = 0.25
 
-_PASSING_TROUBLE = frozenset({"AUTHENTICATION_FAILED", "REQUEST_FAILED", "ERROR_WHILE_HANDLING_REQUEST"})
+_PASSING_TROUBLE = frozenset({"AUTHENTICATION_FAILED", "ERROR_WHILE_HANDLING_REQUEST"})
+_NOT_STORED = "not stored"  # REQUEST_FAILED tells of bad messages and of a bad disk; only the words differ
 
 Part = tuple[str, int]
 
@@ -299,7 +300,8 @@ class _Link:
 
     def _check_passing(self, error: ErrorResponse) -> None:
         """Raises: LinkDown, where the error is not about the message and the next attempt may go well."""
-        if error.error_code in _PASSING_TROUBLE:
+        is_bad_disk = error.error_code == "REQUEST_FAILED" and _NOT_STORED in error.error_message
+        if error.error_code in _PASSING_TROUBLE or is_bad_disk:
             if error.error_code == "AUTHENTICATION_FAILED" and self._connection.session is not None:
                 self._connection.session.forget()
             raise LinkDown(f"{self._connection.url}: {error.error_code}: {error.error_message}")
