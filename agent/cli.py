@@ -32,10 +32,14 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "check": Command("agent.commands.check", "check the configuration, and open nothing"),
+    "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
+    "run": Command("agent.commands.run", "run the agent"),
+    "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
 }
 
 
