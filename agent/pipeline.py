@@ -50,6 +50,8 @@ TICK_S: Final = 1.0
 STOP_READING_S: Final = 5.0
 COMMIT_S: Final = 10.0
 SETTLE_S: Final = 3.0
+SETTLE_CHECK_S: Final = 0.02
+ONCE_SETTLE_S: Final = 60.0  # with `run --once`, whose purpose it is
 LIFE_SIGN_S: Final = 10.0  # the journal's thread answers within this, or the pipeline does not move
 
 log = logging.getLogger(__name__)
@@ -73,6 +75,7 @@ class Pipeline:
         self.shipper: Shipper | None = None
         self.archiving: Archiving | None = None
         self.started_at_ms = clock.now_ms()
+        self._settle_s = SETTLE_S
         self._clock = clock
         self._signer = Signer(keys.identity.reveal())
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -143,7 +146,7 @@ class Pipeline:
         """Read for so long, then publish all there is, and end."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
-        self._settle_s = float("inf")
+        self._settle_s = ONCE_SETTLE_S
         await self.run(stop)
 
     def _start_stages(self) -> None:
@@ -236,6 +239,7 @@ class Pipeline:
         for name, publisher in config.publishers.items():
             if old.publishers[name] != publisher:
                 await self._stop(f"publish: {name}")
+                await self.journal.call(self.journal.journal.cursor(name).rewind)  # what was under way comes again
                 self._start_publisher(name, publisher)
         self.keeper.router = self._router(config)
         await self._tell(CONFIGURATION_INFO_TYPE, "")
@@ -248,8 +252,6 @@ class Pipeline:
             self._start_collector(name, self.config.drivers[name])
 
     # Stopping
-
-    _settle_s: float = SETTLE_S
 
     async def _stop_in_order(self) -> None:
         for name in [name for name in self._tasks if name.startswith("collect: ")]:
@@ -266,17 +268,19 @@ class Pipeline:
         await self._queue.join()
 
     async def _settle(self) -> None:
-        """Until every link that is up has published all there is."""
-        names = [name for name, link in self.links.items() if link.delivery.status.is_up or self._settle_s > SETTLE_S]
-        for name in names:
-            await self._stop(f"publish: {name}")
-            self._start(f"publish: {name}", self.links[name].delivery.run(until_drained=True))
-        if names:
-            await asyncio.wait([self._tasks[f"publish: {name}"] for name in names])
+        """Until every link that is up, or every link where that is waited for, has published all there is."""
+        while await self._unpublished():
+            await asyncio.sleep(SETTLE_CHECK_S)
+
+    async def _unpublished(self) -> int:
+        now_ms = self._clock.now_ms()
+        waiting = (await self.journal.call(lambda: self.journal.journal.stats(now_ms))).cursors
+        is_patient = self._settle_s > SETTLE_S
+        return sum(waiting[name].depth for name, link in self.links.items() if is_patient or link.delivery.status.is_up)
 
     async def _within(self, seconds: float, what: str, work: Coroutine[Any, Any, None]) -> None:
         try:
-            async with asyncio.timeout(None if seconds == float("inf") else seconds):
+            async with asyncio.timeout(seconds):
                 await work
         except TimeoutError:
             log.warning("stopping goes on without waiting longer; step=%s waited_s=%.0f", what, seconds)
