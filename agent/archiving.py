@@ -34,7 +34,13 @@ class Archiving:
     """Owns the archive directory. `run` is one task of the pipeline; `release` is for whoever has a receipt."""
 
     def __init__(
-        self, config: ArchiveConfig, folder: Path, journal: JournalThread, journal_id: bytes, keys: DeviceKeys, clock: Clock
+        self,
+        config: ArchiveConfig,
+        folder: Path,
+        journal: JournalThread,
+        journal_id: bytes,
+        keys: DeviceKeys,
+        clock: Clock,
     ) -> None:
         """Raises: ConfigError, OSError."""
         self.folder = folder

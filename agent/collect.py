@@ -27,9 +27,7 @@ class CollectorStatus:
 class Collector:
     """Keeps one driver read for as long as it runs."""
 
-    def __init__(
-        self, driver: Driver, queue: asyncio.Queue[Batch], on_change: Callable[[DeviceChange], None]
-    ) -> None:
+    def __init__(self, driver: Driver, queue: asyncio.Queue[Batch], on_change: Callable[[DeviceChange], None]) -> None:
         self.status = CollectorStatus()
         self._driver = driver
         self._queue = queue

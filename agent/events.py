@@ -88,8 +88,8 @@ def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
         number=gap.number,
         chain=loss.chain if has_chain else "",
         count=loss.count,
-        first=tuple(loss.first) if has_chain and loss.first else None,
-        last=tuple(loss.last) if has_chain and loss.last else None,
+        first=loss.first if has_chain else None,
+        last=loss.last if has_chain else None,
         cause=gap.cause.value,
     )
 
@@ -103,9 +103,7 @@ async def tell_gaps(events: Events, journal: JournalThread, journal_id: bytes) -
         for gap in pending:
             if gap.number not in told:
                 told.add(gap.number)
-                log.error(
-                    "messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause
-                )
+                log.error("messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause)
                 await _tell_gap(events, journal, gap, journal_id)
         await asyncio.sleep(GAP_CHECK_S)
 

@@ -39,9 +39,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(told)
 
 
-def set_up_logs(
-    config: LogConfig, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ
-) -> None:
+def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> None:
     """May be called again, after a reload."""
     handler = logging.StreamHandler(stream or sys.stderr)
     is_journal = "JOURNAL_STREAM" in environment

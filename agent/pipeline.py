@@ -79,7 +79,7 @@ class Pipeline:
         self._clock = clock
         self._signer = Signer(keys.identity.reveal())
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._queue: asyncio.Queue[Batch] = asyncio.Queue(MAX_QUEUED_BATCHES)
+        self._queue = asyncio.Queue[Batch](MAX_QUEUED_BATCHES)
         self._open_files()
 
     def _open_files(self) -> None:
@@ -91,7 +91,9 @@ class Pipeline:
         journal = Journal(disk, settings, new_journal_id=secrets.randbits(64) | 1, now_ms=clock.now_ms())
         self.journal = JournalThread(journal, clock)
         self._journal_id = open_journal_id(disk)
-        self._references = ChainReferences(CeilingFile(config.device.data_directory / "clock.ceiling"), JournalFloor(floor))
+        self._references = ChainReferences(
+            CeilingFile(config.device.data_directory / "clock.ceiling"), JournalFloor(floor)
+        )
         wrapper = Wrapper(self._signer, self._references, max_payload_bytes=settings.max_payload_bytes)
         self.keeper = Keeper(
             self._queue,
@@ -269,7 +271,7 @@ class Pipeline:
 
     async def _settle(self) -> None:
         """Until every link that is up, or every link where that is waited for, has published all there is."""
-        while await self._unpublished():
+        while await self._unpublished():  # noqa: ASYNC110 - the journal is asked, and it knows no events
             await asyncio.sleep(SETTLE_CHECK_S)
 
     async def _unpublished(self) -> int:

@@ -1,8 +1,8 @@
 """Which stream a reading goes to: the operator's rules, first match first.
 
 A stream id may hold `{address}`, `{device}`, `{driver}`, `{sensor}` and `{quantity}`, so that one rule can serve many
-sensors. Readings that share stream, partition, priority and label share a chain: their order is kept for ever. A label of
-its own gives a rule its own chain on the same stream, which live data needs to overtake a backlog.
+sensors. Readings that share stream, partition, priority and label share a chain: their order is kept for ever. A label
+of its own gives a rule its own chain on the same stream, which live data needs to overtake a backlog.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,9 +2,9 @@
 
     HEAD: how much is there? ──► PUT or PATCH, part by part ──► 201 and a receipt ──► checked ──► deleted here
 
-Each archive is sent until a receipt for it is here; what a broken link costs is one part. Sending again is harmless, for
-an archive is its SHA-256. Only a receipt that the configured collector signed, for exactly this file of this device, lets
-anything be deleted.
+Each archive is sent until a receipt for it is here; what a broken link costs is one part. Sending again is harmless,
+for an archive is its SHA-256. Only a receipt that the configured collector signed, for exactly this file of this
+device, lets anything be deleted.
 
 Into a directory, archives are copied whole; receipts that appear there as `<sha256>.receipt` are taken like any other.
 """
@@ -113,7 +113,7 @@ class Shipper:
             receipt = await asyncio.to_thread(self._deliver, archive)
         except Rejected as error:
             self._set_aside.add(archive.sha256)
-            log.error("the collector refuses an archive; it is kept; file=%s problem=%s", archive.file_name, error)
+            log.error("the collector refuses an archive; it is kept; file=%s problem=%s", archive.file_name, error)  # noqa: TRY400
             return
         if receipt is None:
             return

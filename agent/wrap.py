@@ -4,9 +4,9 @@
             ──► content: {"ioMessage": base64} or the JSON embodiment, encrypted where the stream is
             ──► StreamMessage, signed, naming the one before it ──► Entry
 
-Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash, and
-a message that was signed but never committed leaves no hole in any chain that others see. References still rise across
-restarts, over all chains of the device (`agent/clock/references.py`).
+Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash,
+and a message that was signed but never committed leaves no hole in any chain that others see. References still rise
+across restarts, over all chains of the device (`agent/clock/references.py`).
 
 Not for two threads at a time. All messages of one call carry the time of that call.
 """

@@ -78,5 +78,5 @@ def _bare_signatures() -> Callable[[], object]:
 
 
 class _NothingBefore:
-    def last_reference(self, chain: str) -> None:  # a chain that begins here
+    def last_reference(self, chain: str) -> None:  # noqa: ARG002 - every chain begins here
         return None

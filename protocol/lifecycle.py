@@ -52,9 +52,7 @@ class LifecycleNotice:
             raise ValueError(f"configuration of {len(self.configuration)} bytes, not {DIGEST_BYTES}")
 
     def to_bytes(self) -> bytes:
-        return strict_cbor.encode(
-            {"version": self.version, "configuration": self.configuration, "reason": self.reason}
-        )
+        return strict_cbor.encode({"version": self.version, "configuration": self.configuration, "reason": self.reason})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LifecycleNotice":

@@ -3,12 +3,12 @@
 import argparse
 import json
 
-from agent.public_key_file import read_public_key
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.keys import binding_as_json, read_key_file
+from agent.public_key_file import read_public_key
 from agent.service import key_file_of
 
 DESCRIPTION = "Check the configuration and the key files it names. All problems at once; nothing is opened."
@@ -37,8 +37,8 @@ def check_files(config: Config) -> str:
     except (ConfigError, OSError) as error:
         problems.append(f"device.key_file: {error}")
     keys = {
-        "archive.seal_to": config.archive and config.archive.seal_to,
-        "ship.collector_key": config.ship and config.ship.collector_key,
+        "archive.seal_to": config.archive.seal_to if config.archive else None,
+        "ship.collector_key": config.ship.collector_key if config.ship else None,
     }
     for name, path in keys.items():
         if path is not None:

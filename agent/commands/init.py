@@ -91,7 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", metavar="URL", help="the node to publish to; without it, messages go to a file")
     parser.add_argument("--simulated", action="store_true", help="begin with a simulated sensor")
     parser.add_argument("--non-interactive", action="store_true", help="ask nothing")
-    parser.add_argument("--with-passphrase", action="store_true", help="lock the key file; asks, unless a file is named")
+    parser.add_argument(
+        "--with-passphrase", action="store_true", help="lock the key file; asks, unless a file is named"
+    )
     parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="take the new passphrase from this file")
 
 

@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="read for a few seconds, publish all there is, and end")
-    how.add_argument("--dry-run", action="store_true", help="read for a few seconds and print; keep and publish nothing")
+    how.add_argument(
+        "--dry-run", action="store_true", help="read for a few seconds and print; keep and publish nothing"
+    )
     parser.add_argument(
         "--seconds", type=float, default=DEFAULT_ONCE_S, help="how long to read with --once or --dry-run (default: 5)"
     )

@@ -50,18 +50,26 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     device, journal = status["device"], status["journal"]
     moving = "running" if is_alive and status["is_moving"] else "NOT MOVING" if is_alive else "NOT RUNNING"
     yield f"{device['name']}  {device['address']}  {moving}, as of {age_s:.0f} s ago"
-    yield f"messages     {status['messages']}; readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
+    refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
+    yield f"messages     {status['messages']}; {refused}"
     for name, each in status["devices"].items():
-        yield f"device       {name}: {each['state']}, {each['readings']} readings{_last(each['last'])}{_why(each['reason'])}"
-    used = journal["bytes_on_disk"] / max(1, journal["max_bytes"])
-    yield f"journal      {used:.0%} of {journal['max_bytes'] / 1e6:.0f} MB; lost {journal['shed_records']} shed, {journal['damaged_records']} damaged{_why(status['storage_problem'])}"
+        counted = f"{each['readings']} readings{_last(each['last'])}"
+        yield f"device       {name}: {each['state']}, {counted}{_why(each['reason'])}"
+    used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
+    lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
+    yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
     for name, depth in journal["waiting"].items():
         yield f"waiting      {name}: {depth}"
     for name, link in status["links"].items():
-        yield f"link         {name}: {'up' if link['is_up'] else 'DOWN'}, {link['acknowledged']} acknowledged, {link['set_aside']} set aside{_why('' if link['is_up'] else link['problem'])}"
-    if status["archives"] is not None:
-        kept = status["archives"]
-        yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{_why(kept['problem'] or kept['ship_problem'])}"
+        yield f"link         {name}: {_link(link)}"
+    if kept := status["archives"]:
+        why = _why(kept["problem"] or kept["ship_problem"])
+        yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
+
+
+def _link(link: dict[str, Any]) -> str:
+    settled = f"{link['acknowledged']} acknowledged, {link['set_aside']} set aside"
+    return f"up, {settled}" if link["is_up"] else f"DOWN, {settled}{_why(link['problem'])}"
 
 
 def _last(last: dict[str, Any] | None) -> str:
