@@ -30,7 +30,6 @@ __all__ = ["HttpPublisher", "HttpSettings"]
 
 MAX_CONNECTIONS = 16
 IN_FLIGHT_PER_CONNECTION = 25
-MAX_MADE_STREAMS = 1_000
 
 Told = TypeVar("Told")
 
@@ -131,7 +130,6 @@ class _Poster:
         self._rest = rest
         self._session = session
         self._settings = settings
-        self._made_streams: set[str] = set()
 
     def post(self, record: Record) -> None:
         """Raises: LinkDown, Rejected."""
@@ -143,9 +141,13 @@ class _Poster:
         if reply.status == HTTPStatus.UNAUTHORIZED:
             self._session.forget()
             reply = self._post(message)
-        if reply.status == HTTPStatus.NOT_FOUND and self._make_stream(message):
+        obstacle, (stream_id, partition, *_) = "", message.message_id
+        if reply.status == HTTPStatus.FORBIDDEN and self._session.has_just_made(stream_id):
             reply = self._post(message)
-        self._judge(reply)
+        if reply.status == HTTPStatus.NOT_FOUND and self._settings.create_streams:
+            obstacle = self._session.make_stream(stream_id, partition + 1)
+            reply = self._post(message)
+        self._judge(reply, obstacle)
 
     def close(self) -> None:
         self._rest.close()
@@ -155,20 +157,10 @@ class _Poster:
         headers = {"Authorization": f"Bearer {self._session.token()}"}
         return self._rest.post(path, message.content.encode(), headers)
 
-    def _make_stream(self, message: StreamMessage) -> bool:
-        """Whether the stream was made just now."""
-        stream_id, partition, *_ = message.message_id
-        if not self._settings.create_streams or stream_id in self._made_streams:
-            return False
-        if len(self._made_streams) < MAX_MADE_STREAMS:
-            self._made_streams.add(stream_id)
-        self._session.make_stream(stream_id, partition + 1)
-        return True
-
-    def _judge(self, reply: Reply) -> None:
+    def _judge(self, reply: Reply, obstacle: str) -> None:
         if reply.status == HTTPStatus.OK:
             return
-        problem = f"{self._rest.url}: {refusal_text(reply)}"
+        problem = f"{self._rest.url}: {refusal_text(reply)} {obstacle}".rstrip()
         raise LinkDown(problem) if reply.may_pass or reply.status == HTTPStatus.UNAUTHORIZED else Rejected(problem)
 
 

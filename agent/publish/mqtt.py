@@ -10,6 +10,7 @@ was not acknowledged, and it must not be remembered twice.
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,21 @@ class MqttSettings:
             raise ValueError(f"messages_per_publication {self.messages_per_publication} is not in 1..1000")
         if not 5 <= self.keepalive_s <= 65_535:
             raise ValueError(f"keepalive_s {self.keepalive_s} is not within 5..65535")
+
+
+class _Client(Client):
+    """paho, but for two habits: a handshake has its own bound here, and one that fails leaves no socket open."""
+
+    def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
+        assert self._ssl_context is not None
+        wrapped = self._ssl_context.wrap_socket(tcp_sock, server_hostname=self._host, do_handshake_on_connect=False)
+        try:
+            wrapped.settimeout(self.connect_timeout)
+            wrapped.do_handshake()
+        except OSError:
+            wrapped.close()
+            raise
+        return wrapped
 
 
 class MqttPublisher:
@@ -139,7 +155,7 @@ class _Link:
         settings = self._settings
         version = MQTTProtocolVersion.MQTTv5 if settings.version == "5" else MQTTProtocolVersion.MQTTv311
         is_v5 = settings.version == "5"
-        client = Client(
+        client = _Client(
             CallbackAPIVersion.VERSION2, settings.client_id, clean_session=None if is_v5 else False, protocol=version
         )
         client.connect_timeout = settings.connect_timeout_s

@@ -3,6 +3,7 @@
 Everything here blocks, and is called in a thread.
 """
 
+import contextlib
 import http.client
 import ssl
 import threading
@@ -97,6 +98,7 @@ class NodeSession:
         self._now_s = now_s
         self._lock = threading.RLock()
         self._token: str | None = None
+        self._made_stream = ""
         self._renew_at_s = 0.0
 
     @property
@@ -108,18 +110,31 @@ class NodeSession:
         """Raises: LinkDown, Rejected."""
         with self._lock:
             if self._token is None or not self.is_fresh:
-                self._token, self._renew_at_s = self._log_in()
+                with contextlib.closing(self._rest):  # it will not be needed again for long
+                    self._token, self._renew_at_s = self._log_in()
             return self._token
 
     def forget(self) -> None:
         """The node does not know the token any more."""
         self._token = None
 
-    def make_stream(self, stream_id: str, partitions: int) -> None:
-        """Raises: LinkDown, Rejected."""
+    def make_stream(self, stream_id: str, partitions: int) -> str:
+        """Have the stream, whoever makes it. Gives the node's reason if it was not made here. Raises: LinkDown."""
         stream = {"id": stream_id, "name": stream_id, "partitions": partitions}
         with self._lock:
-            self._ask("/streams", stream, {"Authorization": f"Bearer {self.token()}"})
+            try:
+                with contextlib.closing(self._rest):
+                    self._ask("/streams", stream, {"Authorization": f"Bearer {self.token()}"})
+            except Rejected as problem:
+                return str(problem)
+            self._made_stream = stream_id
+        return ""
+
+    def has_just_made(self, stream_id: str) -> bool:
+        """Whether this is the last stream that was made. While one is being made, this waits: until the node has given
+        us our rights on it, it refuses messages that come meanwhile."""
+        with self._lock:
+            return self._made_stream == stream_id
 
     def _log_in(self) -> tuple[str, float]:
         challenge = self._ask(f"/login/challenge/{quote(self._signer.address)}", None)

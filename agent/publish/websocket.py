@@ -17,7 +17,7 @@ from typing import Protocol
 
 import orjson
 
-from agent.errors import LinkDown, Rejected
+from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish.contract import Outcome, Refused
 from agent.publish.echoes import EchoSettings, EchoTracker, MessageKey, Question, message_key
@@ -194,17 +194,14 @@ class _Link:
         return self._parts[part]
 
     async def _ask_to_subscribe(self, part: Part) -> str | None:
-        refusal = await self._request_subscription(part)
+        refusal, obstacle = await self._request_subscription(part), ""
         if refusal is not None and refusal.error_code == "NOT_FOUND" and self._settings.create_streams:
-            try:
-                await self._make_stream(part)
-            except Rejected as problem:
-                return str(problem)
+            obstacle = await self._make_stream(part)
             refusal = await self._request_subscription(part)
         if refusal is None:
             return None
         self._check_passing(refusal)
-        return f"{refusal.error_code}: {refusal.error_message}"
+        return f"{refusal.error_code}: {refusal.error_message} {obstacle}".rstrip()
 
     async def _request_subscription(self, part: Part) -> ErrorResponse | None:
         stream_id, partition = part
@@ -226,11 +223,12 @@ class _Link:
         finally:
             del self._subscribing[request_id]
 
-    async def _make_stream(self, part: Part) -> None:
+    async def _make_stream(self, part: Part) -> str:
+        """Why it was not made; nothing, if it was."""
         stream_id, partition = part
-        if self._connection.session is not None:
-            await asyncio.to_thread(self._connection.session.make_stream, stream_id, partition + 1)
-            log.info("stream made; node=%s stream=%s", self._connection.url, stream_id)
+        if self._connection.session is None:
+            return "nobody is logged in to make it"
+        return await asyncio.to_thread(self._connection.session.make_stream, stream_id, partition + 1)
 
     # --- hearing ---
 

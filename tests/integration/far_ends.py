@@ -33,6 +33,7 @@ from tests.integration.small_client import SmallClient
 SIGNER = Signer(b"\x07" * 32)
 STREAM = f"{SIGNER.address}/plant/boiler"
 TIMEOUT_S = 30
+MAX_PACKET_BYTES = 50_000  # that our brokers take
 DEADLINE_S = 2.0  # within which our publishers must notice that nobody answers
 
 
@@ -100,13 +101,20 @@ class NodeFarEnd(FarEnd):
 
 
 class BrokerFarEnd(FarEnd):
-    def __init__(self, folder: Path, *, version: Literal["5", "3.1.1"] = "5", use_tls: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        version: Literal["5", "3.1.1"] = "5",
+        use_tls: bool = False,
+        more_configuration: str = "",
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._version = version
         self._use_tls = use_tls
         self._folder = folder
-        (folder / "acl").write_text("topic readwrite #\ntopic deny forbidden/#\n")
-        self._broker = Broker(folder, f"acl_file {folder}/acl\nmax_queued_messages 0\n{self._tls_listener()}")
+        more = f"max_queued_messages 0\nmax_packet_size {MAX_PACKET_BYTES}\n{more_configuration}\n"
+        self._broker = Broker(folder, more + self._tls_listener())
         self.port = self._tls_port if use_tls else self._broker.port
         self._subscriber = _Subscriber(self._broker.port)
 
@@ -139,9 +147,10 @@ class BrokerFarEnd(FarEnd):
         return [json.loads(message.content) for message in self._subscriber.messages(count)]
 
     def spoil(self, message: StreamMessage) -> StreamMessage:
-        """Version 5 says that a topic is forbidden; in version 3.1.1 only we can know that it is none."""
-        stream_id = "forbidden/stream" if self._version == "5" else "no+topic"
-        return message.replace(message_id=message.message_id._replace(stream_id=stream_id))
+        """A broker of version 5 says how much it takes; of version 3.1.1 we only know what is no topic."""
+        if self._version == "5":
+            return message.replace(content=json.dumps("x" * MAX_PACKET_BYTES))
+        return message.replace(message_id=message.message_id._replace(stream_id="no+topic"))
 
     def _tls_listener(self) -> str:
         if not self._use_tls:

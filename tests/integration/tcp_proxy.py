@@ -40,7 +40,6 @@ class TcpProxy:
         for task in tasks:
             for writer in self._open.get(task, ()):
                 writer.transport.abort()
-            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def stall(self) -> None:
