@@ -40,6 +40,7 @@ COMMANDS = {
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "run": Command("agent.commands.run", "run the agent"),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
+    "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
 }
 
 

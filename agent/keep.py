@@ -92,7 +92,8 @@ class Keeper:
 
     async def _keep(self, batches: Sequence[Batch]) -> None:
         routed = self._route(batches)
-        wrapped = await self._insist(lambda: self._wrapper.wrap(routed, self._clock.read()))
+        wrapped = Wrapped.nothing()
+        await self._insist(lambda: self._wrapper.wrap(routed, self._clock.read(), wrapped))
         self._note_refusals(wrapped.refused)
         messages = sum(map(len, wrapped.lanes.values()))
         await self._insist(lambda: self._append(wrapped))
@@ -140,7 +141,7 @@ class Keeper:
             log.info("the journal can be written again")
         self.status.problem = problem
 
-    def _route(self, batches: Sequence[Batch]) -> list[tuple[Route, list[Reading]]]:
+    def _route(self, batches: Sequence[Batch]) -> list[tuple[Route, Sequence[Reading]]]:
         """Readings by route; those of one route in the order in which they came."""
         routed: dict[Route, list[Reading]] = {}
         for batch in batches:

@@ -21,9 +21,8 @@ import secrets
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from agent.archiving import Archiving
 from agent.batch import Batch
 from agent.clock import CeilingFile, ChainReferences, Clock
 from agent.collect import Collector
@@ -33,15 +32,19 @@ from agent.events import Events, tell_gaps, watch_clock
 from agent.journal import DirectoryDisk, Journal
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
-from agent.keys import DeviceKeys
+from agent.keys import DeviceKeys, GroupKeyStore
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
-from agent.routing import Router, expand_stream_id
-from agent.ship import Shipper
+from agent.routing import Router, StreamRule, expand_stream_id
 from agent.wrap import Wrapper
 from drivers import build_driver
 from protocol.lifecycle import CONFIGURATION_INFO_TYPE, START_INFO_TYPE, STOP_INFO_TYPE, LifecycleNotice
 from protocol.streamr import Signer
+
+if TYPE_CHECKING:
+    from agent.archiving import Archiving
+    from agent.encryption import StreamEncryption
+    from agent.ship import Shipper
 
 __all__ = ["Pipeline"]
 
@@ -94,7 +97,10 @@ class Pipeline:
         self._references = ChainReferences(
             CeilingFile(config.device.data_directory / "clock.ceiling"), JournalFloor(floor)
         )
-        wrapper = Wrapper(self._signer, self._references, max_payload_bytes=settings.max_payload_bytes)
+        self._encryption = self._open_encryption()
+        wrapper = Wrapper(
+            self._signer, self._references, max_payload_bytes=settings.max_payload_bytes, locks=self._encryption
+        )
         self.keeper = Keeper(
             self._queue,
             self.journal,
@@ -110,10 +116,31 @@ class Pipeline:
         self._events = Events(self._queue, config.device.name, stream_id, clock)
         self._open_archives()
 
+    def _open_encryption(self) -> "StreamEncryption | None":
+        encrypted = [rule for rule in self.config.streams if rule.encryption != "none"]
+        if not encrypted:
+            return None
+        from agent.encryption import EncryptionRules, StreamEncryption
+
+        names = self._device_names(self.config)
+        rules = {
+            expand_stream_id(rule.stream, names): EncryptionRules(
+                readers=frozenset(reader.lower() for reader in rule.readers),
+                rotate_after_messages=rule.rotate_after_messages,
+                rotate_after_s=rule.rotate_after_s,
+            )
+            for rule in encrypted
+        }
+        store = GroupKeyStore(self.config.device.data_directory / "keys" / "groups", self.keys)
+        return StreamEncryption(self._signer, store, rules)
+
     def _open_archives(self) -> None:
         config = self.config
         if config.archive is None:
             return
+        from agent.archiving import Archiving  # what a device does without costs it no memory
+        from agent.ship import Shipper
+
         self.archiving = Archiving(
             config.archive, config.archive_directory, self.journal, self._journal_id, self.keys, self._clock
         )
@@ -177,7 +204,7 @@ class Pipeline:
     def _start_publisher(self, name: str, config: PublisherConfig) -> None:
         source = CursorSource(self.journal.journal.cursor(name), self.journal.call)
         quarantine = Quarantine(self.config.device.data_directory / "quarantine" / f"{name}.jsonl", name)
-        publisher = build_publisher(name, config, self._signer)
+        publisher = build_publisher(name, config, self._signer, self._encryption)
         delivery = Delivery(publisher, source, quarantine, config.delivery_settings())
         self.links[name] = _Link(delivery, source)
         self._start(f"publish: {name}", delivery.run())
@@ -228,8 +255,10 @@ class Pipeline:
         """Whether the change leaves the journal and everything around it as they are."""
         old = self.config
         fixed = ("device", "journal", "archive", "ship")
-        return list(old.publishers) == list(config.publishers) and all(
-            getattr(old, name) == getattr(config, name) for name in fixed
+        return (
+            list(old.publishers) == list(config.publishers)
+            and all(getattr(old, name) == getattr(config, name) for name in fixed)
+            and _encrypted_rules(old) == _encrypted_rules(config)
         )
 
     async def take(self, config: Config) -> None:
@@ -296,3 +325,7 @@ class Pipeline:
             self._references.close()
         if self.archiving is not None:
             self.archiving.close()
+
+
+def _encrypted_rules(config: Config) -> list[StreamRule]:
+    return [rule for rule in config.streams if rule.encryption != "none"]

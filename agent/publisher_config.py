@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from agent.publish.backoff import Backoff
 from agent.publish.contract import Publisher
@@ -13,6 +13,9 @@ from agent.publish.node_url import NodeUrl
 from drivers.errors import ConfigError as SettingsError
 from drivers.settings import Between, Port, Seconds, Text, check_settings
 from protocol.streamr import Signer
+
+if TYPE_CHECKING:
+    from agent.publish.websocket import Listener
 
 __all__ = ["PublisherConfig", "build_publisher", "check_publisher"]
 
@@ -113,7 +116,9 @@ def _no_such_kind(kind: object) -> str:
     return f"{kind!r:.40} is no kind of publisher; {known}"
 
 
-def build_publisher(name: str, config: PublisherConfig, signer: Signer) -> Publisher:
+def build_publisher(
+    name: str, config: PublisherConfig, signer: Signer, listener: "Listener | None" = None
+) -> Publisher:
     """What carries the messages; its libraries are loaded here and not before."""
     match config:
         case FileConfig():
@@ -121,7 +126,7 @@ def build_publisher(name: str, config: PublisherConfig, signer: Signer) -> Publi
 
             return FilePublisher(name, FileSettings(path=config.path, form=config.form))
         case WebsocketConfig():
-            return _websocket(name, config, signer)
+            return _websocket(name, config, signer, listener)
         case HttpConfig():
             from agent.publish.http import HttpPublisher, HttpSettings
 
@@ -137,12 +142,13 @@ def build_publisher(name: str, config: PublisherConfig, signer: Signer) -> Publi
     raise TypeError(f"no publisher for {type(config).__name__}")
 
 
-def _websocket(name: str, config: WebsocketConfig, signer: Signer) -> Publisher:
+def _websocket(name: str, config: WebsocketConfig, signer: Signer, listener: "Listener | None") -> Publisher:
     from agent.publish.node_connection import NodeSettings
     from agent.publish.websocket import WebsocketPublisher, WebsocketSettings
 
     node = NodeSettings(url=NodeUrl.parse(config.url), ca_file=config.ca_file)
-    return WebsocketPublisher(name, WebsocketSettings(node=node, create_streams=config.create_streams), signer)
+    settings = WebsocketSettings(node=node, create_streams=config.create_streams)
+    return WebsocketPublisher(name, settings, signer, listener)
 
 
 def _mqtt(name: str, config: MqttConfig, address: str) -> Publisher:

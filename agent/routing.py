@@ -12,14 +12,16 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from agent.journal.records import MAX_LANES
 from drivers.errors import ConfigError
-from drivers.settings import Between, Text
+from drivers.settings import Between, Matching, Seconds, Text
 
 __all__ = ["DEFAULT_RULE", "ContentForm", "Encryption", "Route", "Router", "StreamRule", "expand_stream_id"]
 
 ContentForm = Literal["binary", "json"]
 Encryption = Literal["none", "aes"]
+Address = Annotated[str, Matching("0x[0-9a-fA-F]{40}", "0x7f3c9b1de0a54c2e8fb1d2a3c4e5f60718293a4b")]
 
-PLACEHOLDERS: Final = ("address", "device", "driver", "sensor", "quantity")
+DEVICE_PLACEHOLDERS: Final = ("address", "device")
+PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, "driver", "sensor", "quantity")
 MAX_STREAM_ID_BYTES: Final = 200  # leaves room for partition and chain in the journal's name of a chain
 MAX_ROUTES: Final = 16_384  # remembered at a time; a source that invents sensor names costs time, not memory
 
@@ -37,13 +39,22 @@ class StreamRule:
     priority: Annotated[int, Between(0, MAX_LANES - 1)] = 4  # lower is more important: sent first, shed last
     chain: str = ""  # a label; rules with another label have another chain on the same stream
     encryption: Encryption = "none"
+    readers: tuple[Address, ...] = ()  # of an encrypted stream: who gets its keys
+    rotate_after_messages: Annotated[int, Between(1, 2**31)] | None = None
+    rotate_after_s: Seconds = 86_400.0
 
     def __post_init__(self) -> None:
+        is_encrypted = self.encryption != "none"
+        known = (
+            DEVICE_PLACEHOLDERS if is_encrypted else PLACEHOLDERS
+        )  # keys belong to a stream that is known beforehand
         try:
-            self.stream.format_map(dict.fromkeys(PLACEHOLDERS, ""))
+            self.stream.format_map(dict.fromkeys(known, ""))
         except (KeyError, ValueError, IndexError, AttributeError):
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise ConfigError(f"stream: a placeholder is wrong; there are {known}") from None
+            listed = ", ".join(f"{{{name}}}" for name in known)
+            raise ConfigError(f"stream: a placeholder is wrong; there are {listed}") from None
+        if self.readers and not is_encrypted:
+            raise ConfigError('readers: only an encrypted stream has readers; set encryption = "aes"')
 
     def matches(self, driver: str, sensor: str, quantity: str) -> bool:
         return (

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from agent.clock import ChainReferences, ClockReading
+from agent.errors import StorageError
 from agent.journal import Entry
 from agent.routing import Route
 from drivers.reading import Reading
@@ -59,10 +60,14 @@ class Refused(NamedTuple):
 
 
 class Wrapped(NamedTuple):
-    """What a batch became, by lane; within a lane, in the order in which it came."""
+    """What batches become, by lane; within a lane, in the order in which they came."""
 
     lanes: dict[int, list[Entry]]
     refused: list[Refused]
+
+    @classmethod
+    def nothing(cls) -> "Wrapped":
+        return cls({}, [])
 
 
 def chain_name(stream_id: str, partition: int, msg_chain_id: str) -> str:
@@ -202,19 +207,24 @@ class Wrapper:
         self._ids = message_ids(secrets.token_bytes(RANDOM_BYTES))
         self._chains: dict[Route, Chain] = {}
 
-    def wrap(self, routed: Iterable[tuple[Route, Sequence[Reading]]], clock: ClockReading) -> Wrapped:
-        """Raises: StorageError, with nothing used up, if the disk does not let the references go on."""
+    def wrap(self, routed: list[tuple[Route, Sequence[Reading]]], clock: ClockReading, wrapped: Wrapped) -> None:
+        """Wrap everything in `routed`, which is empty afterwards, into `wrapped`.
+
+        Raises: StorageError if the disk keeps no references or keys just now. Call it again with the same two: what is
+        wrapped is wrapped, and what is still in `routed` has used up nothing.
+        """
         self._references.reserve(clock.now_ms)
-        wrapped = Wrapped({}, [])
-        for route, readings in routed:
+        while routed:
+            route, readings = routed[0]
             try:
-                chain = self._chain(route)
-            except ValueError as error:
+                entries = self._chain(route).wrap(readings, clock, wrapped.refused)
+            except (ValueError, KeyError) as error:
                 wrapped.refused.extend(Refused(reading, str(error)) for reading in readings)
+            except OSError as error:
+                raise StorageError(f"a key cannot be kept: {error.strerror or error}") from error
             else:
-                lane = wrapped.lanes.setdefault(route.priority, [])
-                lane.extend(chain.wrap(readings, clock, wrapped.refused))
-        return wrapped
+                wrapped.lanes.setdefault(route.priority, []).extend(entries)
+            del routed[0]
 
     def _chain(self, route: Route) -> Chain:
         """Raises ValueError if the route names no possible stream."""

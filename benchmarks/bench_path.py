@@ -10,7 +10,7 @@ import coincurve
 from agent.clock import CeilingFile, ChainReferences, ClockReading
 from agent.journal import DirectoryDisk, Journal, JournalSettings
 from agent.routing import Route
-from agent.wrap import Wrapper
+from agent.wrap import Wrapped, Wrapper
 from benchmarks.harness import Figure, cpu_seconds_per_call
 from drivers.reading import Reading
 from protocol.streamr import Signer
@@ -46,7 +46,8 @@ def _path(directory: Path) -> Callable[[], object]:
 
     def keep_a_batch() -> None:
         now_ms = next(clock_ms)
-        wrapped = wrapper.wrap([(ROUTE, readings)], _clock(now_ms))
+        wrapped = Wrapped.nothing()
+        wrapper.wrap([(ROUTE, readings)], _clock(now_ms), wrapped)
         for lane, entries in wrapped.lanes.items():
             positions = journal.append_many(lane, entries, now_ms)
         journal.commit(now_ms)

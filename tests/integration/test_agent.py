@@ -2,11 +2,17 @@ import json
 import signal
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from agent.keys import Secret, load_keys
 from protocol.lifecycle import LifecycleNotice
+from protocol.streamr import EncryptionType, Signer, StreamMessage
+from protocol.streamr.signing import Verdict, Verifier
+from tests.integration.far_ends import NodeFarEnd
 from tests.integration.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from tests.integration.small_client import SmallClient
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +48,8 @@ def test_a_reload_restarts_what_changed_and_leaves_the_rest(tmp_path: Path) -> N
     agent = Agent.make(tmp_path)
     with agent.start() as process:
         wait_until(lambda: len(agent.lines()) > 50, "it runs")
-        added = '\n[drivers.second]\ndriver = "simulated"\nrate_hz = 50\nsignals = [{ quantity = "level", kind = "walk" }]\n'
+        signals = '[{ quantity = "level", kind = "walk" }]'
+        added = f'\n[drivers.second]\ndriver = "simulated"\nrate_hz = 50\nsignals = {signals}\n'
         agent.config.write_text(agent.config.read_text() + added)
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: any(io_message(m).publisher == "second" for m in agent.messages()), "the new driver is read")
@@ -118,6 +125,40 @@ def test_a_dry_run_prints_readings_and_keeps_nothing(tmp_path: Path) -> None:
     assert not agent.output.exists()
 
 
+@pytest.mark.parametrize("kind", ["websocket", "http"])
+def test_a_node_has_what_the_agent_counts_as_acknowledged(tmp_path: Path, kind: Literal["websocket", "http"]) -> None:
+    node = NodeFarEnd(tmp_path / "node", kind)
+    node.start()
+    extra = f'\n[publishers.node]\nkind = "{kind}"\nurl = "http://{node.url}"\n'
+    agent = Agent.make(tmp_path / "agent", rate_hz=50, extra=extra)
+    try:
+        with agent.start("--once", "--seconds", "2") as process:
+            assert process.wait(60) == 0
+        signer = Signer(load_keys(agent.key_file, lambda: Secret(b"")).identity.reveal())
+        client = SmallClient(node.url, signer)
+        arrived = client.resend_last(f"{signer.address}/plant", 10_000)
+        client.close()
+    finally:
+        node.stop()
+    published = [m.content for m in agent.messages() if m.message_id.stream_id == f"{signer.address}/plant"]
+    assert len(published) > 50
+    assert list(dict.fromkeys(arrived)) == published
+
+
+def test_an_encrypted_stream_is_signed_and_unreadable(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\nrotate_after_messages = 20\n[[streams]]'
+    agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
+    with agent.start("--once", "--seconds", "1") as process:
+        assert process.wait(30) == 0
+    locked = [m for m in agent.messages() if m.message_id.stream_id.endswith("/secret")]
+    verifier = Verifier()
+    assert all(verifier.verify(message) is Verdict.VERIFIED for message in locked)
+    assert all(message.encryption_type is EncryptionType.AES for message in locked)
+    assert len({message.group_key_id for message in locked}) > 2
+    assert any(message.new_group_key for message in locked)
+
+
 def test_the_device_itself_can_verify_its_archives_in_a_directory(tmp_path: Path) -> None:
     extra = f'\n[archive]\nevery_s = 0.2\n[ship]\ndirectory = "{tmp_path / "stick"}"\ncheck_every_s = 0.1\n'
     agent = Agent.make(tmp_path / "agent", extra=extra)
@@ -136,7 +177,7 @@ def _committed(agent: Agent) -> int:
     return int(json.loads(done.stdout)["records"])
 
 
-def _events(messages: list) -> int:  # type: ignore[type-arg]
+def _events(messages: list[StreamMessage]) -> int:
     return sum(message.message_id.stream_id.endswith("/events") for message in messages)
 
 
