@@ -71,7 +71,9 @@ class TcpProxy:
             writer.transport.abort()
             return
         self._open[task] = writer, far_writer
-        self.connections += 1
+        async with self._changed:
+            self.connections += 1
+            self._changed.notify_all()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(reader, far_writer, counts=True))
