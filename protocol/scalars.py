@@ -12,6 +12,7 @@ hostile input costs what its bytes cost and no more. The unit stands in InfoForm
 """
 
 import struct
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import cbor2
@@ -23,6 +24,8 @@ __all__ = ["FORMAT_SUFFIX", "Scalar", "decode_scalar", "encode_scalar", "scalar_
 Scalar: TypeAlias = bool | int | float | str | bytes | None
 
 FORMAT_SUFFIX: Final = "/cbor"
+
+_FORMATS_REMEMBERED: Final = 256
 
 _DOUBLE: Final = struct.Struct(">d")
 _FLOATS: Final = {25: struct.Struct(">e"), 26: struct.Struct(">f"), 27: _DOUBLE}
@@ -36,6 +39,7 @@ def scalar_format(unit: str) -> str:
     return unit + FORMAT_SUFFIX
 
 
+@lru_cache(maxsize=_FORMATS_REMEMBERED)
 def unit_of(info_format: str) -> str | None:
     """The unit, where the format is that of a scalar reading; `application/cbor` is any CBOR and no unit."""
     unit, separator, form = info_format.rpartition("/")

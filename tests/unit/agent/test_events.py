@@ -1,6 +1,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from agent.batch import Batch
 from agent.clock import ClockReading
 from agent.events import EVENT_PRIORITY, Events, gap_notice, tell_gaps, watch_clock
@@ -84,7 +86,7 @@ def test_a_gap_is_told_and_forgotten_only_after_its_message_is_committed(tmp_pat
     asyncio.run(run())
 
 
-def test_a_step_of_the_clock_is_told_once(monkeypatch) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.events.CLOCK_CHECK_S", 0.001)
 
     async def run() -> None:

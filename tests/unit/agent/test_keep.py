@@ -1,10 +1,13 @@
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from agent.batch import Batch
 from agent.clock import CeilingFile, ChainReferences, SystemClock
 from agent.errors import StorageError
-from agent.journal import DirectoryDisk, Journal, JournalSettings, Record
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
 from agent.journal_thread import JournalFloor, JournalThread, read_floor
 from agent.keep import Keeper
 from agent.routing import Router, StreamRule
@@ -24,7 +27,7 @@ class FlakyJournal(Journal):
         self._fail()
         super().commit(now_ms)
 
-    def append_many(self, lane, entries, now_ms):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
         self._fail()
         return super().append_many(lane, entries, now_ms)
 
@@ -89,7 +92,7 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.keep.RETRY_S", 0.01)
     monkeypatch.setattr(FlakyJournal, "failures_left", 5)
 

@@ -36,7 +36,7 @@ class BrokenLock:
         assert stream_id == SECRET.stream_id
         return self
 
-    def lock(self, content: str, now_ms: int) -> Locked:
+    def lock(self, content: str, now_ms: int) -> Locked:  # noqa: ARG002
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
