@@ -243,15 +243,20 @@ class Delivery:
             raise LinkDown(f"nothing was acknowledged for {silent_s:.0f} s; the connection is taken for dead")
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
-        refused = [
-            SetAside(record, outcome.reason)
+        refused = {
+            outcome[:2]: SetAside(record, outcome.reason)
             for outcome in outcomes
             if isinstance(outcome, Refused) and (record := self._window.get(outcome.lane, outcome.position))
-        ]
-        if refused:
-            await self._set_aside(refused)  # on the disk before the journal may forget it
-        settled = sum(self._window.settle(outcome.lane, outcome.position) for outcome in outcomes)
-        self.status.acknowledged += settled - len(refused)
+        }
+        try:
+            if refused:  # on the disk before the journal may forget it
+                await self._set_aside(list(refused.values()))
+        finally:  # what is being set aside is not sent again, even if the link is lost meanwhile
+            settled = sum(self._window.settle(outcome.lane, outcome.position) for outcome in outcomes)
+            self.status.acknowledged += settled - len(refused)
+            self._note_progress()
+
+    def _note_progress(self) -> None:
         self.status.last_acknowledged_at_ms = self._clocks.now_ms()
         self._progress_at_s = self._clocks.now_s()
         self._source.notify()
