@@ -43,8 +43,8 @@ bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
 	$(BIN)/python -m benchmarks
 
 .PHONY: demo
-demo: $(INSTALLED) ## show what there is so far, in one go
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh testbed/demo.sh
+demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in about a minute
+	$(BIN)/python -m testbed.demo
 
 .PHONY: clean
 clean: ## remove the virtual environment and caches

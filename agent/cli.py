@@ -32,14 +32,19 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
+    "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
     "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "probe": Command("drivers.probe", "read a few values from one device and show them"),
+    "run": Command("agent.commands.run", "run the agent"),
+    "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
+    "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
 }
 
 

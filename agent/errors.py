@@ -3,7 +3,7 @@
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
 
-__all__ = ["ConfigError", "StorageError"]
+__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError"]
 
 
 class ConfigError(HeadgateError):
@@ -16,3 +16,22 @@ class StorageError(HeadgateError):
     """Our disk cannot keep the promise. The one reaction: shed as configured, record the gap, tell the operator."""
 
     exit_code = ExitCode.IO_ERROR
+
+
+class LinkDown(HeadgateError):
+    """The far end of a link is out of reach. The one reaction: keep what there is, retry with backoff and jitter.
+
+    `by_message`: the far end closed the link because of what it was sent, as it says itself.
+    """
+
+    exit_code = ExitCode.UNAVAILABLE
+
+    def __init__(self, problem: str, *, by_message: bool = False) -> None:
+        super().__init__(problem)
+        self.by_message = by_message
+
+
+class Rejected(HeadgateError):
+    """The far end refuses this very message, or request, for good. The one reaction: set it aside, go on."""
+
+    exit_code = ExitCode.NO

@@ -17,6 +17,7 @@ BENCHMARKS = {
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
     "node": "benchmarks.bench_node",
+    "path": "benchmarks.bench_path",
     "streamr": "benchmarks.bench_streamr",
 }
 

@@ -1,0 +1,136 @@
+"""Journal → archives → receipts: the second reader of the one log.
+
+An archive is closed when it is full or when the oldest record has waited long enough. The journal's cursor moves only
+past what a receipt covers, so until then every record is there twice.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from nacl.public import PublicKey
+
+from agent.archive import Archiver, ArchiverSettings, ArchiveStore, KeptArchive, RealDirectory, to_archive_record
+from agent.clock import Clock
+from agent.config import ARCHIVE_CURSOR, ArchiveConfig
+from agent.errors import StorageError
+from agent.journal_thread import JournalThread
+from agent.keys import DeviceKeys
+from agent.public_key_file import read_public_key
+from protocol.archive import Receipt, Record
+
+__all__ = ["Archiving"]
+
+CHECK_S: Final = 1.0
+RECORDS_PER_TAKE: Final = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Archiving:
+    """Owns the archive directory. `run` is one task of the pipeline; `release` is for whoever has a receipt."""
+
+    def __init__(
+        self,
+        config: ArchiveConfig,
+        folder: Path,
+        journal: JournalThread,
+        journal_id: bytes,
+        keys: DeviceKeys,
+        clock: Clock,
+    ) -> None:
+        """Raises: ConfigError, OSError."""
+        self.folder = folder
+        self.problem = ""
+        self._config = config
+        self._journal = journal
+        self._cursor = journal.journal.cursor(ARCHIVE_CURSOR)
+        self._keys = keys
+        self._clock = clock
+        self._directory = RealDirectory(folder)
+        self._store = ArchiveStore(self._directory, journal_id)
+        seal_to = None if config.seal_to is None else PublicKey(read_public_key(config.seal_to))
+        settings = ArchiverSettings(max_text_bytes=config.max_megabytes << 20, seal_to=seal_to)
+        self._archiver = Archiver(self._store, self._directory, keys, settings)
+        self._lock = asyncio.Lock()  # the store is for one at a time
+        self._made_at_s = time.monotonic()
+        if self._store.missing:
+            log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
+
+    @property
+    def kept(self) -> tuple[KeptArchive, ...]:
+        """What waits for a receipt, oldest first."""
+        return self._store.state.kept
+
+    async def run(self) -> None:
+        await self._acknowledge_released()
+        while True:
+            if await self._is_due():
+                await self.archive_all()
+            await asyncio.sleep(min(CHECK_S, self._config.every_s))
+
+    async def archive_all(self) -> None:
+        """Everything that is committed and not archived yet."""
+        async with self._lock:
+            records = self._records()
+            try:
+                while archive := await asyncio.to_thread(self._archive_one, records):
+                    log.info("archived; file=%s bytes=%d", archive.file_name, archive.size_bytes)
+            except StorageError as error:
+                self._note_problem(str(error))
+                await self._journal.call(self._cursor.rewind)
+            else:
+                self._note_problem("")
+        self._made_at_s = time.monotonic()
+
+    async def release(self, receipt: Receipt, collector_key: bytes) -> KeptArchive | None:
+        """Delete what the receipt covers, and let the journal go on. None if it covers nothing that is here."""
+        async with self._lock:
+            released = await asyncio.to_thread(
+                self._store.release, receipt, device=self._keys.address, collector_key=collector_key
+            )
+        await self._acknowledge_released()
+        return released
+
+    def close(self) -> None:
+        self._directory.close()
+
+    async def _is_due(self) -> bool:
+        waiting, average_bytes = await self._journal.call(self._waiting)
+        is_full = waiting * average_bytes >= self._config.max_megabytes << 20
+        return waiting > 0 and (is_full or time.monotonic() - self._made_at_s >= self._config.every_s)
+
+    def _waiting(self) -> tuple[int, float]:
+        """Records that are in no archive yet, and how long one is on average."""
+        stats = self._journal.journal.stats(self._clock.now_ms())
+        archived = self._store.state.archived_up_to
+        waiting = sum(
+            max(0, lane.next_position - max(archived.get(number, -1) + 1, lane.first_position))
+            for number, lane in stats.lanes.items()
+        )
+        return waiting, stats.payload_bytes / max(1, stats.records)
+
+    def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
+        return self._archiver.archive(records, (), now_ms=self._clock.now_ms())  # losses travel as signed messages
+
+    def _records(self) -> Iterator[Record]:
+        while records := self._journal.call_from_thread(lambda: self._cursor.take(RECORDS_PER_TAKE)):
+            yield from map(to_archive_record, records)
+
+    async def _acknowledge_released(self) -> None:
+        released = {lane: position for lane, position in self._store.state.released_up_to().items() if position >= 0}
+        await self._journal.call(lambda: self._acknowledge(released))
+
+    def _acknowledge(self, released: dict[int, int]) -> None:
+        known = self._journal.journal.stats(self._clock.now_ms()).lanes
+        for lane, position in released.items():
+            if lane in known and position < known[lane].next_position:
+                self._cursor.acknowledge(lane, position)
+
+    def _note_problem(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            log.error("archiving failed, trying again; problem=%s", problem)
+        self.problem = problem

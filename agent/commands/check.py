@@ -1,0 +1,55 @@
+"""`headgate check`: everything that `run` would refuse, without opening a port or a socket."""
+
+import argparse
+import json
+
+from agent.commands.config_argument import add_config_argument, load_named_config
+from agent.config import Config
+from agent.errors import ConfigError
+from agent.exit_codes import ExitCode
+from agent.keys import binding_as_json, read_key_file
+from agent.public_key_file import read_public_key
+from agent.service import key_file_of
+
+DESCRIPTION = "Check the configuration and the key files it names. All problems at once; nothing is opened."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("--json", action="store_true", help="for scripts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_named_config(arguments)
+    device = check_files(config)
+    if arguments.json:
+        print(json.dumps({"configuration": str(config.path), "device": device, "cursors": config.cursors}))
+    else:
+        print(f"{config.path}: good; {_counted(config)}; device {device}")
+    return ExitCode.OK
+
+
+def check_files(config: Config) -> str:
+    """The device's address. Raises: ConfigError with every file that cannot be used."""
+    problems, address = [], ""
+    try:
+        address = binding_as_json(read_key_file(key_file_of(config)).binding)["device"]
+    except (ConfigError, OSError) as error:
+        problems.append(f"device.key_file: {error}")
+    keys = {
+        "archive.seal_to": config.archive.seal_to if config.archive else None,
+        "ship.collector_key": config.ship.collector_key if config.ship else None,
+    }
+    for name, path in keys.items():
+        if path is not None:
+            try:
+                read_public_key(path)
+            except ConfigError as error:
+                problems.append(f"{name}: {error}")
+    if problems:
+        raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
+    return address
+
+
+def _counted(config: Config) -> str:
+    return f"drivers {len(config.drivers)}, publishers {len(config.publishers)}, stream rules {len(config.streams)}"

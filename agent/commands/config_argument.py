@@ -1,0 +1,18 @@
+"""`--config`, the same for every command that has it."""
+
+import argparse
+import os
+from pathlib import Path
+
+from agent.config import Config, find_config, load_config
+
+HELP = "the configuration (default: $HEADGATE_CONFIG, /etc/headgate/headgate.toml, or the user's own)"
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help=HELP)
+
+
+def load_named_config(arguments: argparse.Namespace) -> Config:
+    """Raises: ConfigError, OSError."""
+    return load_config(arguments.config or find_config(os.environ))

@@ -1,0 +1,80 @@
+"""`headgate status`: how the agent is doing, on one screen."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from agent.commands.config_argument import add_config_argument, load_named_config
+from agent.errors import ConfigError
+from agent.exit_codes import ExitCode
+from agent.status import read_status
+
+DESCRIPTION = "What the running agent last said of itself. The answer is 1 if it does not run or does not move."
+STALE_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("--json", action="store_true", help="for scripts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_named_config(arguments)
+    try:
+        status = read_status(config.status_file)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
+    is_alive = age_s < max(STALE_S, 3 * config.status.every_s) and _runs(status["pid"])
+    if arguments.json:
+        print(json.dumps({**status, "age_s": age_s, "is_alive": is_alive}))
+    else:
+        print("\n".join(_screen(status, age_s, is_alive=is_alive)))
+    return ExitCode.OK if is_alive and status["is_moving"] else ExitCode.NO
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:
+    device, journal = status["device"], status["journal"]
+    moving = "running" if is_alive and status["is_moving"] else "NOT MOVING" if is_alive else "NOT RUNNING"
+    yield f"{device['name']}  {device['address']}  {moving}, as of {age_s:.0f} s ago"
+    refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
+    yield f"messages     {status['messages']}; {refused}"
+    for name, each in status["devices"].items():
+        counted = f"{each['readings']} readings{_last(each['last'])}"
+        yield f"device       {name}: {each['state']}, {counted}{_why(each['reason'])}"
+    used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
+    lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
+    yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
+    for name, depth in journal["waiting"].items():
+        yield f"waiting      {name}: {depth}"
+    for name, link in status["links"].items():
+        yield f"link         {name}: {_link(link)}"
+    if kept := status["archives"]:
+        why = _why(kept["problem"] or kept["ship_problem"])
+        yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
+
+
+def _link(link: dict[str, Any]) -> str:
+    settled = f"{link['acknowledged']} acknowledged, {link['set_aside']} set aside"
+    return f"up, {settled}" if link["is_up"] else f"DOWN, {settled}{_why(link['problem'])}"
+
+
+def _last(last: dict[str, Any] | None) -> str:
+    return "" if last is None else f", last {last['quantity']} {last['value']} {last['unit']}".rstrip()
+
+
+def _why(reason: str) -> str:
+    return f" ({reason})" if reason else ""

@@ -1,0 +1,181 @@
+"""Encrypted streams: the device makes the keys, changes them, and hands them to those who may read.
+
+    content ──► lock ──► encrypted content ──► signed, journalled, published
+                 │
+                 ├── rotation: after so many messages or so much time the next message hands over the next key,
+                 │             encrypted with the current one: whoever reads now reads on
+                 └── rekeying: on demand, a key that only those still allowed are told: whoever is not reads no more
+
+Requests for keys come in on the device's key exchange stream, over the websocket publisher's connection (this is its
+`Listener`), and are answered from the allow-list of each stream; all others are refused.
+
+A key is on the disk before anything is encrypted with it. After a restart the newest key stays in use; messages are
+counted anew, time is not. Any thread may call anything here.
+"""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agent.keys import GroupKey, GroupKeyStore, Secret
+from agent.keys.group_keys import MAX_KEYS_PER_STREAM
+from agent.wrap import Locked
+from protocol.streamr import EncryptedGroupKey, MessageRef, Signer, StreamMessage
+from protocol.streamr import GroupKey as WireKey
+from protocol.streamr.encryption import IV_BYTES, RandomBytes, encrypt, wrap_next_key
+from protocol.streamr.ethereum import is_address
+from protocol.streamr.group_key import GROUP_KEY_BYTES
+from protocol.streamr.key_exchange import Answered, Ignored, KeyPublisher, Refused, key_exchange_stream_id
+
+__all__ = ["EncryptedStream", "EncryptionRules", "StreamEncryption"]
+
+KEY_ID_BYTES: Final = 16
+CHAIN_ID_BYTES: Final = 15
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncryptionRules:
+    """Who may read a stream, and when its key changes by itself. None: never by that."""
+
+    readers: frozenset[str]  # addresses, in lower case
+    rotate_after_messages: int | None = None
+    rotate_after_s: float | None = 86_400.0
+
+    def __post_init__(self) -> None:
+        for reader in self.readers:
+            if not is_address(reader) or reader != reader.lower():
+                raise ValueError(f"readers: {reader!r} is not an address in lower case")
+        for name in ("rotate_after_messages", "rotate_after_s"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} {value} is not above 0")
+
+    def is_rotation_due(self, messages: int, age_ms: int) -> bool:
+        by_count = self.rotate_after_messages is not None and messages >= self.rotate_after_messages
+        by_time = self.rotate_after_s is not None and age_ms >= self.rotate_after_s * 1000
+        return by_count or by_time
+
+
+class StreamEncryption:
+    """The keys of all encrypted streams of one device. It is the `Listener` of the websocket publisher."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        store: GroupKeyStore,
+        streams: Mapping[str, EncryptionRules],
+        *,
+        random_bytes: RandomBytes = secrets.token_bytes,
+    ) -> None:
+        """Raises: ConfigError, if the keys of a stream cannot be read."""
+        self.stream_id = key_exchange_stream_id(signer.address)
+        self._store = store
+        self._rules = dict(streams)
+        self._random_bytes = random_bytes
+        self._lock = threading.Lock()
+        self._messages: dict[str, int] = {}  # since the current key came into use
+        self._publisher = KeyPublisher(signer, random_bytes(CHAIN_ID_BYTES).hex(), self._may_read)
+        for stream_id in self._rules:
+            for key in store.history(stream_id):
+                self._publisher.add_key(stream_id, _wire_key(key), MessageRef(key.created_at_ms, 0))
+
+    def of(self, stream_id: str) -> "EncryptedStream":
+        """What encrypts the messages of this stream. Raises KeyError if the stream has no rules."""
+        return EncryptedStream(stream_id, self._rules[stream_id], self._encrypt)
+
+    def rekey(self, stream_id: str, now_ms: int) -> list[StreamMessage]:
+        """A new key from now on. Publish what is returned: it tells those who may still read. Raises: StorageError."""
+        with self._lock:
+            self._require_key(stream_id, now_ms)
+            key = self._new_key(stream_id, now_ms)
+            if key is None:
+                return []
+            log.info("stream rekeyed; stream=%s key=%s", stream_id, key.key_id)
+            return self._publisher.rekey(stream_id, _wire_key(key), now_ms)
+
+    def set_readers(self, streams: Mapping[str, EncryptionRules]) -> None:
+        """Other rules from now on, as after a reload. Whoever may no longer read is only kept out by rekeying."""
+        with self._lock:
+            self._rules = dict(streams)
+
+    def answer(self, message: StreamMessage, now_ms: int) -> Sequence[StreamMessage]:
+        """What to publish in answer to a message on our key exchange stream. Never raises."""
+        with self._lock:
+            answer = self._publisher.answer(message, now_ms)
+        match answer:
+            case Answered(message=reply, requester=requester, stream_id=stream_id):
+                log.info("keys given; stream=%s reader=%s", stream_id, requester)
+                return [reply]
+            case Refused(message=reply, requester=requester, stream_id=stream_id, reason=reason):
+                log.warning("keys refused; stream=%.100s reader=%s reason=%s", stream_id, requester, reason)
+                return [reply]
+            case Ignored(reason=reason):
+                log.debug("key exchange message ignored; reason=%s", reason)
+        return []
+
+    def _may_read(self, stream_id: str, address: str) -> bool:
+        rules = self._rules.get(stream_id)
+        return rules is not None and address in rules.readers
+
+    def _encrypt(self, stream_id: str, rules: EncryptionRules, content: str, now_ms: int) -> Locked:
+        with self._lock:
+            current = self._require_key(stream_id, now_ms)
+            messages = self._messages[stream_id] = self._messages.get(stream_id, 0) + 1
+            if rules.is_rotation_due(messages, now_ms - current.created_at_ms):
+                self._rotate(stream_id, now_ms)
+            key, next_key = self._publisher.take_keys(stream_id, MessageRef(now_ms, 0))
+        return Locked(encrypt(content.encode(), key, iv=self._iv()), key.group_key_id, self._wrap(next_key, key))
+
+    def _require_key(self, stream_id: str, now_ms: int) -> GroupKey:
+        key = self._store.current(stream_id)
+        if key is None:
+            key = self._make_key(stream_id, now_ms)
+            self._publisher.add_key(stream_id, _wire_key(key), MessageRef(now_ms, 0))
+        return key
+
+    def _rotate(self, stream_id: str, now_ms: int) -> None:
+        key = self._new_key(stream_id, now_ms)
+        if key is not None:
+            self._publisher.rotate(stream_id, _wire_key(key))
+
+    def _new_key(self, stream_id: str, now_ms: int) -> GroupKey | None:
+        """None where the stream has as many keys as can be kept: then the last one stays."""
+        self._messages[stream_id] = 0
+        if len(self._store.history(stream_id)) >= MAX_KEYS_PER_STREAM:
+            log.error("no room for another key, the last one stays in use; stream=%s", stream_id)
+            return None
+        return self._make_key(stream_id, now_ms)
+
+    def _make_key(self, stream_id: str, now_ms: int) -> GroupKey:
+        secret = Secret(self._random_bytes(GROUP_KEY_BYTES))
+        key = GroupKey(key_id=self._random_bytes(KEY_ID_BYTES).hex(), created_at_ms=now_ms, secret=secret)
+        self._store.add(stream_id, key)
+        return key
+
+    def _wrap(self, next_key: WireKey | None, key: WireKey) -> EncryptedGroupKey | None:
+        return None if next_key is None else wrap_next_key(next_key, key, iv=self._iv())
+
+    def _iv(self) -> bytes:
+        return self._random_bytes(IV_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedStream:
+    """Encrypts the contents of one stream; a `ChainLock` for the stage that wraps readings."""
+
+    stream_id: str
+    rules: EncryptionRules
+    encrypt: Callable[[str, EncryptionRules, str, int], Locked]
+
+    def lock(self, content: str, now_ms: int) -> Locked:
+        """The content as only readers can read it, to be signed as it is. Raises: OSError, if a key cannot be kept."""
+        return self.encrypt(self.stream_id, self.rules, content, now_ms)
+
+
+def _wire_key(key: GroupKey) -> WireKey:
+    return WireKey(key.key_id, key.secret.reveal())

@@ -1,0 +1,126 @@
+"""What the agent says about itself and its data: signed messages on the device's events stream.
+
+Events are readings like any other, of the sensor that is the device itself, with CBOR for content, on a route that no
+rule chooses and at the highest priority. So they are sealed, signed, committed, published and archived as all else is.
+
+| InfoType | content | when |
+|---|---|---|
+| `headgate/start`, `headgate/stop`, `headgate/configuration` | `protocol.lifecycle.LifecycleNotice` | as they say |
+| `headgate/device` | `protocol.lifecycle.DeviceNotice` | a sensor's device changed its state |
+| `headgate/gap` | `protocol.events.GapNotice` | the journal lost messages |
+| `clock correction` | `protocol.clock.ClockCorrection` | the time became known, or was set |
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from agent.batch import Batch, nothing_to_do
+from agent.clock import Clock, SynchronisationWatch
+from agent.journal import Gap
+from agent.journal_thread import JournalThread
+from agent.routing import Route
+from drivers import DeviceChange, Reading
+from protocol.clock import CORRECTION_INFO_TYPE
+from protocol.events import GAP_INFO_TYPE, MEDIA_TYPE, GapNotice
+from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice, LifecycleNotice
+
+__all__ = ["EVENT_PRIORITY", "Events", "tell_gaps", "watch_clock"]
+
+EVENT_PRIORITY: Final = 0
+CLOCK_CHECK_S: Final = 5.0
+GAP_CHECK_S: Final = 1.0
+MAX_REASON_CHARACTERS: Final = 200
+MAX_UNSENT_CHANGES: Final = 256
+
+log = logging.getLogger(__name__)
+
+
+class Events:
+    """Puts events into the queue that all readings go through."""
+
+    def __init__(self, queue: asyncio.Queue[Batch], device: str, stream_id: str, clock: Clock) -> None:
+        self._queue = queue
+        self._device = device
+        self._route = Route(stream_id, 0, "binary", EVENT_PRIORITY, "", "none")
+        self._clock = clock
+        self._changes: asyncio.Queue[DeviceChange] = asyncio.Queue(MAX_UNSENT_CHANGES)
+
+    async def tell(
+        self, info_type: str, content: bytes, committed: Callable[[], Awaitable[None]] = nothing_to_do
+    ) -> None:
+        reading = Reading(
+            self._device, info_type, content, taken_at_ms=max(0, self._clock.now_ms()), mime_type=MEDIA_TYPE
+        )
+        await self._queue.put(Batch("", [reading], self._route, committed))
+
+    async def tell_lifecycle(self, info_type: str, notice: LifecycleNotice) -> None:
+        await self.tell(info_type, notice.to_bytes())
+
+    def device_changed(self, change: DeviceChange) -> None:
+        """Takes note without waiting; a device that flickers beyond all measure is told of less often."""
+        if not self._changes.full():
+            self._changes.put_nowait(change)
+
+    async def pass_on_changes(self) -> None:
+        """For as long as it runs."""
+        while True:
+            change = await self._changes.get()
+            await self.tell(DEVICE_INFO_TYPE, device_notice(change).to_bytes())
+
+
+def device_notice(change: DeviceChange) -> DeviceNotice:
+    return DeviceNotice(
+        device=change.device,
+        before=change.before.value,
+        after=change.after.value,
+        lasted_ms=change.lasted_ms,
+        reason=change.reason[:MAX_REASON_CHARACTERS],
+    )
+
+
+def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
+    loss = gap.loss
+    has_chain = bool(loss.chain) and loss.first is not None and loss.last is not None
+    return GapNotice(
+        journal=journal_id,
+        number=gap.number,
+        chain=loss.chain if has_chain else "",
+        count=loss.count,
+        first=loss.first if has_chain else None,
+        last=loss.last if has_chain else None,
+        cause=gap.cause.value,
+    )
+
+
+async def tell_gaps(events: Events, journal: JournalThread, journal_id: bytes) -> None:
+    """Each loss at least once: its message is committed before the journal may forget it. For as long as it runs."""
+    told: set[int] = set()
+    while True:
+        pending = await journal.call(journal.journal.pending_gaps)
+        told &= {gap.number for gap in pending}
+        for gap in pending:
+            if gap.number not in told:
+                told.add(gap.number)
+                log.error("messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause)
+                await _tell_gap(events, journal, gap, journal_id)
+        await asyncio.sleep(GAP_CHECK_S)
+
+
+async def _tell_gap(events: Events, journal: JournalThread, gap: Gap, journal_id: bytes) -> None:
+    async def acknowledge() -> None:
+        await journal.call(lambda: journal.journal.acknowledge_gap(gap.number))
+
+    await events.tell(GAP_INFO_TYPE, gap_notice(gap, journal_id).to_bytes(), acknowledge)
+
+
+async def watch_clock(events: Events, clock: Clock) -> None:
+    """A correction whenever one is due. For as long as it runs."""
+    watch = SynchronisationWatch()
+    while True:
+        correction = watch.observe(clock.read())
+        if correction is not None:
+            log.info("clock synchronised; uncertainty_ms=%d", correction.uncertainty_ms)
+            await events.tell(CORRECTION_INFO_TYPE, correction.to_bytes())
+        await asyncio.sleep(CLOCK_CHECK_S)

@@ -1,0 +1,51 @@
+"""Logs: one line per event on stderr, words then key=value; with the priorities that journald reads, or as JSON.
+
+Nothing is written to a file: who keeps logs, and how many, is the service manager's affair.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+from agent.config import LogConfig
+
+__all__ = ["set_up_logs"]
+
+MAX_LINE_CHARACTERS: Final = 2000
+_PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}  # of syslog
+
+
+class LineFormatter(logging.Formatter):
+    """A priority in front where journald reads the lines, a time where a person does."""
+
+    def __init__(self, *, is_journal: bool) -> None:
+        super().__init__("%(levelname)s %(message)s" if is_journal else "%(asctime)s %(levelname)s %(message)s")
+        self._is_journal = is_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record).replace("\n", "\\n")[:MAX_LINE_CHARACTERS]
+        return f"<{_PRIORITIES.get(record.levelname, 6)}>{text}" if self._is_journal else text
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()[:MAX_LINE_CHARACTERS]
+        told = {"at": record.created, "level": record.levelname, "module": record.name, "message": text}
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(told)
+
+
+def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> None:
+    """May be called again, after a reload."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    is_journal = "JOURNAL_STREAM" in environment
+    handler.setFormatter(JsonFormatter() if config.form == "json" else LineFormatter(is_journal=is_journal))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(config.level.upper())
+    for chatty in ("websockets", "pymodbus"):
+        logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))

@@ -1,0 +1,271 @@
+"""The loop that carries a cursor's records to a far end, whatever becomes of the link.
+
+    cursor ──► step ──► window ──► publisher.send
+      ▲                   │
+      └── acknowledge ◄───┴── settle ◄── publisher.outcomes
+
+- Records go out in the order of the cursor. Lanes share what may be under way, so that a backlog in one lane does not
+  keep the live data of another waiting; within a lane, and so within a chain, nothing overtakes.
+- A backlog (records older than `LIVE_AGE_MS`) goes at full speed, or at `backlog_per_s` where that is set.
+- When the link is lost, everything not settled is sent again on the next one, after a wait that grows by failures.
+- Where something is under way and no outcome comes for `deadline_s`, the link is taken for dead: half-open connections
+  look like that.
+- Where the far end closes the link because of a message, records go one by one, and the one that brings it about again
+  is set aside.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.errors import LinkDown
+from agent.journal import Record
+from agent.publish.backoff import Backoff, RateLimit
+from agent.publish.contract import Outcome, Publisher, Refused
+from agent.publish.quarantine import Quarantine, SetAside
+from agent.publish.source import CursorSource
+from agent.publish.window import Window
+
+__all__ = ["Clocks", "Delivery", "DeliverySettings", "LinkStatus"]
+
+LIVE_AGE_MS = 5_000
+CLOSE_TIMEOUT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySettings:
+    """What an operator may choose for any publisher."""
+
+    backoff: Backoff = field(default_factory=Backoff)
+    connect_timeout_s: float = 20.0
+    deadline_s: float = 30.0  # without any outcome, while something is under way
+    backlog_per_s: float | None = None  # None: as fast as it goes
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time and chance, so that tests may own them."""
+
+    now_s: Callable[[], float] = time.monotonic
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(slots=True)
+class LinkStatus:
+    """How a link is doing; the numbers only rise."""
+
+    is_up: bool = False
+    problem: str = ""  # why it is down, or was last
+    failures: int = 0  # in a row
+    connections: int = 0
+    sent: int = 0
+    acknowledged: int = 0
+    set_aside: int = 0
+    last_acknowledged_at_ms: int | None = None
+
+
+class Delivery:
+    """Carries one cursor to one far end. `run` is one task of the pipeline; cancel it to stop."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        source: CursorSource,
+        quarantine: Quarantine,
+        settings: DeliverySettings | None = None,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self.status = LinkStatus()
+        self._publisher = publisher
+        self._source = source
+        self._quarantine = quarantine
+        self._settings = settings or DeliverySettings()
+        self._clocks = clocks or Clocks()
+        self._window = Window()
+        self._rate = RateLimit(self._settings.backlog_per_s)
+        self._backlog_lanes: set[int] = set()
+        self._one_by_one = False
+        self._is_held_back = False  # by the rate, in the last step
+        self._progress_at_s = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        return self._window.in_flight
+
+    async def run(self, *, until_drained: bool = False) -> None:
+        """Deliver for ever, or until everything that is in the journal is settled."""
+        try:
+            while True:
+                if await self._use_one_connection(until_drained=until_drained):
+                    return
+                await asyncio.sleep(self._settings.backoff.wait_s(self.status.failures, self._clocks.chance()))
+        finally:
+            await self._close()
+
+    async def _use_one_connection(self, *, until_drained: bool) -> bool:
+        """Whether all is done; False when the link went down."""
+        try:
+            await self._connect()
+            await self._carry(until_drained=until_drained)
+        except LinkDown as problem:
+            await self._note_loss(problem)
+            return False
+        return True
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_s):
+                await self._publisher.connect()
+        except TimeoutError:
+            raise LinkDown(f"no connection within {self._settings.connect_timeout_s:g} s") from None
+        self.status.connections += 1
+        self.status.is_up = True
+        log.info("link up; publisher=%s", self._publisher.name)
+
+    async def _note_loss(self, problem: LinkDown) -> None:
+        if self.status.is_up or self.status.problem != str(problem):
+            log.warning("link down, buffering; publisher=%s problem=%s", self._publisher.name, problem)
+        self.status.is_up = False
+        self.status.problem = str(problem)
+        self.status.failures += 1
+        if problem.by_message:
+            await self._blame_message(str(problem))
+        self._window.disconnect()
+        await self._close()
+        await self._source.rewind()
+
+    async def _blame_message(self, reason: str) -> None:
+        culprit = self._window.only_one()
+        if culprit is not None:
+            await self._settle([Refused(culprit.lane, culprit.position, reason)])
+        self._one_by_one = culprit is None
+
+    async def _close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._publisher.close()
+
+    async def _carry(self, *, until_drained: bool) -> None:
+        """Feed and collect side by side; whichever ends first ends the other. Raises: LinkDown."""
+        feeding = asyncio.create_task(self._feed(until_drained=until_drained), name="feed")
+        collecting = asyncio.create_task(self._collect(), name="collect")
+        try:
+            done, _ = await asyncio.wait({feeding, collecting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (feeding, collecting):
+                task.cancel()
+            await asyncio.gather(feeding, collecting, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _feed(self, *, until_drained: bool) -> None:
+        while True:
+            records = await self._step()
+            if records:
+                await self._send(records)
+            elif until_drained and self._is_drained():
+                return
+            else:
+                await self._wait_for_work()
+
+    async def _step(self) -> list[Record]:
+        """Tell the journal what is settled; take what comes next."""
+        self._is_held_back = False
+        records = await self._source.step(self._window.take_settled(), self._share)
+        self._note_backlog(records)
+        to_send = self._window.add(records)
+        if len(to_send) < len(records):
+            self._source.notify()  # some were settled on an earlier connection: there is something to tell at once
+        return to_send
+
+    def _is_drained(self) -> bool:
+        return not (self._window.in_flight or self._window.has_settled() or self._is_held_back)
+
+    def _room(self) -> int:
+        return (1 if self._one_by_one else self._publisher.max_in_flight) - self._window.in_flight
+
+    def _share(self, lane: int, waiting_lanes: int) -> int:
+        share = -(-self._room() // waiting_lanes)
+        if lane not in self._backlog_lanes:
+            return share
+        allowed = self._rate.allowance(share, self._clocks.now_s())
+        self._is_held_back |= allowed < share
+        return allowed
+
+    def _note_backlog(self, records: Sequence[Record]) -> None:
+        """Which lanes are behind, by the age of the last record taken of each."""
+        if self._settings.backlog_per_s is None:
+            return
+        old_ms = self._clocks.now_ms() - LIVE_AGE_MS
+        for record in records:
+            if record.committed_at_ms < old_ms:
+                self._backlog_lanes.add(record.lane)
+                self._rate.spend(1)
+            else:
+                self._backlog_lanes.discard(record.lane)
+
+    async def _send(self, records: list[Record]) -> None:
+        if self._window.in_flight == len(records):  # nothing was under way: the deadline begins here
+            self._progress_at_s = self._clocks.now_s()
+        self.status.sent += len(records)
+        await self._publisher.send(records)
+
+    async def _wait_for_work(self) -> None:
+        """Until there is something to tell the journal, or room for more of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._rate.wait_s if self._is_held_back else None):
+                await self._source.wait_for_news()
+                while not (self._room() > 0 or self._window.has_settled()):
+                    await self._source.wait_for_more_news()
+
+    async def _collect(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.deadline_s / 4):
+                    outcomes = await self._publisher.outcomes()
+            except TimeoutError:
+                self._check_deadline()
+            else:
+                await self._settle(outcomes)
+                self.status.failures = 0
+                self._one_by_one = False
+
+    def _check_deadline(self) -> None:
+        silent_s = self._clocks.now_s() - self._progress_at_s
+        if self._window.in_flight and silent_s >= self._settings.deadline_s:
+            raise LinkDown(f"nothing was acknowledged for {silent_s:.0f} s; the connection is taken for dead")
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        refused = {
+            outcome[:2]: SetAside(record, outcome.reason)
+            for outcome in outcomes
+            if isinstance(outcome, Refused) and (record := self._window.get(outcome.lane, outcome.position))
+        }
+        try:
+            if refused:  # on the disk before the journal may forget it
+                await self._set_aside(list(refused.values()))
+        finally:  # what is being set aside is not sent again, even if the link is lost meanwhile
+            settled = sum(self._window.settle(outcome.lane, outcome.position) for outcome in outcomes)
+            self.status.acknowledged += settled - len(refused)
+            self._note_progress()
+
+    def _note_progress(self) -> None:
+        self.status.last_acknowledged_at_ms = self._clocks.now_ms()
+        self._progress_at_s = self._clocks.now_s()
+        self._source.notify()
+
+    async def _set_aside(self, refused: list[SetAside]) -> None:
+        self.status.set_aside += len(refused)
+        await asyncio.to_thread(self._quarantine.add, refused, self._clocks.now_ms())
+        record, reason = refused[0]
+        log.error(
+            "messages refused and set aside; publisher=%s count=%d chain=%s file=%s reason=%s",
+            self._publisher.name, len(refused), record.chain, self._quarantine.path, reason,
+        )  # fmt: skip

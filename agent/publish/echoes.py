@@ -1,0 +1,171 @@
+"""Which of our messages a node has, though the protocol has no acknowledgement. No I/O; time is an argument.
+
+A node sends a published message to everybody who subscribed to its stream partition, us among them: the echo is the
+proof. There may be no echo for two reasons, and they cannot be told apart from here:
+
+- the node has not got it, or could not pass it on;
+- the node had it before (from a connection that was lost before its echo came) and drops the copy without a word.
+
+So what is not echoed in time is looked for in the node's storage first, and sent again if it is not there:
+
+    sent ── echo ──────────────────────────────► proved
+      └── `timeout_s` ──► asked for ── resent ─► proved
+                             ├── not found ──► sent again, `max_sends` in all ──► set aside
+                             └── no answer ──► the node is taken for dead
+
+Until a chain's first echo on a connection the wait is `first_timeout_s`: there, copies are likely.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.journal import Record
+from agent.publish.contract import Acknowledged, Refused
+from protocol.streamr import MessageRef
+
+__all__ = ["ChainId", "EchoSettings", "EchoTracker", "MessageKey", "Question", "message_key"]
+
+MAX_ECHOED_CHAINS = 10_000
+
+
+class MessageKey(NamedTuple):
+    """What tells a message from every other. The publisher is in lower case."""
+
+    stream_id: str
+    partition: int
+    timestamp: int
+    sequence: int
+    publisher: str
+    chain: str
+
+    @property
+    def chain_id(self) -> "ChainId":
+        return ChainId(self.stream_id, self.partition, self.publisher, self.chain)
+
+    @property
+    def ref(self) -> MessageRef:
+        return MessageRef(self.timestamp, self.sequence)
+
+
+class ChainId(NamedTuple):
+    stream_id: str
+    partition: int
+    publisher: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EchoSettings:
+    first_timeout_s: float = 1.0
+    timeout_s: float = 5.0
+    max_sends: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first_timeout_s <= self.timeout_s:
+            raise ValueError(f"first_timeout_s {self.first_timeout_s} is not above 0 and at most {self.timeout_s}")
+        if self.max_sends < 1:
+            raise ValueError(f"max_sends {self.max_sends} is less than 1")
+
+
+class Question(NamedTuple):
+    """Ask the storage for these messages of one chain: `first` to `last`, both included."""
+
+    number: int
+    chain: ChainId
+    first: MessageRef
+    last: MessageRef
+
+
+@dataclass(slots=True)
+class _Sent:
+    record: Record
+    key: MessageKey
+    sends: int
+    due_at_s: float
+    question: int | None = None  # that is open about it
+
+
+class EchoTracker:
+    """The messages of one connection that are not proved yet."""
+
+    def __init__(self, settings: EchoSettings) -> None:
+        self._settings = settings
+        self._sent: dict[MessageKey, _Sent] = {}  # the one sent longest ago first
+        self._keys: dict[tuple[int, int], MessageKey] = {}
+        self._echoed_chains: set[ChainId] = set()
+        self._questions = 0
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def add(self, record: Record, key: MessageKey, now_s: float) -> None:
+        """This was sent, for the first time."""
+        self._sent[key] = _Sent(record, key, 1, now_s + self._wait_s(key))
+        self._keys[record.lane, record.position] = key
+
+    def prove(self, key: MessageKey) -> Acknowledged | None:
+        """The node has shown it. None, if it is not one of ours that is open."""
+        sent = self._close(key)
+        if sent is None:
+            return None
+        if len(self._echoed_chains) < MAX_ECHOED_CHAINS:
+            self._echoed_chains.add(key.chain_id)
+        return Acknowledged(sent.record.lane, sent.record.position)
+
+    def refuse(self, lane: int, position: int, reason: str) -> Refused | None:
+        """The node said why it does not take it."""
+        key = self._keys.get((lane, position))
+        return None if key is None or self._close(key) is None else Refused(lane, position, reason)
+
+    def ask(self, now_s: float) -> list[Question]:
+        """What to look for in the storage: one question for each chain of which something is overdue."""
+        overdue: dict[ChainId, list[_Sent]] = {}
+        for sent in self._sent.values():
+            if sent.question is None and sent.due_at_s <= now_s:
+                overdue.setdefault(sent.key.chain_id, []).append(sent)
+        return [self._question(chain, several, now_s) for chain, several in overdue.items()]
+
+    def answer(self, number: int, now_s: float) -> list[Record | Refused]:
+        """A question was answered: what is still not proved is sent again, or given up."""
+        return [self._retry(sent, now_s) for sent in self._about(number)]
+
+    def is_unanswered(self, now_s: float) -> bool:
+        """Whether a question had its time: then the node is dead, or none."""
+        return any(sent.question is not None and sent.due_at_s <= now_s for sent in self._sent.values())
+
+    def _question(self, chain: ChainId, overdue: list[_Sent], now_s: float) -> Question:
+        self._questions += 1
+        for sent in overdue:
+            sent.question, sent.due_at_s = self._questions, now_s + self._settings.timeout_s
+        refs = [sent.key.ref for sent in overdue]
+        return Question(self._questions, chain, min(refs), max(refs))
+
+    def _about(self, number: int) -> list[_Sent]:
+        return [sent for sent in self._sent.values() if sent.question == number]
+
+    def _retry(self, sent: _Sent, now_s: float) -> Record | Refused:
+        if sent.sends >= self._settings.max_sends:
+            self._close(sent.key)
+            reason = f"sent {sent.sends} times, never echoed, and not found in the node's storage"
+            return Refused(sent.record.lane, sent.record.position, reason)
+        sent.sends += 1
+        sent.question, sent.due_at_s = None, now_s + self._settings.timeout_s
+        return sent.record
+
+    def _close(self, key: MessageKey) -> _Sent | None:
+        sent = self._sent.pop(key, None)
+        if sent is not None:
+            del self._keys[sent.record.lane, sent.record.position]
+        return sent
+
+    def _wait_s(self, key: MessageKey) -> float:
+        is_echoed = key.chain_id in self._echoed_chains
+        return self._settings.timeout_s if is_echoed else self._settings.first_timeout_s
+
+
+def message_key(message_id: object) -> MessageKey | None:
+    """From a message id as JSON has it; None where it is none."""
+    match message_id:
+        case [str(stream_id), int(partition), int(timestamp), int(sequence), str(publisher), str(chain)]:
+            return MessageKey(stream_id, partition, timestamp, sequence, publisher.lower(), chain)
+    return None

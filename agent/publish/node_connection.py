@@ -1,0 +1,105 @@
+"""A websocket to a node, in control version 2: log in, open, send and receive control messages."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from agent.errors import LinkDown, Rejected
+from agent.publish.node_rest import NodeRest, NodeSession
+from agent.publish.node_url import NodeUrl
+from protocol.streamr import ControlMessage, Signer
+
+__all__ = ["NodeConnection", "NodeSettings"]
+
+MAX_FRAME_BYTES = 4 * 1024 * 1024
+MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
+CLOSE_TIMEOUT_S = 2.0
+_MESSAGE_IS_TO_BLAME = (1003, 1007, 1008, 1009)  # unsupported, not UTF-8, against a policy, too big
+
+logging.getLogger("websockets.client").setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """How to reach a node. `deadline_s` bounds every request, and the answer to every ping."""
+
+    url: NodeUrl
+    ca_file: Path | None = None
+    deadline_s: float = 15.0
+
+
+class NodeConnection:
+    """One open websocket. Without a signer it is anonymous, and `token` is None."""
+
+    def __init__(self, websocket: ClientConnection, session: NodeSession | None, url: NodeUrl) -> None:
+        self.session = session
+        self.url = url
+        self._websocket = websocket
+
+    @classmethod
+    async def open(cls, settings: NodeSettings, signer: Signer | None) -> "NodeConnection":
+        """Raises: LinkDown."""
+        try:
+            tls = settings.url.tls_context(settings.ca_file)
+            session = None if signer is None else _new_session(settings, signer, tls)
+            if session is not None:
+                await asyncio.to_thread(session.token)
+            websocket = await connect(
+                settings.url.websocket,
+                ssl=tls,
+                compression=None,  # costs more on a small device than it saves
+                open_timeout=settings.deadline_s,
+                ping_interval=settings.deadline_s / 2,
+                ping_timeout=settings.deadline_s / 2,
+                close_timeout=CLOSE_TIMEOUT_S,
+                max_size=MAX_FRAME_BYTES,
+                max_queue=MAX_WAITING_FRAMES,
+            )
+        except (OSError, InvalidHandshake, InvalidURI, Rejected) as problem:
+            raise LinkDown(f"{settings.url}: {problem}") from problem
+        return cls(websocket, session, settings.url)
+
+    async def token(self) -> str | None:
+        """Raises: LinkDown."""
+        if self.session is None:
+            return None
+        try:
+            return self.session.token() if self.session.is_fresh else await asyncio.to_thread(self.session.token)
+        except Rejected as problem:
+            raise LinkDown(str(problem)) from problem
+
+    async def send(self, message: ControlMessage) -> None:
+        """Raises: LinkDown."""
+        await self.send_text(message.serialize().encode())
+
+    async def send_text(self, text: bytes) -> None:
+        """A control message that is written already. Raises: LinkDown."""
+        try:
+            await self._websocket.send(text, text=True)
+        except ConnectionClosed as closed:
+            raise self._down(closed) from closed
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """What the node says, until the connection ends. Raises: LinkDown, at its end and always."""
+        try:
+            while True:
+                yield await self._websocket.recv(decode=False)
+        except ConnectionClosed as closed:
+            raise self._down(closed) from closed
+
+    async def close(self) -> None:
+        await self._websocket.close()
+
+    def _down(self, closed: ConnectionClosed) -> LinkDown:
+        code = None if closed.rcvd is None else closed.rcvd.code
+        return LinkDown(f"{self.url}: {closed}", by_message=code in _MESSAGE_IS_TO_BLAME)
+
+
+def _new_session(settings: NodeSettings, signer: Signer, tls: ssl.SSLContext | None) -> NodeSession:
+    return NodeSession(NodeRest(settings.url, timeout_s=settings.deadline_s, tls=tls), signer)

@@ -1,0 +1,38 @@
+"""What systemd is told: that the agent is ready, alive, reloading or stopping. Without systemd, nothing."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["ALIVE", "READY", "STOPPING", "notify", "reloading", "watchdog_interval_s"]
+
+READY: Final = "READY=1"
+ALIVE: Final = "WATCHDOG=1"
+STOPPING: Final = "STOPPING=1"
+
+
+def reloading() -> str:
+    """The word that a reload begins; READY ends it."""
+    return f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}"
+
+
+def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Never waits and never fails: a deaf manager is no reason to stop."""
+    address = environment.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # the abstract namespace
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as manager:
+        try:
+            manager.sendto(state.encode(), address)
+        except OSError:
+            return
+
+
+def watchdog_interval_s(environment: Mapping[str, str] = os.environ) -> float | None:
+    """How often to say that we are alive: twice in the time the manager waits for it. None: it does not ask."""
+    text = environment.get("WATCHDOG_USEC", "")
+    return int(text) / 2_000_000 if text.isdecimal() and int(text) else None

@@ -1,0 +1,137 @@
+"""What `headgate subscribe` prints of each event: a line for people, or a JSON object for scripts."""
+
+import base64
+import binascii
+import math
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from agent.subscription import Locked, Lost, Opened, SubscriptionEvent, Unverified
+from protocol.errors import WireError
+from protocol.iomessage import IoMessage
+from protocol.scalars import decode_scalar, unit_of
+from protocol.streamr import EncryptionType, StreamMessage
+
+__all__ = ["as_json_line", "as_text_line"]
+
+MAX_SHOWN_CHARACTERS: Final = 200
+_LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
+
+
+def as_text_line(event: SubscriptionEvent) -> str:
+    """One line; nothing in the message can move the reader's cursor or fill the screen. Empty: nothing to show."""
+    match event:
+        case Opened(message=message, content=content):
+            return f"{_head(message)}  {_printable(_summary(content))}"
+        case Unverified(message=message, verdict=verdict):
+            return f"{_head(message)}  UNVERIFIED: {verdict}"
+        case Locked(message=message, reason=reason):
+            return f"{_head(message)}  LOCKED: {_printable(reason)}"
+        case Lost(gap=gap):
+            span = f"{_moment(gap.from_ref.timestamp)} to {_moment(gap.to_ref.timestamp)}"
+            return f"{_printable(gap.chain.msg_chain_id)}  LOST: {span}, {gap.cause}"
+    return ""
+
+
+def as_json_line(event: SubscriptionEvent) -> str:
+    """One JSON object. Empty: nothing to show."""
+    match event:
+        case Opened(message=message, content=content):
+            told: dict[str, Any] = {"event": "message", **_identity(message), "content": _parsed(content)}
+            if (inner := _io_message(content)) is not None:
+                told["io_message"] = orjson.loads(inner.to_json())
+                told["value"] = _json_value(inner)
+        case Unverified(message=message, verdict=verdict):
+            told = {"event": "unverified", **_identity(message), "reason": str(verdict)}
+        case Locked(message=message, reason=reason):
+            told = {"event": "locked", **_identity(message), "reason": reason}
+        case Lost(gap=gap):
+            told = {
+                "event": "lost",
+                "publisher": gap.chain.publisher_id,
+                "chain": gap.chain.msg_chain_id,
+                "from": list(gap.from_ref),
+                "to": list(gap.to_ref),
+                "reason": str(gap.cause),
+            }
+        case _:
+            return ""
+    return orjson.dumps(told).decode()
+
+
+def _identity(message: StreamMessage) -> dict[str, Any]:
+    stream_id, partition, timestamp, sequence, publisher, chain = message.message_id
+    return {
+        "stream": stream_id,
+        "partition": partition,
+        "timestamp_ms": timestamp,
+        "sequence": sequence,
+        "publisher": publisher,
+        "chain": chain,
+        "encrypted": message.encryption_type is not EncryptionType.NONE,
+    }
+
+
+def _head(message: StreamMessage) -> str:
+    return f"{_moment(message.message_id.timestamp)}  {_printable(message.message_id.msg_chain_id)}"
+
+
+def _moment(timestamp_ms: int) -> str:
+    if timestamp_ms > _LAST_SHOWABLE_MS:
+        return str(timestamp_ms)
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _summary(content: str) -> str:
+    """Of an ioMessage with a scalar: who, what, how much. Of anything else: the content."""
+    message = _io_message(content)
+    if message is None:
+        return content
+    value = _scalar(message)
+    shown = f"{len(message.content_data or b'')} bytes" if value is None else str(value)
+    unit = unit_of(message.info_format or "") or message.info_format
+    return " ".join(part for part in (message.publisher, message.info_type, shown, unit) if part)
+
+
+def _io_message(content: str) -> IoMessage | None:
+    parsed = _parsed(content)
+    if not isinstance(parsed, dict):
+        return None
+    try:
+        if isinstance(encoded := parsed.get("ioMessage"), str):
+            message = IoMessage.from_bytes(base64.b64decode(encoded, validate=True))
+        else:
+            message = IoMessage.from_json(content)
+    except (WireError, binascii.Error):
+        return None
+    return message if message.info_format and message.content_data is not None else None  # else it is other JSON
+
+
+def _scalar(message: IoMessage) -> Any:
+    if unit_of(message.info_format or "") is None:
+        return None
+    try:
+        return decode_scalar(message.content_data or b"")
+    except WireError:
+        return None
+
+
+def _json_value(message: IoMessage) -> Any:
+    value = _scalar(message)
+    is_unwritable = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
+    return None if is_unwritable else value
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return content
+
+
+def _printable(text: str) -> str:
+    start = text[:MAX_SHOWN_CHARACTERS]
+    readable = start if start.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
+    return readable if len(start) == len(text) else f"{readable}… ({len(text)} characters)"

@@ -1,0 +1,258 @@
+"""Reading → sealed ioMessage → signed StreamMessage → journal entry.
+
+    Reading ──► ContentData (one CBOR item, or the bytes) ──► ioMessage, sealed after the one before it
+            ──► content: {"ioMessage": base64} or the JSON embodiment, encrypted where the stream is
+            ──► StreamMessage, signed, naming the one before it ──► Entry
+
+Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash,
+and a message that was signed but never committed leaves no hole in any chain that others see. References still rise
+across restarts, over all chains of the device (`agent/clock/references.py`).
+
+Not for two threads at a time. All messages of one call carry the time of that call.
+"""
+
+import base64
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from agent.clock import ChainReferences, ClockReading
+from agent.errors import StorageError
+from agent.journal import Entry
+from agent.routing import Route
+from drivers.reading import Reading
+from protocol.clock import ClockContext
+from protocol.iomessage import EMPTY_CHAIN, RANDOM_BYTES, IoMessage, SealedTemplate, message_ids
+from protocol.reference import Reference, next_reference
+from protocol.scalars import encode_scalar, scalar_format
+from protocol.streamr import ChainWriter, EncryptedGroupKey, MessageRef, Signer
+
+__all__ = ["Chain", "ChainLock", "Locked", "Refused", "Wrapped", "Wrapper", "chain_name"]
+
+MSG_CHAIN_ID_BYTES: Final = 15  # 20 characters, as the network's own clients have them
+MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
+MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
+CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
+_message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by whoever signs
+_entry: Final = partial(tuple.__new__, Entry)
+
+
+class Locked(NamedTuple):
+    """A content as subscribers with the right key can read it."""
+
+    content: str
+    group_key_id: str
+    new_group_key: EncryptedGroupKey | None  # on the message with which a new key begins to be handed over
+
+
+class ChainLock(Protocol):
+    """Encrypts the contents of one stream."""
+
+    def lock(self, content: str, now_ms: int) -> Locked: ...
+
+
+class Refused(NamedTuple):
+    """A reading that no message can hold, and why."""
+
+    reading: Reading
+    problem: str
+
+
+class Wrapped(NamedTuple):
+    """What batches become, by lane; within a lane, in the order in which they came."""
+
+    lanes: dict[int, list[Entry]]
+    refused: list[Refused]
+
+    @classmethod
+    def nothing(cls) -> "Wrapped":
+        return cls({}, [])
+
+
+def chain_name(stream_id: str, partition: int, msg_chain_id: str) -> str:
+    """The journal's, the archive's and the gap notices' name of a chain."""
+    return f"{stream_id}#{partition}/{msg_chain_id}"
+
+
+class Chain:
+    """One chain of one process: seals, signs and numbers what it is given."""
+
+    def __init__(
+        self,
+        route: Route,
+        *,
+        signer: Signer,
+        references: ChainReferences,
+        ids: Iterator[str],
+        max_payload_bytes: int,
+        lock: ChainLock | None = None,
+    ) -> None:
+        """Raises ValueError if the route names no possible stream."""
+        msg_chain_id = secrets.token_urlsafe(MSG_CHAIN_ID_BYTES)
+        self._writer = ChainWriter(
+            signer, stream_id=route.stream_id, stream_partition=route.partition, msg_chain_id=msg_chain_id
+        )
+        self.name = chain_name(route.stream_id, route.partition, msg_chain_id)
+        self._priority = route.priority
+        self._is_binary = route.content == "binary"
+        self._references = references
+        self._ids = ids
+        self._lock = lock
+        self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // 2  # base64, twice where encrypted
+        self._templates: dict[tuple[str, str, str, str], SealedTemplate] = {}
+        self._head = EMPTY_CHAIN
+        self._last: MessageRef | None = None
+
+    def wrap(self, readings: Iterable[Reading], clock: ClockReading, refused: list[Refused]) -> list[Entry]:
+        """One message per reading, in their order; those that no message can hold go to `refused`.
+
+        This is the hot path: what all messages of a call share is worked out once, and references count on within it.
+        """
+        entries: list[Entry] = []
+        reference = self._first_reference(clock.now_ms)
+        timestamp_ms, sequence = reference
+        context = clock.context_for(reference)
+        name, ids, previous, head = self.name, self._ids, self._last, self._head
+        for reading in readings:
+            try:
+                template, content_data = self._template(reading), self._content_data(reading)
+            except ValueError as error:
+                refused.append(Refused(reading, str(error)))
+                continue
+            sealed, head = template.seal(
+                id=next(ids),
+                timestamp=reading.taken_at_ms,
+                content_data=content_data,
+                head=head,
+                context_data=b"" if context is None else _context_of(context, reading.taken_at_ms, clock),
+            )
+            current = _message_ref((timestamp_ms, sequence))
+            payload = self._write(self._content(sealed), current, previous, clock.now_ms)
+            entries.append(_entry((payload, name, timestamp_ms, sequence)))
+            previous = current
+            sequence += 1
+        self._last, self._head = previous, head
+        return entries
+
+    def _first_reference(self, now_ms: int) -> Reference:
+        """After all that this chain has, and not before what the device's other chains allow."""
+        given = self._references.next(self.name, now_ms)
+        if self._last is None:
+            return given
+        return max(given, next_reference(Reference(*self._last), given.timestamp_ms))
+
+    def _write(self, content: str, reference: MessageRef, previous: MessageRef | None, now_ms: int) -> bytes:
+        if self._lock is None:
+            return self._writer.write(content, reference, previous)
+        locked = self._lock.lock(content, now_ms)
+        return self._writer.write(
+            locked.content, reference, previous, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
+        )
+
+    def _content(self, sealed: bytes) -> str:
+        if self._is_binary:
+            return f'{{"ioMessage":"{base64.b64encode(sealed).decode()}"}}'
+        return IoMessage.from_bytes(sealed).to_json()
+
+    def _content_data(self, reading: Reading) -> bytes:
+        value = reading.value
+        content = value if isinstance(value, bytes) else encode_scalar(value)
+        if len(content) > self._max_content_bytes:
+            raise ValueError(f"{len(content)} bytes are more than the journal takes, {self._max_content_bytes}")
+        return content
+
+    def _template(self, reading: Reading) -> SealedTemplate:
+        key = (reading.sensor, reading.quantity, reading.unit, reading.mime_type)
+        try:
+            return self._templates[key]
+        except KeyError:
+            return self._new_template(key)
+
+    def _new_template(self, key: tuple[str, str, str, str]) -> SealedTemplate:
+        """What all messages of this sensor, quantity, unit and MIME type share."""
+        sensor, quantity, unit, mime_type = key
+        prototype = IoMessage(
+            id="prototype",
+            timestamp=0,
+            publisher=sensor,
+            info_type=quantity,
+            info_format=mime_type or scalar_format(unit),
+            content_data=b"",
+            sequence_number=0,
+            sequence_total=0,
+            priority=self._priority,
+        )
+        if len(self._templates) >= MAX_TEMPLATES:
+            self._templates.clear()
+        template = self._templates[key] = SealedTemplate(prototype)
+        return template
+
+
+class Wrapper:
+    """All chains of this process, each begun by the first reading that needs it."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        references: ChainReferences,
+        *,
+        max_payload_bytes: int,
+        locks: "ChainLocks | None" = None,
+    ) -> None:
+        self._signer = signer
+        self._references = references
+        self._max_payload_bytes = max_payload_bytes
+        self._locks = locks
+        self._ids = message_ids(secrets.token_bytes(RANDOM_BYTES))
+        self._chains: dict[Route, Chain] = {}
+
+    def wrap(self, routed: list[tuple[Route, Sequence[Reading]]], clock: ClockReading, wrapped: Wrapped) -> None:
+        """Wrap everything in `routed`, which is empty afterwards, into `wrapped`.
+
+        Raises: StorageError if the disk keeps no references or keys just now. Call it again with the same two: what is
+        wrapped is wrapped, and what is still in `routed` has used up nothing.
+        """
+        self._references.reserve(clock.now_ms)
+        while routed:
+            route, readings = routed[0]
+            try:
+                entries = self._chain(route).wrap(readings, clock, wrapped.refused)
+            except (ValueError, KeyError) as error:
+                wrapped.refused.extend(Refused(reading, str(error)) for reading in readings)
+            except OSError as error:
+                raise StorageError(f"a key cannot be kept: {error.strerror or error}") from error
+            else:
+                wrapped.lanes.setdefault(route.priority, []).extend(entries)
+            del routed[0]
+
+    def _chain(self, route: Route) -> Chain:
+        """Raises ValueError if the route names no possible stream."""
+        try:
+            return self._chains[route]
+        except KeyError:
+            chain = self._chains[route] = Chain(
+                route,
+                signer=self._signer,
+                references=self._references,
+                ids=self._ids,
+                max_payload_bytes=self._max_payload_bytes,
+                lock=None if route.encryption == "none" or self._locks is None else self._locks.of(route.stream_id),
+            )
+            return chain
+
+
+class ChainLocks(Protocol):
+    def of(self, stream_id: str) -> ChainLock: ...
+
+
+def _context_of(context: ClockContext, taken_at_ms: int, clock: ClockReading) -> bytes:
+    """The counter at the moment of the reading, as far as the clock that stamped it tells."""
+    waited_ms = clock.now_ms - taken_at_ms
+    if not 0 <= waited_ms <= min(MAX_QUEUED_MS, clock.monotonic_ms):
+        return context.to_bytes()
+    return ClockContext(
+        boot_id=context.boot_id,
+        monotonic_ms=context.monotonic_ms - waited_ms,
+        is_synchronised=context.is_synchronised,
+    ).to_bytes()

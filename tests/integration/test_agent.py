@@ -1,0 +1,187 @@
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from agent.keys import Secret, load_keys
+from protocol.lifecycle import LifecycleNotice
+from protocol.streamr import EncryptionType, Signer, StreamMessage
+from protocol.streamr.signing import Verdict, Verifier
+from tests.integration.far_ends import NodeFarEnd
+from tests.integration.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from tests.integration.small_client import SmallClient
+
+pytestmark = pytest.mark.slow
+
+
+def test_readings_arrive_signed_in_order_and_whole(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 500, "500 messages are published")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    messages = agent.messages()
+    assert_whole(messages)
+    streams = {stream_id.split("/", 1)[1] for stream_id, _, _ in by_chain(messages)}
+    assert streams == {"plant", "plant/json", "bench/events"}
+
+
+def test_a_stop_in_the_middle_of_load_loses_nothing_and_says_goodbye(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path, rate_hz=2000)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 1000, "it is under load")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    messages = agent.messages()
+    assert_whole(messages)
+    readings = [message for message in messages if io_message(message).info_type in ("temperature", "valve")]
+    assert len(readings) == _committed(agent) - _events(messages)
+    last_event = [message for message in messages if message.message_id.stream_id.endswith("/events")][-1]
+    assert io_message(last_event).info_type == "headgate/stop"
+    assert LifecycleNotice.from_bytes(io_message(last_event).content_data or b"")
+
+
+def test_a_reload_restarts_what_changed_and_leaves_the_rest(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 50, "it runs")
+        signals = '[{ quantity = "level", kind = "walk" }]'
+        added = f'\n[drivers.second]\ndriver = "simulated"\nrate_hz = 50\nsignals = {signals}\n'
+        agent.config.write_text(agent.config.read_text() + added)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: any(io_message(m).publisher == "second" for m in agent.messages()), "the new driver is read")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    messages = agent.messages()
+    assert_whole(messages)
+    boiler = {m.message_id.msg_chain_id for m in messages if io_message(m).info_type == "temperature"}
+    assert len(boiler) == 1, "the other driver's chain went on"
+    assert "headgate/configuration" in {io_message(message).info_type for message in messages}
+
+
+def test_a_wrong_configuration_changes_nothing_on_reload(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it runs")
+        agent.config.write_text(agent.config.read_text() + "\n[jurnal]\n")
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the old one stays" in agent.log(), "it complains")
+        count = len(agent.lines())
+        wait_until(lambda: len(agent.lines()) > count + 20, "it goes on")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert_whole(agent.messages())
+
+
+def test_a_new_publisher_takes_part_after_a_reload(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it runs")
+        second = tmp_path / "second.jsonl"
+        added = f'\n[publishers.second]\nkind = "file"\npath = "{second}"\n'
+        agent.config.write_text(agent.config.read_text() + added)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: second.exists() and second.stat().st_size > 1000, "the new publisher works")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert_whole(agent.messages())
+
+
+def test_status_tells_of_a_running_agent_and_of_one_that_is_gone(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it runs")
+        wait_until((tmp_path / "data" / "status.json").exists, "it writes its status")
+        running = _status(agent)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert running.returncode == 0
+    status = json.loads(running.stdout)
+    assert status["devices"]["boiler"]["state"] == "up"
+    assert status["links"]["out"]["is_up"]
+    assert _status(agent).returncode == 1
+
+
+def test_run_once_publishes_everything_and_ends(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start("--once", "--seconds", "0.5") as process:
+        assert process.wait(30) == 0
+    assert_whole(agent.messages())
+    assert len(agent.messages()) == _committed(agent)
+
+
+def test_a_dry_run_prints_readings_and_keeps_nothing(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    done = subprocess.run(
+        agent.command("run", "--config", str(agent.config), "--dry-run", "--seconds", "0.3"),
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.splitlines()[0])["sensor"] == "boiler"
+    assert not (tmp_path / "data" / "journal").exists()
+    assert not agent.output.exists()
+
+
+@pytest.mark.parametrize("kind", ["websocket", "http"])
+def test_a_node_has_what_the_agent_counts_as_acknowledged(tmp_path: Path, kind: Literal["websocket", "http"]) -> None:
+    node = NodeFarEnd(tmp_path / "node", kind)
+    node.start()
+    extra = f'\n[publishers.node]\nkind = "{kind}"\nurl = "http://{node.url}"\n'
+    agent = Agent.make(tmp_path / "agent", rate_hz=50, extra=extra)
+    try:
+        with agent.start("--once", "--seconds", "2") as process:
+            assert process.wait(60) == 0
+        signer = Signer(load_keys(agent.key_file, lambda: Secret(b"")).identity.reveal())
+        client = SmallClient(node.url, signer)
+        arrived = client.resend_last(f"{signer.address}/plant", 10_000)
+        client.close()
+    finally:
+        node.stop()
+    published = [m.content for m in agent.messages() if m.message_id.stream_id == f"{signer.address}/plant"]
+    assert len(published) > 50
+    assert list(dict.fromkeys(arrived)) == published
+
+
+def test_an_encrypted_stream_is_signed_and_unreadable(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\nrotate_after_messages = 20\n[[streams]]'
+    agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
+    with agent.start("--once", "--seconds", "1") as process:
+        assert process.wait(30) == 0
+    locked = [m for m in agent.messages() if m.message_id.stream_id.endswith("/secret")]
+    verifier = Verifier()
+    assert all(verifier.verify(message) is Verdict.VERIFIED for message in locked)
+    assert all(message.encryption_type is EncryptionType.AES for message in locked)
+    assert len({message.group_key_id for message in locked}) > 2
+    assert any(message.new_group_key for message in locked)
+
+
+def test_the_device_itself_can_verify_its_archives_in_a_directory(tmp_path: Path) -> None:
+    extra = f'\n[archive]\nevery_s = 0.2\n[ship]\ndirectory = "{tmp_path / "stick"}"\ncheck_every_s = 0.1\n'
+    agent = Agent.make(tmp_path / "agent", extra=extra)
+    with agent.start() as process:
+        wait_until(lambda: list((tmp_path / "stick").glob("*.hga")), "an archive is on the stick")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    archive = next((tmp_path / "stick").glob("*.hga"))
+    subprocess.run(agent.command("archive", "verify", str(archive)), check=True, capture_output=True)
+    assert list((tmp_path / "agent" / "data" / "archives").glob("*.hga")), "kept until a receipt comes"
+
+
+def _committed(agent: Agent) -> int:
+    directory = str(agent.folder / "data" / "journal")
+    done = subprocess.run(agent.command("journal", "stat", directory, "--json"), capture_output=True, check=True)
+    return int(json.loads(done.stdout)["records"])
+
+
+def _events(messages: list[StreamMessage]) -> int:
+    return sum(message.message_id.stream_id.endswith("/events") for message in messages)
+
+
+def _status(agent: Agent) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        agent.command("status", "--config", str(agent.config), "--json"), capture_output=True, check=False
+    )

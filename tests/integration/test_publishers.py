@@ -1,0 +1,220 @@
+"""The contract of all publishers, against real far ends: a node, MQTT brokers with and without TLS, files.
+
+Whatever becomes of the link: everything arrives, once after repetitions are removed, in order per chain.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
+from agent.publish import Backoff, CursorSource, Delivery, DeliverySettings, Quarantine
+from protocol.streamr import MessageID, MessageRef, StreamMessage, sign_message
+from tests.integration.far_ends import DEADLINE_S, SIGNER, STREAM, BrokerFarEnd, FarEnd, FileFarEnd, MakeFarEnd, NodeFarEnd
+from tests.integration.tcp_proxy import TcpProxy, proxy_to
+
+pytestmark = pytest.mark.slow
+
+CHAINS = ("fast", "slow", "rare")
+START_MS = 1_700_000_000_000
+TIMEOUT_S = 60
+SETTINGS = DeliverySettings(
+    backoff=Backoff(first_s=0.05, max_s=0.2), deadline_s=DEADLINE_S, connect_timeout_s=2 * DEADLINE_S
+)
+
+NEEDS_MOSQUITTO = pytest.mark.needs("mosquitto", "mosquitto")
+FAR_ENDS: dict[str, MakeFarEnd] = {
+    "websocket": lambda folder: NodeFarEnd(folder, "websocket"),
+    "http": lambda folder: NodeFarEnd(folder, "http"),
+    "mqtt 5": lambda folder: BrokerFarEnd(folder),
+    "mqtt 3.1.1": lambda folder: BrokerFarEnd(folder, version="3.1.1"),
+    "mqtt tls": lambda folder: BrokerFarEnd(folder, use_tls=True),
+    "lines": lambda folder: FileFarEnd(folder, "lines"),
+    "directory": lambda folder: FileFarEnd(folder, "directory"),
+}
+ALL = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in FAR_ENDS]
+OVER_TCP = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in list(FAR_ENDS)[:5]]
+
+
+@pytest.fixture
+def far_end(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FarEnd]:
+    far_end = FAR_ENDS[request.param](tmp_path / "far end")
+    far_end.start()
+    try:
+        yield far_end
+    finally:
+        getattr(far_end, "close", far_end.stop)()
+
+
+class Device:
+    """A journal with signed messages in it, and the delivery of them."""
+
+    def __init__(self, folder: Path, far_end: FarEnd, port: int) -> None:
+        self.journal = Journal(
+            DirectoryDisk(folder / "journal"),
+            JournalSettings(cursors=("publisher",)),
+            new_journal_id=1,
+            now_ms=START_MS,
+        )
+        self.quarantine = folder / "set-aside.jsonl"
+        self._cursor = self.journal.cursor("publisher")
+        self._source = CursorSource(self._cursor)
+        self._last: dict[str, MessageRef] = {}
+        self.delivery = Delivery(far_end.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
+
+    def next_message(self, chain: str, **content: Any) -> StreamMessage:
+        previous = self._last.get(chain)
+        number = 0 if previous is None else previous.timestamp - START_MS + 1
+        ref = self._last[chain] = MessageRef(START_MS + number, 0)
+        message_id = MessageID(STREAM, 0, *ref, SIGNER.address, chain)
+        text = json.dumps({"chain": chain, "n": number, **content})
+        return sign_message(StreamMessage(message_id, text, prev_msg_ref=previous), SIGNER)
+
+    def store(self, *messages: StreamMessage | bytes, chain: str = "") -> None:
+        for message in messages:
+            payload = message if isinstance(message, bytes) else message.serialize().encode()
+            name = chain if isinstance(message, bytes) else message.message_id.msg_chain_id
+            self.journal.append(CHAINS.index(name), Entry(payload, name, START_MS, 0), START_MS)
+        self.journal.commit(START_MS)
+        self._source.notify()
+
+    def store_some(self, count: int) -> None:
+        """So many of each chain, in small commits."""
+        for start in range(0, count, 10):
+            self.store(*(self.next_message(chain) for chain in CHAINS for _ in range(start, min(start + 10, count))))
+
+    @asynccontextmanager
+    async def delivering(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.delivery.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def drain(self) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            await self.delivery.run(until_drained=True)
+        assert self._cursor.waiting_lanes() == []
+        assert [self._cursor.position(lane) for lane in range(3)] == [
+            self.journal.cursor("publisher").position(lane) for lane in range(3)
+        ]
+
+
+@asynccontextmanager
+async def device_and_proxy(folder: Path, far_end: FarEnd) -> AsyncIterator[tuple[Device, TcpProxy]]:
+    async with proxy_to(far_end.port) as proxy:
+        yield Device(folder, far_end, proxy.port), proxy
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """The status is for people to look at, and tells nobody when it changes."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+def check_arrived(far_end: FarEnd, count: int, missing: set[tuple[str, int]] | None = None) -> None:
+    """So many of each chain, in order, when repetitions are removed."""
+    missing = missing or set()
+    contents = far_end.received(count * len(CHAINS) - len(missing))
+    for chain in CHAINS:
+        numbers = [content["n"] for content in contents if content.get("chain") == chain]
+        first_arrivals = list(dict.fromkeys(numbers))
+        assert first_arrivals == [n for n in range(count) if (chain, n) not in missing], f"{chain}: {numbers}"
+
+
+@pytest.mark.parametrize("far_end", ALL, indirect=True)
+def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        device = Device(tmp_path, far_end, far_end.port)
+        device.store_some(100)
+        async with device.delivering():
+            device.store_some(20)
+            await asyncio.sleep(0)
+        await device.drain()
+        assert device.delivery.status.acknowledged >= 360
+        assert device.delivery.status.set_aside == 0
+
+    asyncio.run(scenario())
+    check_arrived(far_end, 120)
+
+
+@pytest.mark.parametrize("far_end", ALL, indirect=True)
+def test_a_far_end_restarted_in_the_middle_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        device = Device(tmp_path, far_end, far_end.port)
+        device.store_some(30)
+        await device.drain()
+        await asyncio.to_thread(far_end.stop)
+        device.store_some(30)
+        async with device.delivering():
+            await until(lambda: device.delivery.status.failures > 0)
+            device.store_some(30)
+            await asyncio.to_thread(far_end.start)
+        await device.drain()
+        assert device.delivery.status.set_aside == 0
+
+    asyncio.run(scenario())
+    check_arrived(far_end, 90)
+
+
+@pytest.mark.parametrize("far_end", OVER_TCP, indirect=True)
+def test_a_flapping_link_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with device_and_proxy(tmp_path, far_end) as (device, proxy):
+            device.store_some(150)
+            flapping = asyncio.create_task(proxy.flap(4, passed_bytes=30_000))
+            await device.drain()
+            flapping.cancel()
+            assert proxy.connections > 1
+            assert device.delivery.status.set_aside == 0
+
+    asyncio.run(scenario())
+    check_arrived(far_end, 150)
+
+
+@pytest.mark.parametrize("far_end", OVER_TCP, indirect=True)
+def test_a_half_open_connection_is_noticed_by_its_deadline(far_end: FarEnd, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with device_and_proxy(tmp_path, far_end) as (device, proxy):
+            device.store_some(10)
+            await device.drain()
+            async with device.delivering():
+                await until(lambda: device.delivery.status.is_up)
+                proxy.stall()
+                device.store_some(10)
+                await until(lambda: not device.delivery.status.is_up and device.delivery.status.failures > 0)
+                await proxy.heal()
+            await device.drain()
+            assert device.delivery.status.set_aside == 0
+
+    asyncio.run(scenario())
+    check_arrived(far_end, 20)
+
+
+@pytest.mark.parametrize("far_end", [name for name in ALL if name.values != ("directory",)], indirect=True)
+def test_a_refused_message_is_set_aside_and_the_next_goes_on(far_end: FarEnd, tmp_path: Path) -> None:
+    async def scenario() -> Device:
+        device = Device(tmp_path, far_end, far_end.port)
+        device.store_some(5)
+        device.store(far_end.spoil(device.next_message("slow")), chain="slow")
+        device.store(*(device.next_message(chain) for chain in ("fast", "rare")))
+        device.store_some(5)
+        await device.drain()
+        return device
+
+    device = asyncio.run(scenario())
+    check_arrived(far_end, 11, missing={("slow", 5)})
+    assert device.delivery.status.set_aside == 1
+    (told,) = map(json.loads, device.quarantine.read_text().splitlines())
+    assert (told["chain"], told["position"]) == ("slow", 5)
+    assert told["reason"]
+    assert told["message"]

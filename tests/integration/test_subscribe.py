@@ -1,0 +1,224 @@
+"""`headgate subscribe` as a process, against a real node, with the agent's publisher at the other end."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.encryption import EncryptionRules, StreamEncryption
+from agent.journal import Record
+from agent.keys import DeviceKeys, GroupKeyStore, Secret, create_key_file
+from agent.publish.websocket import WebsocketPublisher
+from protocol.streamr import ChainWriter, MessageRef, Signer
+from tests.integration.far_ends import SIGNER as DEVICE
+from tests.integration.far_ends import STREAM, NodeFarEnd, free_port
+from tests.integration.small_client import SmallClient
+from tests.integration.tcp_proxy import proxy_to
+
+pytestmark = pytest.mark.slow
+
+READER, STRANGER = Signer(b"\x21" * 32), Signer(b"\x22" * 32)
+START_MS = 1_700_000_000_000
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def keys() -> DeviceKeys:
+    return DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(b"\x08" * 32), vault=Secret(b"\x09" * 32))
+
+
+@pytest.fixture
+def encryption(keys: DeviceKeys, tmp_path: Path) -> StreamEncryption:
+    rules = EncryptionRules(readers=frozenset({READER.address}), rotate_after_messages=3)
+    return StreamEncryption(DEVICE, GroupKeyStore(tmp_path / "group keys", keys), {STREAM: rules})
+
+
+@pytest.fixture
+def node(tmp_path: Path, encryption: StreamEncryption) -> Iterator[NodeFarEnd]:
+    node = NodeFarEnd(tmp_path, "websocket", listener=encryption)
+    node.start()
+    client = SmallClient(node.url, DEVICE)
+    client.make_public_stream(STREAM)
+    client.close()
+    yield node
+    node.stop()
+
+
+class Chain:
+    """Signed messages, as records of a journal."""
+
+    def __init__(self) -> None:
+        self._writer = ChainWriter(DEVICE, stream_id=STREAM, msg_chain_id="chain")
+        self._last: MessageRef | None = None
+        self._count = 0
+
+    def record(self, encryption: StreamEncryption | None = None) -> Record:
+        ref = MessageRef(START_MS + self._count, 0)
+        content = json.dumps({"n": self._count})
+        if encryption is None:
+            payload = self._writer.write(content, ref, self._last)
+        else:
+            locked = encryption.of(STREAM).lock(content, time.time_ns() // 1_000_000)
+            payload = self._writer.write(
+                locked.content, ref, self._last, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
+            )
+        self._last, self._count = ref, self._count + 1
+        return Record(self._count, 0, payload, "chain", *ref, START_MS)
+
+    def records(self, count: int, encryption: StreamEncryption | None = None) -> list[Record]:
+        return [self.record(encryption) for _ in range(count)]
+
+
+@asynccontextmanager
+async def connected(node: NodeFarEnd) -> AsyncIterator[WebsocketPublisher]:
+    publisher = node.publisher(node.port)
+    assert isinstance(publisher, WebsocketPublisher)
+    await publisher.connect()
+    try:
+        yield publisher
+    finally:
+        await publisher.close()
+
+
+async def publish(publisher: WebsocketPublisher, records: list[Record]) -> None:
+    await publisher.send(records)
+    settled = 0
+    while settled < len(records):
+        settled += len(await publisher.outcomes())
+
+
+class Subscriber:
+    """The command, and what it prints."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, *arguments: str) -> "Subscriber":
+        return cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "agent", "subscribe", STREAM, "--json", *arguments, stdout=asyncio.subprocess.PIPE
+            )
+        )
+
+    async def events(self, count: int) -> list[dict[str, Any]]:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(TIMEOUT_S):
+            return [json.loads(await self._process.stdout.readline()) for _ in range(count)]
+
+    async def exit_code(self) -> int:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await self._process.wait()
+
+
+def key_file(folder: Path, signer_secret: bytes) -> str:
+    path = folder / f"reader {signer_secret[0]}" / "keys"
+    keys = DeviceKeys(identity=Secret(signer_secret), archive=Secret(b"\x03" * 32), vault=Secret(b"\x04" * 32))
+    create_key_file(path, keys, None)
+    return str(path)
+
+
+def test_stored_and_live_messages_are_printed_in_order(node: NodeFarEnd) -> None:
+    async def scenario() -> None:
+        chain = Chain()
+        async with connected(node) as publisher:
+            await publish(publisher, chain.records(5))
+            subscriber = await Subscriber.start("--node", node.url, "--last", "10", "--count", "8")
+            stored = await subscriber.events(5)
+            await publish(publisher, chain.records(3))
+            live = await subscriber.events(3)
+            assert [event["content"]["n"] for event in stored + live] == list(range(8))
+            assert {event["event"] for event in stored + live} == {"message"}
+            assert await subscriber.exit_code() == 0
+
+    asyncio.run(scenario())
+
+
+def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEnd) -> None:
+    async def scenario() -> None:
+        chain = Chain()
+        async with connected(node) as publisher, proxy_to(node.port) as proxy:
+            await publish(publisher, chain.records(1))
+            arguments = ("--node", f"127.0.0.1:{proxy.port}", "--last", "1", "--count", "7")
+            subscriber = await Subscriber.start(*arguments)
+            first = await subscriber.events(1)
+            await proxy.stop()
+            await publish(publisher, chain.records(5))
+            rest = asyncio.create_task(subscriber.events(6))
+            await proxy.start()
+            while not rest.done():  # until it has subscribed again, it hears none of these; the first it hears is a gap
+                await publish(publisher, chain.records(1))
+                await asyncio.wait({rest}, timeout=0.5)
+            assert [event["content"]["n"] for event in first + rest.result()] == list(range(7))
+            assert await subscriber.exit_code() == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), TIMEOUT_S))
+
+
+def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
+    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        chain = Chain()
+        async with connected(node) as publisher:
+            await publish(publisher, chain.records(8, encryption))
+            common = ("--node", node.url, "--last", "10", "--count", "8")
+            reader = await Subscriber.start(*common, "--keys", key_file(tmp_path, b"\x21" * 32))
+            stranger = await Subscriber.start(*common, "--keys", key_file(tmp_path, b"\x22" * 32))
+            nobody = await Subscriber.start(*common)
+            read = await reader.events(8)
+            assert [(event["event"], event["content"]["n"]) for event in read] == [("message", n) for n in range(8)]
+            assert all(event["encrypted"] for event in read)
+            assert {event["event"] for event in await stranger.events(8)} == {"locked"}
+            assert {event["event"] for event in await nobody.events(8)} == {"locked"}
+            assert [await each.exit_code() for each in (reader, stranger, nobody)] == [0, 1, 1]
+
+    asyncio.run(scenario())
+
+
+def test_rekeying_tells_the_readers_of_before_and_keeps_on(
+    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        chain = Chain()
+        async with connected(node) as publisher:
+            await publish(publisher, chain.records(1, encryption))
+            arguments = ("--node", node.url, "--last", "1", "--count", "2", "--keys", key_file(tmp_path, b"\x21" * 32))
+            reader = await Subscriber.start(*arguments)
+            assert (await reader.events(1))[0]["content"] == {"n": 0}
+            announcements = encryption.rekey(STREAM, time.time_ns() // 1_000_000)
+            assert len(announcements) == 1
+            await publisher.post(announcements)
+            await publish(publisher, chain.records(1, encryption))
+            assert (await reader.events(1))[0]["content"] == {"n": 1}
+            assert await reader.exit_code() == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_not_there_is_exit_code_69() -> None:
+    async def scenario() -> None:
+        subscriber = await Subscriber.start("--node", f"127.0.0.1:{free_port()}")
+        assert await subscriber.exit_code() == 69
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_that_is_not_there_is_exit_code_1(tmp_path: Path) -> None:
+    node = NodeFarEnd(tmp_path, "websocket")
+    node.start()
+
+    async def scenario() -> None:
+        subscriber = await Subscriber.start("--node", node.url)
+        assert await subscriber.exit_code() == 1
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        node.stop()

@@ -1,0 +1,153 @@
+"""The laws of delivery, whatever the link does: nothing skipped, nothing out of order, repeated only on a new link."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.errors import LinkDown
+from agent.journal import Record
+from agent.publish import (
+    Acknowledged,
+    Backoff,
+    CursorSource,
+    Delivery,
+    DeliverySettings,
+    Outcome,
+    Quarantine,
+    Refused,
+)
+from agent.publish.outcome_box import OutcomeBox
+from agent.publish.window import Window
+from tests.unit.agent.publish.records import filled_journal, record
+
+QUICK = DeliverySettings(backoff=Backoff(first_s=1e-9, max_s=1e-9), deadline_s=5)
+MAX_FAILURES = 30
+LANES = [(0, "a", 12), (0, "b", 7), (4, "c", 15)]
+
+
+class UnreliablePublisher:
+    """Settles what it was sent in any order, refuses some, fails at any moment, and loses what it then had."""
+
+    name = "unreliable"
+    max_in_flight = 6
+
+    def __init__(self, chance: Random) -> None:
+        self.sent: list[list[Record]] = []  # per connection
+        self.settled: dict[tuple[int, int], bool] = {}  # whether it was acknowledged
+        self._chance = chance
+        self._failures = 0
+        self._open: list[Record] = []
+        self._box = OutcomeBox()
+
+    async def connect(self) -> None:
+        self._maybe_fail(0.2)
+        self._box = OutcomeBox()
+        self._open = []
+        self.sent.append([])
+
+    async def send(self, records: Sequence[Record]) -> None:
+        for each in records:
+            self._maybe_fail(0.05)
+            self.sent[-1].append(each)
+            self._open.append(each)
+            await self._maybe_yield()
+        self._answer_some()
+
+    async def outcomes(self) -> Sequence[Outcome]:
+        await self._maybe_yield()
+        self._answer_some()
+        return await self._box.take()
+
+    async def close(self) -> None: ...
+
+    def _answer_some(self) -> None:
+        self._chance.shuffle(self._open)
+        count = self._chance.randint(1, len(self._open)) if self._open else 0
+        for _ in range(count):
+            each = self._open.pop()
+            is_good = self._chance.random() > 0.1
+            self.settled[each.lane, each.position] = is_good
+            outcome = Acknowledged(each.lane, each.position) if is_good else Refused(each.lane, each.position, "no")
+            self._box.put(*[outcome] * self._chance.randint(1, 2))
+        if self._chance.random() < 0.15 and self._failures < MAX_FAILURES:
+            self._failures += 1
+            self._box.fail(LinkDown("unreliable"))
+
+    def _maybe_fail(self, probability: float) -> None:
+        if self._failures < MAX_FAILURES and self._chance.random() < probability:
+            self._failures += 1
+            raise LinkDown("unreliable")
+
+    async def _maybe_yield(self) -> None:
+        for _ in range(self._chance.randint(0, 2)):
+            await asyncio.sleep(0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(seed: int) -> None:
+    journal, publisher = filled_journal(*LANES), UnreliablePublisher(Random(seed))
+    cursor = journal.cursor("publisher")
+
+    async def scenario(folder: str) -> Delivery:
+        quarantine = Quarantine(Path(folder) / "aside.jsonl", "test")
+        delivery = Delivery(publisher, CursorSource(cursor), quarantine, QUICK)
+        async with asyncio.timeout(30):
+            await delivery.run(until_drained=True)
+        return delivery
+
+    with tempfile.TemporaryDirectory() as folder:
+        delivery = asyncio.run(scenario(folder))
+    assert {lane: cursor.position(lane) for lane in (0, 4)} == {0: 19, 4: 15}
+    assert len(publisher.settled) == 34
+    assert delivery.status.acknowledged + delivery.status.set_aside == 34
+    for sent in publisher.sent:
+        for lane in (0, 4):
+            positions = [each.position for each in sent if each.lane == lane]
+            assert positions == sorted(set(positions)), "out of order, or repeated on one link"
+    check_nothing_is_skipped(publisher.sent)
+
+
+def check_nothing_is_skipped(connections: list[list[Record]]) -> None:
+    """A link begins no later than where the one before had come, and every position was sent before any later one."""
+    for lane in (0, 4):
+        furthest = -1
+        for sent in connections:
+            for position in (each.position for each in sent if each.lane == lane):
+                assert position <= furthest + 1, "a record was passed over"
+                furthest = max(furthest, position)
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("take"), st.integers(1, 5)),
+            st.tuples(st.just("settle"), st.integers(0, 30)),
+            st.tuples(st.just("tell"), st.just(0)),
+            st.tuples(st.just("disconnect"), st.just(0)),
+        ),
+        max_size=60,
+    )
+)
+def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, int]]) -> None:
+    window, settled, told, taken = Window(), set[int](), -1, 0
+    for action, number in steps:
+        if action == "take":
+            to_send = window.add([record(position) for position in range(taken, taken + number)])
+            assert [each.position for each in to_send] == [p for p in range(taken, taken + number) if p not in settled]
+            taken += number
+        elif action == "settle" and window.settle(0, number):
+            settled.add(number)
+        elif action == "tell":
+            told = window.take_settled().get(0, told)
+            assert settled >= set(range(told + 1))
+            assert told + 1 not in settled or told + 1 >= taken
+        elif action == "disconnect":
+            window.disconnect()
+            taken = told + 1
+        assert window.in_flight == len([p for p in range(told + 1, taken) if p not in settled])

@@ -1,0 +1,119 @@
+"""`headgate init`, `check` and `status`, as an operator meets them."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.commands.init import serial_ports
+
+
+def _init(folder: Path, *more: str) -> Path:
+    path = folder / "etc" / "headgate.toml"
+    arguments = ["init", "--config", str(path), "--data", str(folder / "data"), "--name", "bench", "--non-interactive"]
+    assert main([*arguments, *more]) == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--simulated"], ["--node", "ws://127.0.0.1:1"], ["--node", "https://node.example"]]
+)
+def test_what_init_writes_passes_check(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+    path = _init(tmp_path, *more)
+    assert main(["check", "--config", str(path), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer["device"].startswith("0x")
+    assert (tmp_path / "data" / "keys" / "device.keys").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "data" / "journal").exists(), "nothing is opened"
+
+
+def test_init_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    before = path.read_bytes()
+    assert main(["init", "--config", str(path), "--data", str(tmp_path / "data"), "--name", "other"]) == 78
+    assert path.read_bytes() == before
+    assert "left as it is" in capsys.readouterr().err
+
+
+def test_init_keeps_keys_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    first = capsys.readouterr().out
+    path.unlink()
+    _init(tmp_path)
+    assert capsys.readouterr().out == first
+
+
+def test_a_name_that_cannot_be_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "headgate.toml"
+    assert main(["init", "--config", str(path), "--data", str(tmp_path / "data"), "--name", "a b"]) == 78
+    assert not path.exists()
+
+
+def test_check_tells_of_missing_keys_and_wrong_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    (tmp_path / "data" / "keys" / "device.keys").unlink()
+    assert main(["check", "--config", str(path)]) == 78
+    assert "device.key_file:" in capsys.readouterr().err
+    path.write_text(path.read_text() + "\n[jurnal]\n")
+    assert main(["run", "--config", str(path)]) == 78
+    assert "did you mean journal?" in capsys.readouterr().err
+
+
+def test_serial_ports_are_offered_by_their_identity(tmp_path: Path) -> None:
+    (tmp_path / "usb-Arduino-if00").touch()
+    assert serial_ports(tmp_path) == [tmp_path / "usb-Arduino-if00"]
+    assert serial_ports(tmp_path / "nowhere") == []
+
+
+STATUS = {
+    "version": 1,
+    "pid": os.getpid(),
+    "device": {"name": "bench", "address": "0xAb"},
+    "started_at_ms": 1,
+    "is_moving": True,
+    "messages": 12,
+    "refused_readings": 0,
+    "unrouted_readings": 0,
+    "storage_problem": "",
+    "devices": {
+        "boiler": {
+            "state": "up",
+            "reason": "",
+            "readings": 12,
+            "last": {"sensor": "s", "quantity": "temperature", "value": 20.5, "unit": "Cel", "taken_at_ms": 1},
+        }
+    },
+    "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_records": 0, "damaged_records": 0, "waiting": {"out": 3}},
+    "links": {"out": {"is_up": False, "problem": "refused", "acknowledged": 9, "set_aside": 0}},
+    "archives": {"kept": 2, "shipped": 1, "problem": "", "ship_problem": ""},
+}
+
+
+def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    status = {**STATUS, "written_at_ms": time.time_ns() // 1_000_000}
+    (tmp_path / "data" / "status.json").write_text(json.dumps(status))
+    capsys.readouterr()
+    assert main(["status", "--config", str(path)]) == 0
+    screen = capsys.readouterr().out
+    assert "running" in screen
+    assert "out: DOWN, 9 acknowledged, 0 set aside (refused)" in screen
+    assert "boiler: up, 12 readings, last temperature 20.5 Cel" in screen
+    assert len(screen.splitlines()) < 24
+
+
+def test_an_old_status_is_an_agent_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    (tmp_path / "data" / "status.json").write_text(json.dumps({**STATUS, "written_at_ms": 1}))
+    assert main(["status", "--config", str(path)]) == 1
+    assert "NOT RUNNING" in capsys.readouterr().out
+
+
+def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = _init(tmp_path)
+    assert main(["status", "--config", str(path)]) == 66
+    (tmp_path / "data" / "status.json").write_text("[]")
+    assert main(["status", "--config", str(path)]) == 78

@@ -1,0 +1,171 @@
+"""The loop with a far end that a test owns; `tests/property/test_delivery.py` has the laws."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.errors import LinkDown
+from agent.journal import Journal, Record
+from agent.publish import (
+    Acknowledged,
+    Backoff,
+    Clocks,
+    Delivery,
+    DeliverySettings,
+    Outcome,
+    Quarantine,
+    Refused,
+)
+from agent.publish.outcome_box import OutcomeBox
+from tests.unit.agent.publish.records import NOW_MS, filled_journal, source_of
+
+QUICK = DeliverySettings(backoff=Backoff(first_s=1e-6, max_s=1e-6), deadline_s=0.04, connect_timeout_s=0.05)
+
+
+class FakePublisher:
+    """Acknowledges everything, unless a test says otherwise."""
+
+    name = "fake"
+    max_in_flight = 10
+
+    def __init__(self) -> None:
+        self.sent: list[list[Record]] = []  # per connection
+        self.batches: list[int] = []
+        self.most_in_flight = 0
+        self.box = OutcomeBox()
+
+    async def connect(self) -> None:
+        self.box = OutcomeBox()
+        self.sent.append([])
+
+    async def send(self, records: Sequence[Record]) -> None:
+        self.sent[-1] += records
+        self.batches.append(len(records))
+        for record in records:
+            self.answer(record)
+
+    def answer(self, record: Record) -> None:
+        self.box.put(Acknowledged(record.lane, record.position))
+
+    async def outcomes(self) -> Sequence[Outcome]:
+        return await self.box.take()
+
+    async def close(self) -> None: ...
+
+
+def deliver(
+    publisher: FakePublisher,
+    journal: Journal,
+    folder: Path,
+    settings: DeliverySettings = QUICK,
+    clocks: Clocks | None = None,
+) -> Delivery:
+    async def scenario() -> Delivery:
+        quarantine = Quarantine(folder / "aside.jsonl", "fake")
+        delivery = Delivery(publisher, source_of(journal), quarantine, settings, clocks)
+        async with asyncio.timeout(20):
+            await delivery.run(until_drained=True)
+        return delivery
+
+    return asyncio.run(scenario())
+
+
+def test_everything_is_sent_in_order_and_acknowledged(tmp_path: Path) -> None:
+    journal, publisher = filled_journal((0, "a", 25), (3, "b", 40)), FakePublisher()
+    delivery = deliver(publisher, journal, tmp_path)
+    for lane in (0, 3):
+        positions = [record.position for record in publisher.sent[0] if record.lane == lane]
+        assert positions == list(range(len(positions)))
+    assert delivery.status.acknowledged == 65
+    assert journal.cursor("publisher").waiting_lanes() == []
+    assert [journal.cursor("publisher").position(lane) for lane in (0, 3)] == [25, 40]
+    assert max(publisher.batches) <= publisher.max_in_flight
+
+
+def test_lanes_share_what_may_be_under_way(tmp_path: Path) -> None:
+    """A backlog in an important lane does not stop the live data of another."""
+    publisher = FakePublisher()
+    deliver(publisher, filled_journal((0, "backlog", 200), (5, "live", 5)), tmp_path)
+    lanes = [record.lane for record in publisher.sent[0]]
+    assert lanes.index(5) <= publisher.max_in_flight
+
+
+def test_a_refused_message_is_on_the_disk_before_the_journal_forgets_it(tmp_path: Path) -> None:
+    class Refusing(FakePublisher):
+        def answer(self, record: Record) -> None:
+            if record.position == 3:
+                self.box.put(Refused(record.lane, record.position, "bad\nmessage"))
+            else:
+                super().answer(record)
+
+    journal = filled_journal((0, "a", 6))
+    delivery = deliver(Refusing(), journal, tmp_path)
+    (told,) = map(json.loads, (tmp_path / "aside.jsonl").read_text().splitlines())
+    assert (told["position"], told["reason"], told["message"], told["publisher"]) == (3, "bad\nmessage", "3", "fake")
+    assert (delivery.status.acknowledged, delivery.status.set_aside) == (5, 1)
+    assert journal.cursor("publisher").position(0) == 6
+
+
+def test_silence_while_something_is_under_way_ends_the_connection(tmp_path: Path) -> None:
+    class SilentAtFirst(FakePublisher):
+        def answer(self, record: Record) -> None:
+            if len(self.sent) > 1:
+                super().answer(record)
+
+    publisher = SilentAtFirst()
+    delivery = deliver(publisher, filled_journal((0, "a", 5)), tmp_path)
+    assert [len(sent) for sent in publisher.sent] == [5, 5]
+    assert "taken for dead" in delivery.status.problem
+
+
+def test_a_connection_that_does_not_come_about_is_given_up(tmp_path: Path) -> None:
+    class Hanging(FakePublisher):
+        async def connect(self) -> None:
+            await super().connect()
+            if len(self.sent) == 1:
+                await asyncio.Event().wait()
+
+    delivery = deliver(Hanging(), filled_journal((0, "a", 5)), tmp_path)
+    assert delivery.status.connections == 1
+    assert "no connection" in delivery.status.problem
+
+
+def test_the_message_that_closes_the_link_is_found_and_set_aside(tmp_path: Path) -> None:
+    class Fragile(FakePublisher):
+        def answer(self, record: Record) -> None:
+            if record.position == 7:
+                self.box.fail(LinkDown("too big", by_message=True))
+            elif not any(each.position == 7 for each in self.sent[-1]):
+                super().answer(record)
+
+    publisher, journal = Fragile(), filled_journal((0, "a", 20))
+    delivery = deliver(publisher, journal, tmp_path)
+    assert delivery.status.set_aside == 1
+    assert journal.cursor("publisher").position(0) == 20
+    told = json.loads((tmp_path / "aside.jsonl").read_text())
+    assert (told["position"], told["reason"]) == (7, "too big")
+
+
+def test_a_backlog_goes_at_its_rate(tmp_path: Path) -> None:
+    """The clock stands: after the first batch, which shows that there is a backlog, one second's worth may go."""
+
+    async def scenario() -> int:
+        publisher = FakePublisher()
+        clocks = Clocks(now_s=lambda: 1.0, now_ms=lambda: NOW_MS + 60_000)
+        settings = DeliverySettings(backoff=QUICK.backoff, backlog_per_s=15)
+        journal = filled_journal((0, "a", 60), (1, "live", 0))
+        delivery = Delivery(publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings, clocks)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(delivery.run(until_drained=True), 0.3)
+        return sum(publisher.batches)
+
+    assert asyncio.run(scenario()) == 15
+
+
+def test_live_data_knows_no_rate(tmp_path: Path) -> None:
+    clocks = Clocks(now_s=lambda: 1.0, now_ms=lambda: NOW_MS)
+    settings = DeliverySettings(backoff=QUICK.backoff, backlog_per_s=15)
+    assert deliver(FakePublisher(), filled_journal((0, "a", 60)), tmp_path, settings, clocks).status.sent == 60

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from agent.config import find_config, load_config
+from agent.errors import ConfigError
+from agent.publisher_config import FileConfig
+
+GOOD = """
+[device]
+name = "bench"
+data_directory = "data"
+[drivers.boiler]
+driver = "simulated"
+signals = [{ quantity = "temperature", kind = "walk" }]
+[publishers.out]
+kind = "file"
+path = "out.jsonl"
+"""
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "headgate.toml"
+    path.write_text(text)
+    return path
+
+
+def _problems(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(_write(folder, text))
+    return str(caught.value)
+
+
+def test_relative_paths_count_from_the_file(tmp_path: Path) -> None:
+    config = load_config(_write(tmp_path, GOOD))
+    assert config.journal_directory == tmp_path / "data" / "journal"
+    publisher = config.publishers["out"]
+    assert isinstance(publisher, FileConfig)
+    assert publisher.path == tmp_path / "out.jsonl"
+
+
+def test_each_publisher_has_a_cursor_and_the_archiver_one_more(tmp_path: Path) -> None:
+    assert load_config(_write(tmp_path, GOOD)).cursors == ("out",)
+    assert load_config(_write(tmp_path, GOOD + "[archive]\n")).cursors == ("out", "archive")
+
+
+def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
+    text = GOOD.replace('kind = "file"', 'kind = "fiel"').replace("signals =", "signal =")
+    told = _problems(tmp_path, text + '[journal]\nmax_megabyte = 5\nwhen_full = "explode"\n[ship]\n')
+    assert "publishers.out.kind: 'fiel' is no kind of publisher; did you mean file?" in told
+    assert "drivers.boiler.signal: unknown setting; did you mean signals?" in told
+    assert "journal.max_megabyte: unknown setting; did you mean max_megabytes?" in told
+    assert "journal.when_full: 'explode' is not one of shed, stop_reading" in told
+    assert "ship.url: either a url or a directory is wanted" in told
+
+
+@pytest.mark.parametrize(
+    ("added", "told"),
+    [
+        ("[jurnal]\n", "jurnal: unknown setting; did you mean journal?"),
+        ("[journal]\nmax_megabytes = 1\nsegment_kilobytes = 1024\n", "journal: max_bytes 1048576 leaves room for"),
+        ('[[streams]]\nstream = "{room}"\n', "streams[0].stream: a placeholder is wrong"),
+        ('[[streams]]\nstream = "a/{sensor}"\nencryption = "aes"\n', "streams[0].stream: a placeholder is wrong"),
+        ('[[streams]]\nstream = "a"\nreaders = ["0x1"]\n', "streams[0].readers[0]: '0x1' does not look like"),
+        ('[publishers.n]\nkind = "websocket"\nurl = "ftp://x"\n', "publishers.n.url: 'ftp://x' begins with none of"),
+        ('[publishers."a b"]\nkind = "file"\npath = "x"\n', "publishers.a b: 'a b' does not look like"),
+        ('[ship]\ndirectory = "x"\n', "archive: missing; there is nothing to ship"),
+        ('[archive]\n[ship]\nurl = "http://x"\n', "ship.collector_key: missing"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, told: str) -> None:
+    assert told in _problems(tmp_path, GOOD + added)
+
+
+def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert "not TOML" in _problems(tmp_path, "[device\n")
+
+
+def test_the_environment_names_the_file(tmp_path: Path) -> None:
+    assert find_config({"HEADGATE_CONFIG": "/x/y.toml"}) == Path("/x/y.toml")
+    own = tmp_path / "headgate" / "headgate.toml"
+    own.parent.mkdir()
+    own.touch()
+    assert find_config({"XDG_CONFIG_HOME": str(tmp_path)}) in (own, Path("/etc/headgate/headgate.toml"))

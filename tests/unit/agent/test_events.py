@@ -1,0 +1,135 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent.batch import Batch
+from agent.clock import ClockReading
+from agent.events import EVENT_PRIORITY, Events, gap_notice, tell_gaps, watch_clock
+from agent.journal import Cause, DirectoryDisk, Entry, Gap, Journal, JournalSettings, Loss
+from agent.journal.records import Reference
+from agent.journal_thread import JournalThread
+from drivers import DeviceChange, DeviceState
+from protocol.clock import CORRECTION_INFO_TYPE, ClockCorrection
+from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice
+
+TIMEOUT_S = 20
+JOURNAL_ID = bytes(range(16))
+
+
+class FakeClock:
+    def __init__(self, now_ms: int = 1000, *, is_synchronised: bool = True) -> None:
+        self.time_ms = now_ms
+        self.is_synchronised = is_synchronised
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def read(self) -> ClockReading:
+        return ClockReading(
+            now_ms=self.time_ms,
+            monotonic_ms=500,
+            boot_id=bytes(16),
+            is_synchronised=self.is_synchronised,
+            max_error_ms=7,
+        )
+
+
+def _events(queue: asyncio.Queue[Batch], clock: FakeClock | None = None) -> Events:
+    return Events(queue, "bench", "0xab/bench/events", clock or FakeClock())
+
+
+def _gap(number: int, chain: str) -> Gap:
+    ends = (Reference(10, 0), Reference(20, 3)) if chain else (None, None)
+    loss = Loss(lane=4, chain=chain, first_position=0, last_position=5, count=6, first=ends[0], last=ends[1])
+    return Gap(number=number, loss=loss, cause=Cause.SHED, missed_by=("out",))
+
+
+def test_a_gap_says_what_is_lost_and_why() -> None:
+    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID)
+    assert (notice.journal, notice.number, notice.count, notice.cause) == (JOURNAL_ID, 3, 6, "shed")
+    assert (notice.first, notice.last) == ((10, 0), (20, 3))
+    assert GapNotice.from_bytes(notice.to_bytes()) == notice
+
+
+def test_a_gap_of_which_damage_hides_the_chain_is_told_all_the_same() -> None:
+    notice = gap_notice(_gap(3, ""), JOURNAL_ID)
+    assert (notice.chain, notice.first, notice.last) == ("", None, None)
+
+
+def test_a_gap_is_told_and_forgotten_only_after_its_message_is_committed(tmp_path: Path) -> None:
+    settings = JournalSettings(max_bytes=400_000, segment_bytes=16_384, compression="none")
+    journal = Journal(DirectoryDisk(tmp_path), settings, new_journal_id=1, now_ms=0)
+    for at in range(600):
+        journal.append(4, Entry(bytes(1000), "x#0/c", at, 0), 0)
+        journal.commit(0)
+
+    async def run() -> None:
+        queue = asyncio.Queue[Batch](64)
+        thread = JournalThread(journal, FakeClock())
+        async with asyncio.timeout(TIMEOUT_S):
+            telling = asyncio.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID))
+            batch = await queue.get()
+            telling.cancel()
+        assert batch.route is not None
+        assert batch.route.priority == EVENT_PRIORITY
+        (reading,) = batch.readings
+        assert reading.quantity == GAP_INFO_TYPE
+        assert isinstance(reading.value, bytes)
+        number = GapNotice.from_bytes(reading.value).number
+        assert number in {gap.number for gap in journal.pending_gaps()}
+        await batch.committed()
+        assert number not in {gap.number for gap in journal.pending_gaps()}
+        await thread.close()
+
+    asyncio.run(run())
+
+
+def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.events.CLOCK_CHECK_S", 0.001)
+
+    async def run() -> None:
+        queue, clock = asyncio.Queue[Batch](64), FakeClock(now_ms=1_000)
+        async with asyncio.timeout(TIMEOUT_S):
+            watching = asyncio.create_task(watch_clock(_events(queue, clock), clock))
+            first = await queue.get()
+            clock.time_ms = 90_000
+            second = await queue.get()
+            watching.cancel()
+        told = [ClockCorrection.from_bytes(batch.readings[0].value) for batch in (first, second)]  # type: ignore[arg-type]
+        assert [correction.utc_ms for correction in told] == [1_000, 90_000]
+        assert first.readings[0].quantity == CORRECTION_INFO_TYPE
+        assert queue.empty()
+
+    asyncio.run(run())
+
+
+def test_a_device_that_changes_its_state_is_told_of() -> None:
+    change = DeviceChange(
+        device="boiler", before=DeviceState.UP, after=DeviceState.DOWN, at_ms=5, lasted_ms=7, reason="no reply"
+    )
+
+    async def run() -> None:
+        queue = asyncio.Queue[Batch](4)
+        events = _events(queue)
+        async with asyncio.timeout(TIMEOUT_S):
+            passing = asyncio.create_task(events.pass_on_changes())
+            events.device_changed(change)
+            (reading,) = (await queue.get()).readings
+            passing.cancel()
+        assert (reading.sensor, reading.quantity) == ("bench", DEVICE_INFO_TYPE)
+        assert isinstance(reading.value, bytes)
+        assert DeviceNotice.from_bytes(reading.value).after == "down"
+
+    asyncio.run(run())
+
+
+def test_a_device_that_flickers_costs_bounded_memory() -> None:
+    change = DeviceChange(
+        device="boiler", before=DeviceState.UP, after=DeviceState.DOWN, at_ms=5, lasted_ms=7, reason=""
+    )
+    events = _events(asyncio.Queue[Batch](1))
+    for _ in range(10_000):
+        events.device_changed(change)
+    assert events._changes.full()

@@ -1,0 +1,167 @@
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.batch import Batch
+from agent.clock import CeilingFile, ChainReferences, SystemClock
+from agent.errors import StorageError
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
+from agent.journal_thread import JournalFloor, JournalThread, read_floor
+from agent.keep import Keeper
+from agent.routing import Router, StreamRule
+from agent.wrap import Wrapper
+from drivers import Reading
+from protocol.streamr import Signer, parse_stream_message
+
+TIMEOUT_S = 20
+
+
+class FlakyJournal(Journal):
+    """Refuses the first commits and appends, as a full disk does."""
+
+    failures_left = 0
+
+    def commit(self, now_ms: int) -> None:
+        self._fail()
+        super().commit(now_ms)
+
+    def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
+        self._fail()
+        return super().append_many(lane, entries, now_ms)
+
+    def _fail(self) -> None:
+        if FlakyJournal.failures_left:
+            FlakyJournal.failures_left -= 1
+            raise StorageError("No space left on device")
+
+
+class Bench:
+    def __init__(self, folder: Path, commit_interval_s: float = 0.0) -> None:
+        clock = SystemClock()
+        self.queue = asyncio.Queue[Batch](8)
+        self.commits = 0
+        journal = FlakyJournal(DirectoryDisk(folder / "journal"), JournalSettings(), new_journal_id=1, now_ms=0)
+        self.thread = JournalThread(journal, clock)
+        references = ChainReferences(CeilingFile(folder / "ceiling"), JournalFloor(None))
+        wrapper = Wrapper(Signer(b"\x07" * 32), references, max_payload_bytes=100_000)
+        rules = [StreamRule(stream="x/{driver}", driver="known*")]
+        self.keeper = Keeper(
+            self.queue,
+            self.thread,
+            wrapper,
+            Router(rules, {"address": "0x", "device": "d"}),
+            clock,
+            commit_records=100,
+            commit_interval_s=commit_interval_s,
+            on_commit=self._count,
+        )
+
+    def _count(self) -> None:
+        self.commits += 1
+
+    def records(self) -> list[Record]:
+        cursor = self.thread.journal.cursor("publisher")
+        found: list[Record] = []
+        while taken := cursor.take(1000):
+            found += taken
+        return found
+
+
+def _readings(count: int, start: int = 0) -> list[Reading]:
+    return [Reading("s", "q", start + at, taken_at_ms=1) for at in range(count)]
+
+
+def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
+    async def run() -> None:
+        bench, acknowledged_at = Bench(tmp_path), []
+
+        async def committed() -> None:
+            acknowledged_at.append(bench.commits)
+
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(3), None, committed))
+            await bench.queue.join()
+            keeping.cancel()
+        assert acknowledged_at == [1]
+        assert len(bench.records()) == 3
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.keep.RETRY_S", 0.01)
+    monkeypatch.setattr(FlakyJournal, "failures_left", 5)
+
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            for at in range(20):
+                await bench.queue.put(Batch("known", _readings(5, at * 5)))
+            await bench.queue.join()
+            keeping.cancel()
+        messages = [parse_stream_message(record.payload) for record in bench.records()]
+        assert len(messages) == 100
+        assert [message.prev_msg_ref for message in messages[1:]] == [m.message_id.ref for m in messages[:-1]]
+        assert bench.keeper.status.problem == ""
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_readings_within_the_interval_share_a_commit(tmp_path: Path) -> None:
+    async def run() -> None:
+        bench = Bench(tmp_path, commit_interval_s=0.2)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(1)))
+            await bench.queue.join()
+            for _ in range(5):
+                await bench.queue.put(Batch("known", _readings(1)))
+            await bench.queue.join()
+            keeping.cancel()
+        assert bench.commits == 2
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_what_no_rule_names_is_counted_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("stranger", _readings(2)))
+            await bench.queue.put(Batch("known", _readings(1)))
+            await bench.queue.join()
+            keeping.cancel()
+        assert bench.keeper.status.unrouted == 2
+        assert len(bench.records()) == 1
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_the_next_process_finds_the_last_reference(tmp_path: Path) -> None:
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(3)))
+            await bench.queue.join()
+            keeping.cancel()
+        last = bench.records()[-1]
+        await bench.thread.close()
+        disk = DirectoryDisk(tmp_path / "journal", read_only=True)
+        assert read_floor(disk) == (last.timestamp_ms, last.sequence)
+
+    asyncio.run(run())
+
+
+def test_an_empty_journal_has_no_last_reference(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    assert read_floor(DirectoryDisk(tmp_path / "journal", read_only=True)) is None

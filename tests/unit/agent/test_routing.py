@@ -1,0 +1,30 @@
+import pytest
+
+from agent.routing import MAX_ROUTES, Router, StreamRule
+
+NAMES = {"address": "0xab", "device": "bench"}
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    rules = [StreamRule(stream="{address}/hot", quantity="temp*"), StreamRule(stream="{device}/{driver}/{sensor}")]
+    router = Router(rules, NAMES)
+    hot, other = router.route("d", "s", "temperature"), router.route("d", "s", "humidity")
+    assert hot is not None
+    assert other is not None
+    assert (hot.stream_id, other.stream_id) == ("0xab/hot", "bench/d/s")
+
+
+def test_what_no_rule_names_has_no_route() -> None:
+    assert Router([StreamRule(stream="x", driver="other")], NAMES).route("d", "s", "q") is None
+
+
+def test_a_stream_id_that_names_make_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="longer than 200 bytes"):
+        Router([StreamRule(stream="{sensor}")], NAMES).route("d", "s" * 300, "q")
+
+
+def test_a_source_that_invents_names_costs_no_memory() -> None:
+    router = Router([StreamRule(stream="x")], NAMES)
+    for number in range(MAX_ROUTES + 10):
+        router.route("d", f"s{number}", "q")
+    assert len(router._found) <= MAX_ROUTES

@@ -1,0 +1,186 @@
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nacl.signing import SigningKey
+
+from agent.archiving import Archiving
+from agent.clock import SystemClock
+from agent.config import ArchiveConfig, ShipConfig
+from agent.errors import LinkDown
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
+from agent.journal_thread import JournalThread
+from agent.keys import DeviceKeys
+from agent.ship import Shipper
+from protocol.archive import sign_receipt
+from protocol.shipping import Refusal
+from tests.small_collector import KEY, SmallCollector
+
+RECORDS = 700
+
+
+@pytest.fixture
+def collector() -> Iterator[SmallCollector]:
+    with SmallCollector() as running:
+        yield running
+
+
+class Device:
+    """A journal with something in it, its archives and what ships them."""
+
+    def __init__(self, folder: Path, config: ShipConfig) -> None:
+        clock = SystemClock()
+        self.folder = folder
+        journal = Journal(
+            DirectoryDisk(folder / "journal"), JournalSettings(cursors=("archive",)), new_journal_id=1, now_ms=0
+        )
+        self.journal = JournalThread(journal, clock)
+        entries = [
+            Entry(hashlib.sha512(b"%d" % at).hexdigest().encode(), "chain", 1000 + at, 0) for at in range(RECORDS)
+        ]
+        journal.append_many(3, entries, 0)
+        journal.commit(0)
+        numbers = iter(range(1, 4))
+        self.keys = DeviceKeys.generate(lambda count: bytes([next(numbers)]) * count)
+        self.archiving = Archiving(
+            ArchiveConfig(every_s=1), folder / "archives", self.journal, bytes(16), self.keys, clock
+        )
+        self.shipper = Shipper(config, self.archiving, self.keys, is_idle=lambda: True, chance=lambda: 0.5)
+
+    def waiting(self) -> int:
+        return self.journal.journal.stats(0).cursors["archive"].depth
+
+    async def close(self) -> None:
+        self.archiving.close()
+        await self.journal.close()
+
+
+def _config(folder: Path, collector: SmallCollector, **changes: Any) -> ShipConfig:
+    key_file = folder / "collector.key"
+    key_file.write_text(bytes(KEY.verify_key).hex())
+    return ShipConfig(url=collector.url, collector_key=key_file, part_kilobytes=16, timeout_s=5, **changes)
+
+
+def _run(folder: Path, config: ShipConfig, act: Callable[[Device], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        device = Device(folder, config)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(device.close)
+            await device.archiving.archive_all()
+            await act(device)
+
+    asyncio.run(run())
+
+
+def test_archives_go_in_parts_and_leave_the_device_on_a_receipt(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        (archive,) = device.archiving.kept
+        assert device.waiting() == RECORDS
+        await device.shipper.ship_all()
+        assert hashlib.sha256(collector.stored[archive.sha256]).digest() == archive.sha256
+        assert not device.archiving.kept
+        assert device.waiting() == 0
+        assert not (tmp_path / "archives" / archive.file_name).exists()
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+    assert [method for method, _ in collector.requests][:3] == ["HEAD", "PUT", "PATCH"]
+
+
+def test_a_broken_link_costs_one_part(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        collector.drop_after_parts = 1
+        with pytest.raises(LinkDown):
+            await device.shipper.ship_all()
+        assert device.archiving.kept
+        collector.requests.clear()
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+    assert collector.requests[:2] == [("HEAD", 0), ("PATCH", 32 * 1024)]
+
+
+def test_an_archive_that_was_stored_before_needs_only_its_receipt(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        (archive,) = device.archiving.kept
+        collector.stored[archive.sha256] = b"all of it"
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+    assert [method for method, _ in collector.requests] == ["HEAD", "GET"]
+
+
+def test_a_receipt_of_another_collector_deletes_nothing(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        collector.receipt_key = SigningKey(b"\x0a" * 32)
+        with pytest.raises(LinkDown, match="not for this archive from this collector"):
+            await device.shipper.ship_all()
+        assert len(device.archiving.kept) == 1
+        assert device.waiting() == RECORDS
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_what_the_collector_refuses_for_good_is_kept_and_not_sent_again(
+    tmp_path: Path, collector: SmallCollector
+) -> None:
+    async def act(device: Device) -> None:
+        collector.refuse_with = Refusal.ARCHIVE_INVALID
+        await device.shipper.ship_all()
+        asked = len(collector.requests)
+        await device.shipper.ship_all()
+        assert len(collector.requests) == asked
+        assert device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_collector_that_is_busy_is_asked_again_later(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        collector.refuse_with = Refusal.BUSY
+        with pytest.raises(LinkDown, match="503 busy"):
+            await device.shipper.ship_all()
+        collector.refuse_with = None
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_stick_takes_copies_and_brings_receipts_back(tmp_path: Path, collector: SmallCollector) -> None:
+    stick = tmp_path / "stick"
+    key_file = _config(tmp_path, collector).collector_key
+
+    async def act(device: Device) -> None:
+        (archive,) = device.archiving.kept
+        await device.shipper.ship_all()
+        assert hashlib.sha256((stick / archive.file_name).read_bytes()).digest() == archive.sha256
+        assert device.archiving.kept, "a copy is no receipt"
+        receipt = sign_receipt(
+            archive=archive.sha256,
+            size_bytes=archive.size_bytes,
+            device=device.keys.address,
+            received_at_ms=1,
+            collector_key=bytes(KEY.verify_key),
+            sign=lambda message: KEY.sign(message).signature,
+        )
+        (stick / f"{archive.sha256.hex()}.receipt").write_bytes(receipt.to_bytes())
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+
+    _run(tmp_path, ShipConfig(directory=stick, collector_key=key_file), act)
+
+
+def test_what_is_archived_once_is_not_archived_again(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        await device.archiving.archive_all()
+        await device.journal.call(device.journal.journal.cursor("archive").rewind)
+        await device.archiving.archive_all()
+        assert len(device.archiving.kept) == 1
+
+    _run(tmp_path, _config(tmp_path, collector), act)
