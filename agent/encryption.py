@@ -23,10 +23,10 @@ from typing import Final
 from agent.keys import GroupKey, GroupKeyStore, Secret
 from agent.keys.group_keys import MAX_KEYS_PER_STREAM
 from agent.wrap import Locked
+from protocol.ethereum.hashing import is_address
 from protocol.streamr import EncryptedGroupKey, MessageRef, Signer, StreamMessage
 from protocol.streamr import GroupKey as WireKey
 from protocol.streamr.encryption import IV_BYTES, RandomBytes, encrypt, wrap_next_key
-from protocol.streamr.ethereum import is_address
 from protocol.streamr.group_key import GROUP_KEY_BYTES
 from protocol.streamr.key_exchange import Answered, Ignored, KeyPublisher, Refused, key_exchange_stream_id
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.pipeline import Pipeline
-from protocol.archive.eth_address import checksum_address
+from protocol.ethereum import checksum_address
 
 __all__ = ["STATUS_VERSION", "collect_status", "read_status", "write_status"]
 
