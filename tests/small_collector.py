@@ -62,16 +62,16 @@ class SmallCollector:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_HEAD(self) -> None:  # noqa: N802 - the library's name
+            def do_HEAD(self) -> None:
                 self._take(self._tell_offset)
 
-            def do_GET(self) -> None:  # noqa: N802
+            def do_GET(self) -> None:
                 self._take(self._tell_receipt)
 
-            def do_PUT(self) -> None:  # noqa: N802
+            def do_PUT(self) -> None:
                 self._take(self._take_part)
 
-            def do_PATCH(self) -> None:  # noqa: N802
+            def do_PATCH(self) -> None:
                 self._take(self._take_part)
 
             def log_message(self, *_: object) -> None:
