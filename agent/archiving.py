@@ -7,9 +7,10 @@ past what a receipt covers, so until then every record is there twice.
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from nacl.public import PublicKey
 
@@ -17,6 +18,7 @@ from agent.archive import Archiver, ArchiverSettings, ArchiveStore, KeptArchive,
 from agent.clock import Clock
 from agent.config import ARCHIVE_CURSOR, ArchiveConfig
 from agent.errors import StorageError
+from agent.journal import Record as JournalRecord
 from agent.journal_thread import JournalThread
 from agent.keys import DeviceKeys
 from agent.public_key_file import read_public_key
@@ -27,6 +29,7 @@ __all__ = ["Archiving"]
 CHECK_S: Final = 1.0
 RECORDS_PER_TAKE: Final = 1000
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -57,6 +60,8 @@ class Archiving:
         self._archiver = Archiver(self._store, self._directory, keys, settings)
         self._lock = asyncio.Lock()  # the store is for one at a time
         self._made_at_s = time.monotonic()
+        self._work: asyncio.Future[Any] | None = None
+        self._is_closing = False
         if self._store.missing:
             log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
 
@@ -77,7 +82,7 @@ class Archiving:
         async with self._lock:
             records = self._records()
             try:
-                while archive := await asyncio.to_thread(self._archive_one, records):
+                while archive := await self._in_thread(partial(self._archive_one, records)):
                     log.info("archived; file=%s bytes=%d", archive.file_name, archive.size_bytes)
             except StorageError as error:
                 self._note_problem(str(error))
@@ -89,14 +94,23 @@ class Archiving:
     async def release(self, receipt: Receipt, collector_key: bytes) -> KeptArchive | None:
         """Delete what the receipt covers, and let the journal go on. None if it covers nothing that is here."""
         async with self._lock:
-            released = await asyncio.to_thread(
-                self._store.release, receipt, device=self._keys.address, collector_key=collector_key
+            released = await self._in_thread(
+                partial(self._store.release, receipt, device=self._keys.address, collector_key=collector_key)
             )
         await self._acknowledge_released()
         return released
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """After what is being written is whole; it is cut short."""
+        self._is_closing = True
+        if self._work is not None:
+            await asyncio.wait([self._work])
         self._directory.close()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """A caller that is cancelled leaves the work to be finished; `close` waits for it."""
+        task = self._work = asyncio.ensure_future(asyncio.to_thread(work))
+        return await asyncio.shield(task)
 
     async def _is_due(self) -> bool:
         waiting, average_bytes = await self._journal.call(self._waiting)
@@ -117,8 +131,11 @@ class Archiving:
         return self._archiver.archive(records, (), now_ms=self._clock.now_ms())  # losses travel as signed messages
 
     def _records(self) -> Iterator[Record]:
-        while records := self._journal.call_from_thread(lambda: self._cursor.take(RECORDS_PER_TAKE)):
+        while not self._is_closing and (records := self._journal.call_from_thread(self._take)):
             yield from map(to_archive_record, records)
+
+    def _take(self) -> list[JournalRecord]:
+        return self._cursor.take(RECORDS_PER_TAKE)
 
     async def _acknowledge_released(self) -> None:
         released = {lane: position for lane, position in self._store.state.released_up_to().items() if position >= 0}

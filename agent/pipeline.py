@@ -317,14 +317,14 @@ class Pipeline:
             log.warning("stopping goes on without waiting longer; step=%s waited_s=%.0f", what, seconds)
 
     async def _close(self) -> None:
+        if self.archiving is not None:
+            await self.archiving.close()
         try:
             await self.journal.close()
         except StorageError as error:
             log.error("the journal could not be closed in order; problem=%s", error)  # noqa: TRY400 - no traceback
         with contextlib.suppress(StorageError):  # a ceiling that stays high costs nothing
             self._references.close()
-        if self.archiving is not None:
-            self.archiving.close()
 
 
 def _encrypted_rules(config: Config) -> list[StreamRule]:

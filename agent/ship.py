@@ -16,7 +16,9 @@ import json
 import logging
 import os
 import shutil
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +50,7 @@ from protocol.shipping import (
     sign_claim,
 )
 
-__all__ = ["Shipper", "ShipperStatus", "deliver_to_directory", "upload"]
+__all__ = ["Abort", "Shipper", "ShipperStatus", "deliver_to_directory", "upload"]
 
 MAX_PROBLEM_BYTES: Final = 4096
 MAX_RESTARTS: Final = 3  # of one upload within one attempt
@@ -109,8 +111,12 @@ class Shipper:
                 await self._ship(archive)
 
     async def _ship(self, archive: KeptArchive) -> None:
+        abort = Abort()
         try:
-            receipt = await asyncio.to_thread(self._deliver, archive)
+            receipt = await asyncio.to_thread(self._deliver, archive, abort)
+        except asyncio.CancelledError:
+            abort.now()  # or a slow link would hold up the end of the process
+            raise
         except Rejected as error:
             self._set_aside.add(archive.sha256)
             log.error("the collector refuses an archive; it is kept; file=%s problem=%s", archive.file_name, error)  # noqa: TRY400
@@ -123,7 +129,7 @@ class Shipper:
         self.status.shipped_bytes += archive.size_bytes
         log.info("shipped; file=%s bytes=%d", archive.file_name, archive.size_bytes)
 
-    def _deliver(self, archive: KeptArchive) -> Receipt | None:
+    def _deliver(self, archive: KeptArchive, abort: "Abort") -> Receipt | None:
         path = self._archiving.folder / archive.file_name
         if self._config.directory is not None:
             return deliver_to_directory(path, archive, self._config.directory)
@@ -134,7 +140,7 @@ class Shipper:
             collector_key=self._collector_key,
             sign=self._keys.sign_archive,
         )
-        return upload(path, archive, claim.to_header(), self._config)
+        return upload(path, archive, claim.to_header(), self._config, abort)
 
     def _note(self, problem: str) -> None:
         if problem and problem != self.status.problem:
@@ -174,12 +180,35 @@ def _copy(path: Path, target: Path) -> None:
 # To a collector
 
 
-def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig) -> Receipt:
+class Abort:
+    """Lets another thread end an upload at once. What is there of it stays there, and the next one goes on from it."""
+
+    def __init__(self) -> None:
+        self._is_set = threading.Event()
+        self._connection: http.client.HTTPConnection | None = None
+
+    def watch(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    def now(self) -> None:
+        self._is_set.set()
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def wait(self, seconds: float) -> None:
+        """Raises: LinkDown if it is set meanwhile."""
+        if self._is_set.wait(seconds):
+            raise LinkDown("the agent stops")
+
+
+def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abort: Abort) -> Receipt:
     """Bring what is missing, and give the receipt. Blocks; for a thread.
 
     Raises: LinkDown if it did not work this time, Rejected if this archive will never be taken, OSError.
     """
-    session = _Session(config, claim, archive)
+    session = _Session(config, claim, archive, abort)
     try:
         with contextlib.closing(session), path.open("rb") as file:
             for _ in range(MAX_RESTARTS):
@@ -211,12 +240,13 @@ class _Answer:
 class _Session:
     """One connection for one archive."""
 
-    def __init__(self, config: ShipConfig, claim: str, archive: KeptArchive) -> None:
+    def __init__(self, config: ShipConfig, claim: str, archive: KeptArchive, abort: Abort) -> None:
         assert config.url is not None
         url = urlsplit(config.url)
         self._base = url.path.rstrip("/")
         self._archive = archive
         self._claim = claim
+        self._abort = abort
         self._part_bytes = config.part_kilobytes * 1024
         self._bytes_per_s = None if config.kilobytes_per_s is None else config.kilobytes_per_s * 1000
         if url.scheme == "https":
@@ -226,6 +256,7 @@ class _Session:
             )
         else:
             self._connection = http.client.HTTPConnection(url.netloc, timeout=config.timeout_s)
+        abort.watch(self._connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -283,8 +314,8 @@ class _Session:
         return offset
 
     def _keep_to_the_rate(self, sent_bytes: int, took_s: float) -> None:
-        if self._bytes_per_s is not None:
-            time.sleep(max(0.0, sent_bytes / self._bytes_per_s - took_s))
+        wanted_s = 0.0 if self._bytes_per_s is None else sent_bytes / self._bytes_per_s
+        self._abort.wait(max(0.0, wanted_s - took_s))
 
     def _refuse(self, status: int, body: bytes) -> None:
         """Returns if asking again where the other end is may help. Raises: Rejected, LinkDown."""

@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     path: Path = arguments.config or find_config(os.environ)
-    data: Path = arguments.data or Path("/var/lib/headgate")
+    data: Path = (arguments.data or Path("/var/lib/headgate")).absolute()
     if path.exists():
         raise ConfigError(f"{path}: is there already, and is left as it is")
     name = arguments.name or _ask_name(is_asked=not arguments.non_interactive)

@@ -11,6 +11,7 @@ A reader tells one from several by the first element: a number, or an array.
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -24,6 +25,7 @@ __all__ = ["PayloadForm", "Publication", "check_topic_template", "pack", "topic_
 PayloadForm = Literal["stream_message", "io_message"]
 
 MAX_TOPIC_BYTES = 65_535
+MAX_REMEMBERED_TOPICS = 1_024
 PACKED_BYTES = 128 * 1024  # more in one publication saves nothing
 PACKET_OVERHEAD_BYTES = 64  # of a PUBLISH, beside topic and payload
 _PLACEHOLDERS = {"stream": "s", "partition": "0", "publisher": "p", "chain": "c"}
@@ -39,6 +41,7 @@ class Publication(NamedTuple):
 class _Item(NamedTuple):
     topic: str
     payload: bytes
+    size: int
     record: Record
 
 
@@ -53,9 +56,9 @@ def check_topic_template(template: str) -> None:
         raise ValueError(f"topic {template!r} is empty or holds +, # or NUL")
 
 
-def topic_of(template: str, message_id: Sequence[Any]) -> str:
+@lru_cache(maxsize=MAX_REMEMBERED_TOPICS)
+def topic_of(template: str, stream_id: str, partition: int, publisher: str, chain: str) -> str:
     """Raises: Rejected, where the message's names make no topic."""
-    stream_id, partition, _, _, publisher, chain = message_id
     topic = template.format(stream=stream_id, partition=partition, publisher=publisher, chain=chain)
     if _NOT_IN_TOPICS & set(topic) or len(topic.encode()) > MAX_TOPIC_BYTES:
         raise Rejected(f"{topic[:100]!r} is no MQTT topic")
@@ -78,12 +81,12 @@ def pack(
         except Rejected as problem:
             yield record, problem
             continue
-        is_full = len(waiting) >= max_messages or size + _size(item) > min(PACKED_BYTES, max_bytes)
+        is_full = len(waiting) >= max_messages or size + item.size > min(PACKED_BYTES, max_bytes)
         if waiting and (is_full or item.topic != waiting[0].topic):
             yield _publication(waiting)
             waiting, size = [], 0
         waiting.append(item)
-        size += _size(item)
+        size += item.size
     if waiting:
         yield _publication(waiting)
 
@@ -91,14 +94,15 @@ def pack(
 def _item(record: Record, template: str, form: PayloadForm, max_bytes: int) -> _Item:
     try:
         elements = orjson.loads(record.payload)
-        topic = topic_of(template, elements[1])
+        stream_id, partition, _, _, publisher, chain = elements[1]
+        topic = topic_of(template, stream_id, partition, publisher, chain)
         payload = record.payload if form == "stream_message" else _io_message(elements)
     except (ValueError, TypeError, LookupError) as problem:
         raise Rejected(f"not a stream message: {problem}") from problem
-    item = _Item(topic, payload, record)
-    if _size(item) > max_bytes:
-        raise Rejected(f"{_size(item)} bytes are more than the {max_bytes} that the broker takes")
-    return item
+    size = len(payload) + len(topic) * 4 + PACKET_OVERHEAD_BYTES
+    if size > max_bytes:
+        raise Rejected(f"{size} bytes are more than the {max_bytes} that the broker takes")
+    return _Item(topic, payload, size, record)
 
 
 def _io_message(elements: list[Any]) -> bytes:
@@ -113,10 +117,6 @@ def _io_message(elements: list[Any]) -> bytes:
         except binascii.Error as problem:
             raise Rejected(f"ioMessage: {problem}") from problem
     return str(content).encode()
-
-
-def _size(item: _Item) -> int:
-    return len(item.payload) + len(item.topic) * 4 + PACKET_OVERHEAD_BYTES
 
 
 def _publication(items: list[_Item]) -> Publication:

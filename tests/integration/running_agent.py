@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 import sys
 import time
@@ -73,10 +74,13 @@ class Agent:
     def command(self, *arguments: str) -> Sequence[str]:
         return [sys.executable, "-m", "agent", *arguments]
 
-    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                self.command("run", "--config", str(self.config), *arguments), stderr=log, stdout=subprocess.DEVNULL
+                self.command("run", "--config", str(self.config), *arguments),
+                stderr=log,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, **environment},
             )
 
     def log(self) -> str:

@@ -1,20 +1,29 @@
+import asyncio
 import json
 import signal
+import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pytest
 
+from agent.clock import SystemClock
+from agent.config import load_config
+from agent.journal_thread import JournalThread
 from agent.keys import Secret, load_keys
+from agent.pipeline import Pipeline
 from protocol.lifecycle import LifecycleNotice
 from protocol.streamr import EncryptionType, Signer, StreamMessage
 from protocol.streamr.signing import Verdict, Verifier
 from tests.integration.far_ends import NodeFarEnd
-from tests.integration.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from tests.integration.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
 from tests.integration.small_client import SmallClient
 
 pytestmark = pytest.mark.slow
+
+T = TypeVar("T")
 
 
 def test_readings_arrive_signed_in_order_and_whole(tmp_path: Path) -> None:
@@ -103,6 +112,47 @@ def test_status_tells_of_a_running_agent_and_of_one_that_is_gone(tmp_path: Path)
     assert status["devices"]["boiler"]["state"] == "up"
     assert status["links"]["out"]["is_up"]
     assert _status(agent).returncode == 1
+
+
+def test_the_service_manager_hears_ready_alive_reloading_and_stopping(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        with agent.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="200000") as process:
+            heard = {manager.recv(200), manager.recv(200), manager.recv(200)}
+            process.send_signal(signal.SIGHUP)
+            while not (word := manager.recv(200)).startswith(b"RELOADING=1"):
+                heard.add(word)
+            process.send_signal(signal.SIGTERM)
+            while (word := manager.recv(200)) != b"STOPPING=1":
+                heard.add(word)
+            assert process.wait(30) == 0
+    assert heard == {b"READY=1", b"WATCHDOG=1"}
+
+
+def test_a_pipeline_that_does_not_move_feeds_no_watchdog(tmp_path: Path) -> None:
+    """The process stands still as one does whose disk never answers; only the journal's thread can say otherwise."""
+
+    class StuckJournal(JournalThread):
+        async def call(self, function: Callable[[], T]) -> T:  # noqa: ARG002
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def run() -> bool:
+        agent = Agent.make(tmp_path)
+        keys = load_keys(agent.key_file, lambda: Secret(b""))
+        pipeline = Pipeline(load_config(agent.config), keys, SystemClock())
+        before = await pipeline.is_moving()
+        assert before
+        real, pipeline.journal = pipeline.journal, StuckJournal(pipeline.journal.journal, SystemClock())
+        is_moving = await pipeline.is_moving()
+        await real.close()
+        return is_moving
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agent.pipeline.LIFE_SIGN_S", 0.05)
+        assert not asyncio.run(run())
 
 
 def test_run_once_publishes_everything_and_ends(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Device:
         return self.journal.journal.stats(0).cursors["archive"].depth
 
     async def close(self) -> None:
-        self.archiving.close()
+        await self.archiving.close()
         await self.journal.close()
 
 
@@ -184,3 +184,16 @@ def test_what_is_archived_once_is_not_archived_again(tmp_path: Path, collector: 
         assert len(device.archiving.kept) == 1
 
     _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_slow_upload_does_not_hold_up_the_end(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        shipping = asyncio.create_task(device.shipper.ship_all())
+        while not collector.parts:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.01)
+        shipping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await shipping
+
+    _run(tmp_path, _config(tmp_path, collector, kilobytes_per_s=0.1), act)
+    assert not collector.stored

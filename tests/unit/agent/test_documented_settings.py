@@ -1,0 +1,28 @@
+"""Every setting there is stands in the manual."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from agent import config, publisher_config
+from agent.routing import StreamRule
+
+MANUAL = Path(__file__).parents[3] / "docs" / "_parts" / "agent.md"
+SECTIONS = [
+    config.DeviceConfig,
+    config.JournalConfig,
+    config.ArchiveConfig,
+    config.ShipConfig,
+    config.StatusConfig,
+    config.LogConfig,
+    StreamRule,
+    *publisher_config.KINDS.values(),
+]
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_every_setting_stands_in_the_manual(section: type) -> None:
+    named = set(re.findall(r"`(?:\w+\.)?(\w+)`", MANUAL.read_text(encoding="utf-8")))
+    assert {field.name for field in dataclasses.fields(section)} <= named
