@@ -34,7 +34,7 @@ class Collector:
         self._on_change = on_change
 
     async def run(self) -> None:
-        async with contextlib.aclosing(attend(self._driver)) as happenings:  # type: ignore[type-var]
+        async with contextlib.aclosing(attend(self._driver)) as happenings:
             async for happening in happenings:
                 if isinstance(happening, DeviceChange):
                     self._note(happening)

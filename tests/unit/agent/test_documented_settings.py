@@ -9,7 +9,7 @@ import pytest
 from agent import config, publisher_config
 from agent.routing import StreamRule
 
-MANUAL = Path(__file__).parents[3] / "docs" / "_parts" / "agent.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "agent.md"
 SECTIONS = [
     config.DeviceConfig,
     config.JournalConfig,
