@@ -37,12 +37,12 @@ class Broker:
             self._process.wait(10)
             self._process = None
 
-    def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False) -> None:
+    def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False, timeout_s: float = 10) -> None:
         client = paho.Client(CallbackAPIVersion.VERSION2)
         client.connect("127.0.0.1", self.port)
         client.loop_start()
         for sent in [client.publish(topic, payload, qos=qos, retain=retain) for topic, payload in messages]:
-            sent.wait_for_publish(10)
+            sent.wait_for_publish(timeout_s)
         client.disconnect()
         client.loop_stop()
 
