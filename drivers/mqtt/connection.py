@@ -34,10 +34,6 @@ class MqttConnection:
         self._failure = ""
         self._answered: asyncio.Future[None] | None = None
 
-    @property
-    def is_connected(self) -> bool:
-        return self._socket is not None and not self._failure
-
     async def open(self, filters: Sequence[str]) -> None:
         """Connect and subscribe. Raises: DeviceError."""
         settings = self._settings
@@ -88,7 +84,10 @@ class MqttConnection:
         client, self._client = self._client, None
         if client is not None:
             client.disconnect()
+        unsent = self._socket  # a link that is stuck keeps it open; who said goodbye has closed it
         self._forget_socket()
+        if unsent is not None:
+            unsent.close()
 
     def _connected_client(self) -> "Client":
         """In a thread, for name look-up, TCP and TLS block."""
@@ -124,6 +123,7 @@ class MqttConnection:
                 break
         if len(self._waiting) >= MAX_WAITING and self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
+            self._answer("")  # such a backlog proves that the session has our subscriptions; their answer is behind it
 
     def _has_decrypted(self) -> bool:
         """TLS may have taken more from the socket than one packet; the event loop cannot see that."""
@@ -180,12 +180,14 @@ class MqttConnection:
         self._something_came.set()
 
     def _answer(self, failure: str) -> None:
-        if self._answered is None or self._answered.done():
-            return
-        if failure:
-            self._answered.set_exception(self._error(failure))
-        else:
-            self._answered.set_result(None)
+        if self._answered is not None and not self._answered.done():
+            if failure:
+                self._answered.set_exception(self._error(failure))
+            else:
+                self._answered.set_result(None)
+        elif failure:
+            self._failure = self._failure or failure
+            self._something_came.set()
 
     def _error(self, problem: str) -> DeviceError:
         where = f"{self._settings.host}:{self._settings.port}"

@@ -6,7 +6,7 @@ more waits here than `MAX_WAITING`, the socket is left alone, and the broker kee
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
@@ -63,11 +63,8 @@ class MqttDriver(Driver):
         return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        is_connected = self._connection is not None and self._connection.is_connected
         for token in tokens:
-            number = self._ledger.commit(token, is_connected=is_connected)
-            if number is not None and self._connection is not None:
-                self._connection.acknowledge(number)
+            self._acknowledge_now(self._ledger.commit(token))
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -76,42 +73,44 @@ class MqttDriver(Driver):
 
     def _take(self, message: Message) -> list[Reading]:
         """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
-        samples = [] if message.is_retained and self.settings.retained == "skip" else self._samples_of(message)
         if not message.number:
-            return self._readings_of(samples, None)
-        if not samples or self._ledger.is_committed(message):
+            return self._readings_of(message, None)
+        if self._ledger.is_committed(message):
             self._acknowledge_now(message.number)
             return []
         token = self._ledger.hand_over(message)
-        return [] if token is None else self._readings_of(samples, token)
+        if token is None:
+            return []
+        readings = self._readings_of(message, token)
+        if not readings:
+            self._acknowledge_now(self._ledger.commit(token))
+        return readings
 
-    def _acknowledge_now(self, number: int) -> None:
-        if self._connection is not None:
+    def _acknowledge_now(self, number: int | None) -> None:
+        """If the link is down, the broker sends the message again, and the ledger knows it."""
+        if number is not None and self._connection is not None:
             self._connection.acknowledge(number)
 
-    def _samples_of(self, message: Message) -> list[Sample]:
+    def _readings_of(self, message: Message, token: int | None) -> list[Reading]:
+        if message.is_retained and self.settings.retained == "skip":
+            return []
+        at_ms = now_ms()
         try:
-            answers = (mapping.read(message.topic, message.payload) for mapping in self._mappings)
-            samples = next((answer for answer in answers if answer is not None), [])
-            self._readings_of(samples, None)  # a value may break a limit: better now than between token and commit
+            readings = [
+                Reading(sensor, quantity, value, unit, taken_at_ms=at_ms, mime_type=mime_type, token=token)
+                for sensor, quantity, value, unit, mime_type in self._samples_of(message)
+            ]
         except ValueError as error:
             self.quality.damaged(f"{message.topic[:60]}: {error}")
             return []
-        if samples:
+        if readings:
             self.quality.good()
-        return list(samples)
+        return readings
 
-    def _readings_of(self, samples: Collection[Sample], token: int | None) -> list[Reading]:
-        at_ms = now_ms()
-        return [
-            Reading(
-                each.sensor,
-                each.quantity,
-                each.value,
-                each.unit,
-                taken_at_ms=at_ms,
-                mime_type=each.mime_type,
-                token=token,
-            )
-            for each in samples
-        ]
+    def _samples_of(self, message: Message) -> Sequence[Sample]:
+        """By the first mapping that the message is for. Raises ValueError."""
+        for mapping in self._mappings:
+            samples = mapping.read(message.topic, message.payload)
+            if samples is not None:
+                return samples
+        return []

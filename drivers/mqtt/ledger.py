@@ -1,8 +1,9 @@
-"""Which QoS 1 messages were handed over and are not yet acknowledged. Pure.
+"""Which QoS 1 messages were handed over, and which of them are committed. Pure.
 
-The broker sends again, with the same number and marked as a duplicate, what was not acknowledged when the link broke.
-Within one life of the agent such a message is known here: it is not handed over twice, and if it was committed while
-the link was down, it is acknowledged at once. After a restart of the agent it comes once more, as QoS 1 allows.
+The broker sends again, with the same number and marked as a duplicate, what was not acknowledged when the link broke,
+or whose acknowledgement was lost on the way. Within one life of the agent such a message is known here: it is not
+handed over twice, and if it is committed already, it is acknowledged at once. After a restart of the agent it comes
+once more, as QoS 1 allows.
 """
 
 from hashlib import blake2b
@@ -26,9 +27,10 @@ class Ledger:
     def __init__(self) -> None:
         self._next_token = 0
         self._pending: dict[int, tuple[int, bytes]] = {}  # token ──► number and digest, handed over
-        self._committed: dict[int, bytes] = {}  # number ──► digest, committed but not acknowledged for want of a link
+        self._committed: dict[int, bytes] = {}  # number ──► digest; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
+        """How many are handed over and not committed."""
         return len(self._pending)
 
     def hand_over(self, message: Message) -> int | None:
@@ -42,18 +44,20 @@ class Ledger:
 
     def is_committed(self, message: Message) -> bool:
         """Whether a message that comes again needs no more than its acknowledgement."""
-        committed = self._committed.pop(message.number, None)
-        return message.is_duplicate and committed == _digest(message)
+        if message.is_duplicate:
+            return self._committed.get(message.number) == _digest(message)
+        self._committed.pop(message.number, None)  # the number begins a new life
+        return False
 
-    def commit(self, token: int, *, is_connected: bool) -> int | None:
-        """The number to acknowledge now; None if there is nothing to be told, or no one."""
+    def commit(self, token: int) -> int | None:
+        """The number to acknowledge; None if the token is unknown."""
         number, digest = self._pending.pop(token, (None, b""))
-        if number is None or is_connected:
-            return number
-        self._committed[number] = digest
-        while len(self._committed) > MAX_UNACKNOWLEDGED:
-            self._committed.pop(next(iter(self._committed)))
-        return None
+        if number is not None:
+            self._committed.pop(number, None)
+            self._committed[number] = digest
+            if len(self._committed) > MAX_UNACKNOWLEDGED:
+                del self._committed[next(iter(self._committed))]
+        return number
 
 
 def _digest(message: Message) -> bytes:

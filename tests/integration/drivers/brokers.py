@@ -14,12 +14,18 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
+        self.tls_port = 0
         self._config = folder / "mosquitto.conf"
         self._config.write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
             f"persistence_location {folder}/\nuser root\nlog_type none\nmax_queued_messages 100000\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
+
+    def add_tls_listener(self, certificate: Path, key: Path) -> None:
+        self.tls_port = free_port()
+        lines = f"listener {self.tls_port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n"
+        self._config.write_text(self._config.read_text() + lines)
 
     def start(self) -> None:
         self._process = subprocess.Popen(["mosquitto", "-c", str(self._config)], stderr=subprocess.DEVNULL)
@@ -31,12 +37,12 @@ class Broker:
             self._process.wait(10)
             self._process = None
 
-    def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False) -> None:
+    def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False, timeout_s: float = 10) -> None:
         client = paho.Client(CallbackAPIVersion.VERSION2)
         client.connect("127.0.0.1", self.port)
         client.loop_start()
         for sent in [client.publish(topic, payload, qos=qos, retain=retain) for topic, payload in messages]:
-            sent.wait_for_publish(10)
+            sent.wait_for_publish(timeout_s)
         client.disconnect()
         client.loop_stop()
 

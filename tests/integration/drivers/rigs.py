@@ -225,9 +225,9 @@ class MqttRig(Rig):
 
     async def speak(self) -> None:
         self._number += 1
-        with contextlib.suppress(OSError):
-            message = ("plant/boiler/temperature", b"%d" % self._number)
-            await asyncio.to_thread(self.broker.publish, message, qos=0)
+        message = ("plant/boiler/temperature", b"%d" % self._number)
+        with contextlib.suppress(OSError, RuntimeError):  # while the broker is away
+            await asyncio.to_thread(self.broker.publish, message, qos=0, timeout_s=0.2)
         await asyncio.sleep(0.05)
 
     async def mend_it(self) -> None:

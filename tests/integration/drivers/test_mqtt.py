@@ -1,12 +1,14 @@
 """Through a real mosquitto: acknowledged only after commit, nothing lost, nothing read twice."""
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.cli import main
 from drivers import DeviceError, Reading
 from drivers.mqtt.driver import MqttDriver, build
 from drivers.mqtt.ready_made import READY_MADE
@@ -118,6 +120,21 @@ def test_more_than_the_window_flows_when_it_is_acknowledged(broker: Broker) -> N
     run(test)
 
 
+def test_a_backlog_larger_than_what_may_wait_does_not_hinder_opening(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        await driver.close()
+        await publish(broker, range(1500))
+        await driver.open()
+        readings = await read_until(driver, 1000)
+        await driver.acknowledge(tokens_of(readings))
+        assert values_of(readings + await read_until(driver, 500)) == list(range(1500))
+        await driver.close()
+
+    run(test)
+
+
 def test_an_agent_that_does_not_commit_holds_no_more_than_the_window(broker: Broker) -> None:
     async def test() -> None:
         driver = driver_of(broker)
@@ -215,3 +232,52 @@ def test_a_wrong_password_is_told_and_the_password_is_not(broker: Broker, tmp_pa
         assert "horse" not in str(caught.value) + repr(driver.settings)
 
     run(test)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho leaves a failed handshake to gc
+@pytest.mark.needs("openssl", "openssl")
+def test_over_tls_nothing_stays_behind_in_the_decrypted_buffer(broker: Broker, tmp_path: Path) -> None:
+    """Many small messages in one TLS record: the socket is not readable again when the first of them is taken."""
+    certificate, key = tmp_path / "broker.crt", tmp_path / "broker.key"
+    options = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    command = ["openssl", *options.split(), "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    broker.stop()
+    broker.add_tls_listener(certificate, key)
+    broker.start()
+
+    async def test() -> None:
+        driver = driver_of(broker, port=broker.tls_port, tls="on", ca_file=str(certificate))
+        await driver.open()
+        await publish(broker, range(300))
+        readings = await read_until(driver, 300)
+        await driver.acknowledge(tokens_of(readings))
+        await driver.close()
+        stranger = driver_of(broker, port=broker.tls_port, tls="on")
+        with pytest.raises(DeviceError, match="certificate"):
+            await stranger.open()
+
+    run(test)
+
+
+def test_a_probe_neither_takes_the_agents_session_nor_its_messages(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        settings = [f"port={broker.port}", "host=127.0.0.1", 'subscriptions=[{topic="plant/{sensor}/{quantity}"}]']
+        command = ["probe", "mqtt", *settings, "--count", "1"]
+        probe = asyncio.create_task(asyncio.to_thread(main, command))
+        seen: list[object] = []
+        while not probe.done():
+            await publish(broker, range(1))
+            readings = await driver.read()
+            await driver.acknowledge(tokens_of(readings))
+            seen += values_of(readings)
+        assert probe.result() == 0
+        assert seen
+        await driver.close()
+
+    run(test)
+    assert "temperature" in capsys.readouterr().out
