@@ -14,7 +14,6 @@ settle what is under way, close. Each step has a bound, and what is not publishe
 import asyncio
 import contextlib
 import hashlib
-import importlib.metadata
 import logging
 import random
 import secrets
@@ -36,6 +35,7 @@ from agent.keys import DeviceKeys, GroupKeyStore
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
 from agent.routing import Router, StreamRule, expand_stream_id
+from agent.version import VERSION
 from agent.wrap import Wrapper
 from drivers import build_driver
 from protocol.lifecycle import CONFIGURATION_INFO_TYPE, START_INFO_TYPE, STOP_INFO_TYPE, LifecycleNotice
@@ -228,7 +228,7 @@ class Pipeline:
 
     async def _tell(self, info_type: str, reason: str) -> None:
         notice = LifecycleNotice(
-            version=importlib.metadata.version("headgate"),
+            version=VERSION,
             configuration=hashlib.sha256(self.config.path.read_bytes()).digest(),
             reason=reason,
         )
