@@ -15,7 +15,16 @@ import pytest
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.publish import Backoff, CursorSource, Delivery, DeliverySettings, Quarantine
 from protocol.streamr import MessageID, MessageRef, StreamMessage, sign_message
-from tests.integration.far_ends import DEADLINE_S, SIGNER, STREAM, BrokerFarEnd, FarEnd, FileFarEnd, MakeFarEnd, NodeFarEnd
+from tests.integration.far_ends import (
+    DEADLINE_S,
+    SIGNER,
+    STREAM,
+    BrokerFarEnd,
+    FarEnd,
+    FileFarEnd,
+    MakeFarEnd,
+    NodeFarEnd,
+)
 from tests.integration.tcp_proxy import TcpProxy, proxy_to
 
 pytestmark = pytest.mark.slow
