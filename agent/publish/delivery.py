@@ -102,14 +102,23 @@ class Delivery:
         return self._window.in_flight
 
     async def run(self, *, until_drained: bool = False) -> None:
-        """Deliver for ever, or until everything that is in the journal is settled."""
+        """Deliver for ever, or until everything that is in the journal is settled.
+
+        It may be cancelled and called again: then it begins with what is not settled.
+        """
+        await self._begin_again()
         try:
             while True:
                 if await self._use_one_connection(until_drained=until_drained):
                     return
                 await asyncio.sleep(self._settings.backoff.wait_s(self.status.failures, self._clocks.chance()))
         finally:
+            self.status.is_up = False
             await self._close()
+
+    async def _begin_again(self) -> None:
+        self._window.disconnect()
+        await self._source.rewind()
 
     async def _use_one_connection(self, *, until_drained: bool) -> bool:
         """Whether all is done; False when the link went down."""
@@ -138,9 +147,8 @@ class Delivery:
         self.status.problem = str(problem)
         self.status.failures += 1
         await self._look_for_culprit(problem)
-        self._window.disconnect()
         await self._close()
-        await self._source.rewind()
+        await self._begin_again()
 
     async def _look_for_culprit(self, problem: LinkDown) -> None:
         """The far end may close the link too fast for us to hear why; then being there each time is evidence enough."""
