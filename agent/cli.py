@@ -7,7 +7,6 @@ messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported b
 import argparse
 import difflib
 import importlib
-import importlib.metadata
 import os
 import sys
 import traceback
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
 from agent.exit_codes import ExitCode
+from agent.version import VERSION
 from protocol.errors import HeadgateError
 
 
@@ -86,7 +86,7 @@ def _answer_without_command(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="headgate [--help] [--version] COMMAND ...",
     )
-    parser.add_argument("--version", action="version", version=f"headgate {_version()}")
+    parser.add_argument("--version", action="version", version=f"headgate {VERSION}")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands below")
     command = parser.parse_known_args(argv)[0].command
     if command is None:
@@ -99,10 +99,6 @@ def _answer_without_command(argv: list[str]) -> int:
 def _command_table() -> str:
     rows = (f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
     return "\n".join(["commands:", *rows, "", "'headgate COMMAND --help' tells more of each."])
-
-
-def _version() -> str:
-    return importlib.metadata.version("headgate")
 
 
 def _complain(problem: str, exit_code: int) -> int:

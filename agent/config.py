@@ -15,6 +15,7 @@ configuration file.
 | `[status]`, `[log]` | what the operator sees |
 """
 
+import hashlib
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -164,6 +165,7 @@ class Config:
     """Everything that `headgate run` needs to know. Tables of drivers are checked, and kept as given."""
 
     path: Path
+    sha256: bytes  # of the file as it was read
     device: DeviceConfig
     journal: JournalConfig
     drivers: Mapping[str, Mapping[str, object]]
@@ -214,10 +216,10 @@ def load_config(path: Path) -> Config:
         table = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
-    return parse_config(table, path)
+    return _parse(table, path, hashlib.sha256(data).digest())
 
 
-def parse_config(table: Mapping[str, Any], path: Path) -> Config:
+def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
     """Raises: ConfigError with every problem."""
     problems: list[str] = []
     rest = dict(table)
@@ -232,6 +234,7 @@ def parse_config(table: Mapping[str, Any], path: Path) -> Config:
     folder = path.parent
     return Config(
         path=path,
+        sha256=sha256,
         device=_resolved(document.device, folder),
         journal=_resolved(document.journal, folder),
         drivers=drivers,

@@ -13,13 +13,11 @@ settle what is under way, close. Each step has a bound, and what is not publishe
 
 import asyncio
 import contextlib
-import hashlib
-import importlib.metadata
 import logging
 import random
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +34,7 @@ from agent.keys import DeviceKeys, GroupKeyStore
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
 from agent.routing import Router, StreamRule, expand_stream_id
+from agent.version import VERSION
 from agent.wrap import Wrapper
 from drivers import build_driver
 from protocol.lifecycle import CONFIGURATION_INFO_TYPE, START_INFO_TYPE, STOP_INFO_TYPE, LifecycleNotice
@@ -157,15 +156,18 @@ class Pipeline:
 
     # Running
 
-    async def run(self, stop: asyncio.Event, started: asyncio.Event | None = None) -> None:
-        """Until `stop` is set; then in order. Raises whatever a task died of, after closing what there is."""
+    async def run(self, stop: asyncio.Event, companions: Mapping[str, Coroutine[Any, Any, None]] | None = None) -> None:
+        """Until `stop` is set; then in order. `companions` live as long as the pipeline.
+
+        Raises whatever a task died of, after closing what there is.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._start_stages()
                 await self._tell(START_INFO_TYPE, "")
-                if started is not None:
-                    started.set()
+                for name, work in (companions or {}).items():
+                    self._start(name, work)
                 await stop.wait()
                 await self._stop_in_order()
         finally:
@@ -209,11 +211,13 @@ class Pipeline:
         self.links[name] = _Link(delivery, source)
         self._start(f"publish: {name}", delivery.run())
 
-    async def _stop(self, name: str) -> None:
-        """End one task and wait until it is gone. What it died of, if anything, the group tells."""
-        task = self._tasks.pop(name)
-        task.cancel()
-        await asyncio.wait([task])
+    async def _stop(self, *names: str) -> None:
+        """End tasks and wait until they are gone. What one died of, if anything, the group tells."""
+        tasks = [self._tasks.pop(name) for name in names]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _notify_links(self) -> None:
         for link in self.links.values():
@@ -228,8 +232,8 @@ class Pipeline:
 
     async def _tell(self, info_type: str, reason: str) -> None:
         notice = LifecycleNotice(
-            version=importlib.metadata.version("headgate"),
-            configuration=hashlib.sha256(self.config.path.read_bytes()).digest(),
+            version=VERSION,
+            configuration=self.config.sha256,
             reason=reason,
         )
         await self._events.tell_lifecycle(info_type, notice)
@@ -285,14 +289,13 @@ class Pipeline:
     # Stopping
 
     async def _stop_in_order(self) -> None:
-        for name in [name for name in self._tasks if name.startswith("collect: ")]:
-            await self._within(STOP_READING_S, "stop reading", self._stop(name))
+        collecting = [name for name in self._tasks if name.startswith("collect: ")]
+        await self._within(STOP_READING_S, "stop reading", self._stop(*collecting))
         self.keeper.is_hurried = True
         await self._within(COMMIT_S, "commit", self._commit_all())
         self._notify_links()
         await self._within(self._settle_s, "settle", self._settle())
-        for name in list(self._tasks):
-            await self._stop(name)
+        await self._stop(*self._tasks)
 
     async def _commit_all(self) -> None:
         await self._tell(STOP_INFO_TYPE, "")

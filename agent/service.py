@@ -68,25 +68,15 @@ class Service:
         log.info("stopped")
 
     async def _run_pipeline(self, pipeline: Pipeline) -> None:
-        helpers = [
-            asyncio.create_task(work, name=name)
-            for name, work in (
-                ("reload", self._reload_when_told(pipeline)),
-                ("watchdog", self._feed_watchdog(pipeline)),
-                ("status", self._show_status(pipeline)),
-            )
-        ]
-        started = asyncio.Event()
-        announcing = asyncio.create_task(self._announce(started), name="announce")
-        try:
-            await pipeline.run(self._stop, started)
-        finally:
-            for helper in (*helpers, announcing):
-                helper.cancel()
-            await asyncio.gather(*helpers, announcing, return_exceptions=True)
+        companions = {
+            "announce": self._announce(),
+            "reload": self._reload_when_told(pipeline),
+            "watchdog": self._feed_watchdog(pipeline),
+            "status": self._show_status(pipeline),
+        }
+        await pipeline.run(self._stop, companions)
 
-    async def _announce(self, started: asyncio.Event) -> None:
-        await started.wait()
+    async def _announce(self) -> None:
         notify(READY)
         log.info("running; device=%s configuration=%s", self._config.device.name, self._config.path)
 

@@ -11,8 +11,8 @@ across restarts, over all chains of the device (`agent/clock/references.py`).
 Not for two threads at a time. All messages of one call carry the time of that call.
 """
 
-import base64
 import secrets
+from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -21,7 +21,7 @@ from agent.clock import ChainReferences, ClockReading
 from agent.errors import StorageError
 from agent.journal import Entry
 from agent.routing import Route
-from drivers.reading import Reading
+from drivers.reading import Reading, Scalar
 from protocol.clock import ClockContext
 from protocol.iomessage import EMPTY_CHAIN, RANDOM_BYTES, IoMessage, SealedTemplate, message_ids
 from protocol.reference import Reference, next_reference
@@ -113,19 +113,21 @@ class Chain:
         reference = self._first_reference(clock.now_ms)
         timestamp_ms, sequence = reference
         context = clock.context_for(reference)
-        name, ids, previous, head = self.name, self._ids, self._last, self._head
+        name, ids, previous, head, templates = self.name, self._ids, self._last, self._head, self._templates
         for reading in readings:
+            sensor, quantity, value, unit, taken_at_ms, mime_type, _ = reading
             try:
-                template, content_data = self._template(reading), self._content_data(reading)
+                content_data = self._content_data(value)
+                template = templates.get((sensor, quantity, unit, mime_type)) or self._new_template(reading)
             except ValueError as error:
                 refused.append(Refused(reading, str(error)))
                 continue
             sealed, head = template.seal(
                 id=next(ids),
-                timestamp=reading.taken_at_ms,
+                timestamp=taken_at_ms,
                 content_data=content_data,
                 head=head,
-                context_data=b"" if context is None else _context_of(context, reading.taken_at_ms, clock),
+                context_data=b"" if context is None else _context_of(context, taken_at_ms, clock),
             )
             current = _message_ref((timestamp_ms, sequence))
             payload = self._write(self._content(sealed), current, previous, clock.now_ms)
@@ -152,26 +154,18 @@ class Chain:
 
     def _content(self, sealed: bytes) -> str:
         if self._is_binary:
-            return f'{{"ioMessage":"{base64.b64encode(sealed).decode()}"}}'
+            return f'{{"ioMessage":"{b2a_base64(sealed, newline=False).decode()}"}}'
         return IoMessage.from_bytes(sealed).to_json()
 
-    def _content_data(self, reading: Reading) -> bytes:
-        value = reading.value
+    def _content_data(self, value: Scalar | bytes) -> bytes:
         content = value if isinstance(value, bytes) else encode_scalar(value)
         if len(content) > self._max_content_bytes:
             raise ValueError(f"{len(content)} bytes are more than the journal takes, {self._max_content_bytes}")
         return content
 
-    def _template(self, reading: Reading) -> SealedTemplate:
-        key = (reading.sensor, reading.quantity, reading.unit, reading.mime_type)
-        try:
-            return self._templates[key]
-        except KeyError:
-            return self._new_template(key)
-
-    def _new_template(self, key: tuple[str, str, str, str]) -> SealedTemplate:
+    def _new_template(self, reading: Reading) -> SealedTemplate:
         """What all messages of this sensor, quantity, unit and MIME type share."""
-        sensor, quantity, unit, mime_type = key
+        sensor, quantity, _, unit, _, mime_type, _ = reading
         prototype = IoMessage(
             id="prototype",
             timestamp=0,
@@ -185,7 +179,7 @@ class Chain:
         )
         if len(self._templates) >= MAX_TEMPLATES:
             self._templates.clear()
-        template = self._templates[key] = SealedTemplate(prototype)
+        template = self._templates[sensor, quantity, unit, mime_type] = SealedTemplate(prototype)
         return template
 
 

@@ -15,7 +15,7 @@ from agent.errors import LinkDown, Rejected
 from agent.exit_codes import ExitCode
 from agent.keys import load_keys, passphrase_from
 from agent.publish.backoff import Backoff
-from agent.publish.node_connection import NodeConnection, NodeSettings
+from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
 from agent.publish.node_url import NodeUrl
 from agent.subscription import (
     AskResend,
@@ -84,6 +84,7 @@ class _Reader:
         self._arguments = arguments
         self._signer = signer
         self._settings = NodeSettings(url=arguments.node, ca_file=arguments.ca_file)
+        self._session = None if signer is None else new_session(self._settings, signer)
         self._subscription = Subscription(lambda: secrets.token_hex(16), FILL_RULES)
         self._key_stream = None if signer is None else key_exchange_stream_id(signer.address)
         self._messages = 0
@@ -95,7 +96,7 @@ class _Reader:
         failures = 0
         while not self._is_done():
             try:
-                await self._read(await NodeConnection.open(self._settings, self._signer))
+                await self._read(await NodeConnection.open(self._settings, self._session))
             except LinkDown as problem:
                 if not failures and not self._messages:
                     raise

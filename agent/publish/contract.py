@@ -20,7 +20,8 @@ A publisher carries journal records to one far end. It knows nothing of cursors,
    a connection on which something is under way and nothing was proved within its deadline.
 5. `close` may be called at any time and more than once. It does not raise.
 
-A publisher never holds more than `max_in_flight` records: `Delivery` gives it no more before some are settled.
+A publisher never holds more than `max_in_flight` records, and one of each lane: `Delivery` gives it no more before some
+are settled.
 """
 
 from collections.abc import Sequence

@@ -10,8 +10,8 @@
 - When the link is lost, everything not settled is sent again on the next one, after a wait that grows by failures.
 - Where something is under way and no outcome comes for `deadline_s`, the link is taken for dead: half-open connections
   look like that.
-- Where the far end closes the link because of a message, records go one by one, and the one that brings it about again
-  is set aside.
+- Where the far end closes the link because of a message, those that were under way go one by one, and the one that
+  brings it about again is set aside.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ __all__ = ["Clocks", "Delivery", "DeliverySettings", "LinkStatus"]
 
 LIVE_AGE_MS = 5_000
 CLOSE_TIMEOUT_S = 5.0
+MAX_LOSSES_WITH_SUSPECT = 3
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,8 @@ class Delivery:
         self._window = Window()
         self._rate = RateLimit(self._settings.backlog_per_s)
         self._backlog_lanes: set[int] = set()
-        self._one_by_one = False
+        self._suspects = 0  # records still to go one by one
+        self._losses_with: dict[tuple[int, int], int] = {}
         self._is_held_back = False  # by the rate, in the last step
         self._progress_at_s = 0.0
 
@@ -100,14 +102,23 @@ class Delivery:
         return self._window.in_flight
 
     async def run(self, *, until_drained: bool = False) -> None:
-        """Deliver for ever, or until everything that is in the journal is settled."""
+        """Deliver for ever, or until everything that is in the journal is settled.
+
+        It may be cancelled and called again: then it begins with what is not settled.
+        """
+        await self._begin_again()
         try:
             while True:
                 if await self._use_one_connection(until_drained=until_drained):
                     return
                 await asyncio.sleep(self._settings.backoff.wait_s(self.status.failures, self._clocks.chance()))
         finally:
+            self.status.is_up = False
             await self._close()
+
+    async def _begin_again(self) -> None:
+        self._window.disconnect()
+        await self._source.rewind()
 
     async def _use_one_connection(self, *, until_drained: bool) -> bool:
         """Whether all is done; False when the link went down."""
@@ -130,22 +141,26 @@ class Delivery:
         log.info("link up; publisher=%s", self._publisher.name)
 
     async def _note_loss(self, problem: LinkDown) -> None:
-        if self.status.is_up or self.status.problem != str(problem):
+        if self.status.is_up or not self.status.failures:
             log.warning("link down, buffering; publisher=%s problem=%s", self._publisher.name, problem)
         self.status.is_up = False
         self.status.problem = str(problem)
         self.status.failures += 1
-        if problem.by_message:
-            await self._blame_message(str(problem))
-        self._window.disconnect()
+        await self._look_for_culprit(problem)
         await self._close()
-        await self._source.rewind()
+        await self._begin_again()
 
-    async def _blame_message(self, reason: str) -> None:
-        culprit = self._window.only_one()
-        if culprit is not None:
-            await self._settle([Refused(culprit.lane, culprit.position, reason)])
-        self._one_by_one = culprit is None
+    async def _look_for_culprit(self, problem: LinkDown) -> None:
+        """The far end may close the link too fast for us to hear why; then being there each time is evidence enough."""
+        suspect = self._window.only_one()
+        if problem.by_message and suspect is None:
+            self._suspects = self._window.in_flight
+        if suspect is None or not (problem.by_message or self._suspects):
+            return
+        place = suspect.lane, suspect.position
+        self._losses_with[place] = self._losses_with.get(place, 0) + 1
+        if problem.by_message or self._losses_with[place] >= MAX_LOSSES_WITH_SUSPECT:
+            await self._settle([Refused(*place, str(problem))])
 
     async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -189,10 +204,12 @@ class Delivery:
         return not (self._window.in_flight or self._window.has_settled() or self._is_held_back)
 
     def _room(self) -> int:
-        return (1 if self._one_by_one else self._publisher.max_in_flight) - self._window.in_flight
+        return (1 if self._suspects else self._publisher.max_in_flight) - self._window.in_flight
 
-    def _share(self, lane: int, waiting_lanes: int) -> int:
-        share = -(-self._room() // waiting_lanes)
+    def _share(self, lane: int, waiting_lanes: int, taken: int) -> int:
+        if self._suspects:
+            return self._room() - taken
+        share = -(-self._room() // waiting_lanes)  # rounded up: no lane is left out, however little room there is
         if lane not in self._backlog_lanes:
             return share
         allowed = self._rate.allowance(share, self._clocks.now_s())
@@ -235,7 +252,6 @@ class Delivery:
             else:
                 await self._settle(outcomes)
                 self.status.failures = 0
-                self._one_by_one = False
 
     def _check_deadline(self) -> None:
         silent_s = self._clocks.now_s() - self._progress_at_s
@@ -254,9 +270,12 @@ class Delivery:
         finally:  # what is being set aside is not sent again, even if the link is lost meanwhile
             settled = sum(self._window.settle(outcome.lane, outcome.position) for outcome in outcomes)
             self.status.acknowledged += settled - len(refused)
-            self._note_progress()
+            self._note_progress(settled)
 
-    def _note_progress(self) -> None:
+    def _note_progress(self, settled: int) -> None:
+        self._suspects = max(self._suspects - settled, 0)
+        if not self._suspects:
+            self._losses_with.clear()
         self.status.last_acknowledged_at_ms = self._clocks.now_ms()
         self._progress_at_s = self._clocks.now_s()
         self._source.notify()

@@ -202,8 +202,8 @@ class _Link:
             if isinstance(publication, Publication):
                 await self._publish(publication)
             else:
-                record, problem = publication
-                self.box.put(Refused(record.lane, record.position, str(problem)))
+                record, reason = publication
+                self.box.put(Refused(record.lane, record.position, reason))
 
     async def _publish(self, publication: Publication) -> None:
         await self._has_room.wait()

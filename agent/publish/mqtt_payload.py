@@ -20,7 +20,7 @@ from agent.errors import Rejected
 from agent.journal import Record
 from protocol.streamr import EncryptionType
 
-__all__ = ["PayloadForm", "Publication", "check_topic_template", "pack", "topic_of"]
+__all__ = ["PayloadForm", "Publication", "Unsendable", "check_topic_template", "pack", "topic_of"]
 
 PayloadForm = Literal["stream_message", "io_message"]
 
@@ -36,6 +36,11 @@ class Publication(NamedTuple):
     topic: str
     payload: bytes
     records: tuple[Record, ...]
+
+
+class Unsendable(NamedTuple):
+    record: Record
+    reason: str
 
 
 class _Item(NamedTuple):
@@ -67,7 +72,7 @@ def topic_of(template: str, stream_id: str, partition: int, publisher: str, chai
 
 def pack(
     records: Sequence[Record], template: str, form: PayloadForm, *, max_messages: int, max_bytes: int
-) -> Iterator[Publication | tuple[Record, Rejected]]:
+) -> Iterator[Publication | Unsendable]:
     """Publications of neighbouring records with the same topic, in order; a record that cannot be sent comes alone.
 
     `max_bytes` is what the broker takes as one packet.
@@ -79,7 +84,7 @@ def pack(
         try:
             item = _item(record, template, form, max_bytes)
         except Rejected as problem:
-            yield record, problem
+            yield Unsendable(record, str(problem))
             continue
         is_full = len(waiting) >= max_messages or size + item.size > min(PACKED_BYTES, max_bytes)
         if waiting and (is_full or item.topic != waiting[0].topic):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from agent.publish.node_rest import NodeRest, NodeSession
 from agent.publish.node_url import NodeUrl
 from protocol.streamr import ControlMessage, Signer
 
-__all__ = ["NodeConnection", "NodeSettings"]
+__all__ = ["NodeConnection", "NodeSettings", "new_session"]
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
@@ -35,7 +34,7 @@ class NodeSettings:
 
 
 class NodeConnection:
-    """One open websocket. Without a signer it is anonymous, and `token` is None."""
+    """One open websocket. Without a session it is anonymous, and `token` is None."""
 
     def __init__(self, websocket: ClientConnection, session: NodeSession | None, url: NodeUrl) -> None:
         self.session = session
@@ -43,11 +42,10 @@ class NodeConnection:
         self._websocket = websocket
 
     @classmethod
-    async def open(cls, settings: NodeSettings, signer: Signer | None) -> "NodeConnection":
-        """Raises: LinkDown."""
+    async def open(cls, settings: NodeSettings, session: NodeSession | None) -> "NodeConnection":
+        """With a session, whoever it is of; it may be used for one connection after the other. Raises: LinkDown."""
         try:
             tls = settings.url.tls_context(settings.ca_file)
-            session = None if signer is None else _new_session(settings, signer, tls)
             if session is not None:
                 await asyncio.to_thread(session.token)
             websocket = await connect(
@@ -101,5 +99,7 @@ class NodeConnection:
         return LinkDown(f"{self.url}: {closed}", by_message=code in _MESSAGE_IS_TO_BLAME)
 
 
-def _new_session(settings: NodeSettings, signer: Signer, tls: ssl.SSLContext | None) -> NodeSession:
+def new_session(settings: NodeSettings, signer: Signer) -> NodeSession:
+    """Nothing is asked of the node before the first token is. Raises: OSError, if the certificates are not good."""
+    tls = settings.url.tls_context(settings.ca_file)
     return NodeSession(NodeRest(settings.url, timeout_s=settings.deadline_s, tls=tls), signer)

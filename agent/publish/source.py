@@ -22,6 +22,10 @@ async def call_directly(function: Callable[[], Result]) -> Result:
     return function()
 
 
+Limits = Callable[[int, int, int], int]
+"""How many records to take of a lane, of so many that have any, when so many records were taken already."""
+
+
 class CursorSource:
     """One cursor, from which records are taken and to which they are acknowledged in one step."""
 
@@ -43,10 +47,10 @@ class CursorSource:
         self._has_news.clear()
         await self._has_news.wait()
 
-    async def step(self, settled: Mapping[int, int], limits: Callable[[int, int], int]) -> list[Record]:
+    async def step(self, settled: Mapping[int, int], limits: Limits) -> list[Record]:
         """Acknowledge what is settled, per lane up to a position, and take what comes next.
 
-        `limits(lane, waiting_lanes)` says how many records of that lane to take at most. A lane's records come by
+        `limits(lane, waiting_lanes, taken)` says how many of that lane to take at most. A lane's records come by
         rising position, the most important lane first, and no lane keeps another from its share.
         """
         self._has_news.clear()
@@ -56,11 +60,14 @@ class CursorSource:
         """Begin again with what is not acknowledged."""
         await self._call(self._rewind)
 
-    def _step(self, settled: Mapping[int, int], limits: Callable[[int, int], int]) -> list[Record]:
+    def _step(self, settled: Mapping[int, int], limits: Limits) -> list[Record]:
         for lane, position in settled.items():
             self._cursor.acknowledge(lane, position)
         waiting = self._cursor.waiting_lanes()
-        return [record for lane in waiting for record in self._take(lane, limits(lane, len(waiting)))]
+        records: list[Record] = []
+        for lane in waiting:
+            records += self._take(lane, limits(lane, len(waiting), len(records)))
+        return records
 
     def _take(self, lane: int, max_records: int) -> list[Record]:
         return self._cursor.take(max_records, lane=lane) if max_records > 0 else []

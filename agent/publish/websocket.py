@@ -21,7 +21,8 @@ from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish.contract import Outcome, Refused
 from agent.publish.echoes import EchoSettings, EchoTracker, MessageKey, Question, message_key
-from agent.publish.node_connection import NodeConnection, NodeSettings
+from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
+from agent.publish.node_rest import NodeSession
 from agent.publish.outcome_box import OutcomeBox
 from protocol.errors import WireError
 from protocol.streamr import (
@@ -87,11 +88,12 @@ class WebsocketPublisher:
         self._signer = signer
         self._listener = listener
         self._now_s = now_s
+        self._session: NodeSession | None = None
         self._link: _Link | None = None
 
     async def connect(self) -> None:
         await self.close()
-        connection = await NodeConnection.open(self._settings.node, self._signer)
+        connection = await NodeConnection.open(self._settings.node, self._require_session())
         self._link = _Link(connection, self._settings, self._listener, self._now_s)
         await self._link.start()
 
@@ -109,6 +111,15 @@ class WebsocketPublisher:
         link, self._link = self._link, None
         if link is not None:
             await link.close()
+
+    def _require_session(self) -> NodeSession:
+        """The same over all connections, so that a link that comes and goes does not log in each time."""
+        if self._session is None:
+            try:
+                self._session = new_session(self._settings.node, self._signer)
+            except OSError as problem:
+                raise LinkDown(f"{self._settings.node.url}: {problem}") from problem
+        return self._session
 
     def _require_link(self) -> "_Link":
         if self._link is None:

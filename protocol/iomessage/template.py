@@ -4,7 +4,7 @@ The readings of one sensor are such messages. Everything they share is encoded o
 The bytes are those of `seal(prototype.replace(…), head).to_bytes()`, to the last one.
 """
 
-import hashlib
+from hashlib import sha256
 from typing import Final
 
 from protocol.iomessage.as_bytes import HEADER, minimal_bytes
@@ -16,6 +16,7 @@ _HASH_LENGTH_AT: Final = 16
 _HASH_LENGTH: Final = b"\x00\x40"
 _MAX_ID_BYTES: Final = TEXT_LIMITS["id"].hard
 _ZERO: Final = b"\x00"
+_HEADERS_REMEMBERED: Final = 64  # of one template; readings of one sensor differ little in length
 
 
 class SealedTemplate:
@@ -35,6 +36,7 @@ class SealedTemplate:
         self._lengths_after_id = tuple(map(len, (tag, group_id, *integers)))
         self._lengths_after_timestamp = tuple(map(len, (publisher, auth_id, auth_group)))
         self._lengths_after_previous_hash = (0, 1, len(info_type), len(info_format))
+        self._headers: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
 
     def seal(
         self,
@@ -55,21 +57,34 @@ class SealedTemplate:
         encoded_id, position = id.encode(), head.position + 1
         previous_hash = b"" if head.hash is None else head.hash.encode()
         time, place = minimal_bytes(timestamp), minimal_bytes(position)
+        lengths = (len(encoded_id), len(time), len(place), len(previous_hash), len(context_data), len(content_data))
+        try:
+            header, sealed_header = self._headers[lengths]
+        except KeyError:
+            header, sealed_header = self._new_headers(lengths)
+        after_hash = b"".join((previous_hash, self._after_previous_hash, context_data, content_data))
+        before_hash = b"".join((encoded_id, self._after_id, time, self._after_timestamp, place))
+        digest = sha256(header + before_hash + after_hash).hexdigest()
+        return b"".join((sealed_header, before_hash, digest.encode(), after_hash)), ChainHead(position, digest)
+
+    def _new_headers(self, lengths: tuple[int, ...]) -> tuple[bytes, bytes]:
+        """What stands in front of all messages whose parts have these lengths, before and after the hash is in."""
+        id_bytes, time_bytes, place_bytes, previous_hash_bytes, context_bytes, content_bytes = lengths
         header = HEADER.pack(
             VERSION,
-            len(encoded_id),
+            id_bytes,
             *self._lengths_after_id,
-            len(time),
+            time_bytes,
             *self._lengths_after_timestamp,
-            len(place),
+            place_bytes,
             0,
-            len(previous_hash),
+            previous_hash_bytes,
             *self._lengths_after_previous_hash,
-            len(context_data),
-            len(content_data),
+            context_bytes,
+            content_bytes,
         )
-        before_hash = b"".join((encoded_id, self._after_id, time, self._after_timestamp, place))
-        after_hash = b"".join((previous_hash, self._after_previous_hash, context_data, content_data))
-        digest = hashlib.sha256(b"".join((header, before_hash, after_hash))).hexdigest()
+        if len(self._headers) >= _HEADERS_REMEMBERED:
+            self._headers.clear()
         sealed_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
-        return b"".join((sealed_header, before_hash, digest.encode(), after_hash)), ChainHead(position, digest)
+        self._headers[lengths] = header, sealed_header
+        return header, sealed_header

@@ -171,7 +171,7 @@ class _Subscriber:
         self._subscribed = threading.Event()
         self._client = Client(CallbackAPIVersion.VERSION2, "reader", clean_session=False)
         self._client.reconnect_delay_set(1, 1)
-        self._client.on_connect = self._on_connect
+        self._client.on_connect = self._subscribe
         self._client.on_subscribe = lambda *_: self._subscribed.set()
         self._client.on_message = self._on_message
 
@@ -193,7 +193,7 @@ class _Subscriber:
     def _unpacked(self) -> list[StreamMessage]:
         return [message for payload in self._payloads for message in _unpack(payload)]
 
-    def _on_connect(self, *_: object) -> None:
+    def _subscribe(self, *_: object) -> None:
         self._client.subscribe("#", qos=1)
 
     def _on_message(self, _client: Client, _data: object, message: MQTTMessage) -> None:

@@ -34,7 +34,7 @@ class FakePublisher:
     def __init__(self) -> None:
         self.sent: list[list[Record]] = []  # per connection
         self.batches: list[int] = []
-        self.most_in_flight = 0
+        self.has_sent = asyncio.Event()
         self.box = OutcomeBox()
 
     async def connect(self) -> None:
@@ -44,6 +44,7 @@ class FakePublisher:
     async def send(self, records: Sequence[Record]) -> None:
         self.sent[-1] += records
         self.batches.append(len(records))
+        self.has_sent.set()
         for record in records:
             self.answer(record)
 
@@ -169,3 +170,24 @@ def test_live_data_knows_no_rate(tmp_path: Path) -> None:
     clocks = Clocks(now_s=lambda: 1.0, now_ms=lambda: NOW_MS)
     settings = DeliverySettings(backoff=QUICK.backoff, backlog_per_s=15)
     assert deliver(FakePublisher(), filled_journal((0, "a", 60)), tmp_path, settings, clocks).status.sent == 60
+
+
+def test_a_delivery_that_was_stopped_begins_with_what_is_not_settled(tmp_path: Path) -> None:
+    class SilentAtFirst(FakePublisher):
+        def answer(self, record: Record) -> None:
+            if len(self.sent) > 1:
+                super().answer(record)
+
+    async def scenario() -> list[int]:
+        publisher, journal = SilentAtFirst(), filled_journal((0, "a", 5))
+        settings = DeliverySettings(deadline_s=3_600)
+        delivery = Delivery(publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings)
+        first = asyncio.create_task(delivery.run())
+        await publisher.has_sent.wait()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        async with asyncio.timeout(20):
+            await delivery.run(until_drained=True)
+        return [len(sent) for sent in publisher.sent]
+
+    assert asyncio.run(scenario()) == [5, 5]

@@ -1,0 +1,68 @@
+"""What single far ends refuse in ways of their own."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.far_ends import BrokerFarEnd, NodeFarEnd
+from tests.integration.test_publishers import Device
+
+pytestmark = pytest.mark.slow
+
+JOURNAL_BYTES = 1024 * 1024 - 24  # of one message; a node takes 1024 * 1024, the request around it included
+
+
+def reasons(device: Device) -> list[str]:
+    return [json.loads(line)["reason"] for line in device.quarantine.read_text().splitlines()]
+
+
+@pytest.mark.needs("mosquitto", "mosquitto")
+def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    (folder / "acl").write_text("topic readwrite #\ntopic deny forbidden/#\n")
+    far_end = BrokerFarEnd(folder, more_configuration=f"acl_file {folder}/acl")
+    far_end.start()
+
+    async def scenario() -> Device:
+        device = Device(tmp_path, far_end, far_end.port)
+        device.store_some(2)
+        message = device.next_message("slow")
+        device.store(message.replace(message_id=message.message_id._replace(stream_id="forbidden/stream")))
+        device.store(*(device.next_message(chain) for chain in ("fast", "slow", "rare")))
+        await device.drain()
+        return device
+
+    try:
+        device = asyncio.run(scenario())
+    finally:
+        far_end.close()
+    assert (device.delivery.status.acknowledged, device.delivery.status.set_aside) == (9, 1)
+    assert "Not authorized" in reasons(device)[0]
+
+
+def test_a_message_too_big_for_a_node_is_found_and_set_aside(tmp_path: Path) -> None:
+    """The node closes the websocket without a word about which message it was."""
+    far_end = NodeFarEnd(tmp_path, "websocket")
+    far_end.start()
+
+    async def scenario() -> Device:
+        device = Device(tmp_path, far_end, far_end.port)
+        device.store_some(5)
+        small = device.next_message("rare", padding="")
+        padding = "x" * (JOURNAL_BYTES - len(small.serialize()))
+        device.store(small, device.next_message("slow", padding=padding))
+        device.store_some(5)
+        await device.drain()
+        return device
+
+    try:
+        device = asyncio.run(scenario())
+        received = far_end.received(30)
+    finally:
+        far_end.stop()
+    assert device.delivery.status.set_aside == 1
+    assert len(reasons(device)) == 1  # in the node's words, or ours where the close came too fast to be heard
+    assert sorted(content["n"] for content in received if content["chain"] == "slow") == [*range(5), *range(6, 11)]

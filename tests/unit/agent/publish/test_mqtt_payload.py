@@ -1,0 +1,93 @@
+import base64
+import json
+
+import orjson
+import pytest
+
+from agent.journal import Record
+from agent.publish.mqtt_payload import PayloadForm, Publication, Unsendable, check_topic_template, pack
+from protocol.streamr import EncryptionType, MessageID, StreamMessage
+from tests.unit.agent.publish.records import record
+
+MAX_BYTES = 1_000_000
+
+
+def message(number: int, *, stream: str = "site/boiler", content: str = '{"n":1}', encrypted: bool = False) -> Record:
+    sent = StreamMessage(
+        MessageID(stream, 2, 1_000 + number, 0, "0xab", "chain"),
+        content,
+        encryption_type=EncryptionType.AES if encrypted else EncryptionType.NONE,
+        group_key_id="key" if encrypted else None,
+    )
+    return record(number, payload=sent.serialize().encode())
+
+
+def packed(
+    records: list[Record], template: str = "{stream}", form: PayloadForm = "stream_message", max_bytes: int = MAX_BYTES
+) -> list[Publication | Unsendable]:
+    return list(pack(records, template, form, max_messages=3, max_bytes=max_bytes))
+
+
+def test_one_message_is_sent_byte_for_byte() -> None:
+    only = message(1)
+    assert packed([only]) == [Publication("site/boiler", only.payload, (only,))]
+
+
+def test_neighbours_share_a_publication_in_order() -> None:
+    records = [message(number) for number in range(5)]
+    first, second = packed(records)
+    assert isinstance(first, Publication)
+    assert isinstance(second, Publication)
+    assert (first.records, second.records) == (tuple(records[:3]), tuple(records[3:]))
+    assert orjson.loads(first.payload) == [orjson.loads(each.payload) for each in records[:3]]
+
+
+def test_another_topic_begins_another_publication() -> None:
+    records = [message(0), message(1, stream="other"), message(2)]
+    topics = [each.topic for each in packed(records) if isinstance(each, Publication)]
+    assert topics == ["site/boiler", "other", "site/boiler"]
+
+
+def test_the_template_names_the_topic() -> None:
+    (publication,) = packed([message(0)], "hg/{publisher}/{partition}/{chain}")
+    assert isinstance(publication, Publication)
+    assert publication.topic == "hg/0xab/2/chain"
+
+
+def test_what_the_broker_would_not_take_is_refused_alone() -> None:
+    records = [message(0), message(1, content=json.dumps("x" * 2_000)), message(2)]
+    first, second = packed(records, max_bytes=1_000)
+    assert isinstance(first, Unsendable)
+    assert first.record == records[1]
+    assert "1000 that the broker takes" in first.reason
+    assert isinstance(second, Publication)
+    assert second.records == (records[0], records[2])
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"{", b"[]", b"[32]", b'[32,["s"]]', b"[32,5,7]", b'[32,["a#",0,1,0,"p","c"]]']
+)
+def test_what_is_no_message_is_refused(payload: bytes) -> None:
+    (refused,) = packed([record(0, payload=payload)])
+    assert isinstance(refused, Unsendable)
+
+
+def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
+    binary = json.dumps({"ioMessage": base64.b64encode(b"\x00\x04binary").decode()})
+    publications = packed([message(0, content=binary), message(1, content='{"ID":"x"}')], form="io_message")
+    assert [each.payload for each in publications if isinstance(each, Publication)] == [
+        b"\x00\x04binary",
+        b'{"ID":"x"}',
+    ]
+
+
+def test_an_encrypted_message_has_no_io_message_to_show() -> None:
+    (refused,) = packed([message(0, content="ab" * 20, encrypted=True)], form="io_message")
+    assert isinstance(refused, Unsendable)
+    assert "encrypted" in refused.reason
+
+
+@pytest.mark.parametrize("template", ["", "a/+/b", "a/#", "{nothing}", "{", "{0}"])
+def test_a_template_that_makes_no_topic_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="topic"):
+        check_topic_template(template)

@@ -1,0 +1,148 @@
+from pathlib import Path
+
+import pytest
+
+from agent.encryption import EncryptionRules, StreamEncryption
+from agent.keys import DeviceKeys, GroupKeyStore, Secret
+from agent.wrap import Locked
+from protocol.streamr import (
+    EncryptionType,
+    GroupKeyErrorResponse,
+    MessageID,
+    RsaKeyPair,
+    Signer,
+    StreamMessage,
+    decrypt_message,
+    parse_group_key_message,
+    sign_message,
+)
+from protocol.streamr import GroupKey as WireKey
+from protocol.streamr.encryption import unwrap_next_key
+from protocol.streamr.key_exchange import KeysReceived, KeySubscriber
+
+NOW_MS = 1_700_000_000_000
+STREAM = "0xdevice/secret"
+KEYS = DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(b"\x08" * 32), vault=Secret(b"\x09" * 32))
+DEVICE, READER, STRANGER = Signer(b"\x07" * 32), Signer(b"\x21" * 32), Signer(b"\x22" * 32)
+RULES = EncryptionRules(readers=frozenset({READER.address}), rotate_after_messages=3, rotate_after_s=100)
+
+
+@pytest.fixture(scope="module")
+def rsa() -> RsaKeyPair:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    return RsaKeyPair(rsa.generate_private_key(65537, 2048))  # the smallest taken: it is made in no time
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GroupKeyStore:
+    return GroupKeyStore(tmp_path / "keys", KEYS)
+
+
+@pytest.fixture
+def encryption(store: GroupKeyStore) -> StreamEncryption:
+    return StreamEncryption(DEVICE, store, {STREAM: RULES})
+
+
+def lock(encryption: StreamEncryption, count: int, now_ms: int = NOW_MS) -> list[Locked]:
+    return [encryption.of(STREAM).lock(f'{{"n":{n}}}', now_ms) for n in range(count)]
+
+
+def message_of(locked: Locked, sequence: int = 0) -> StreamMessage:
+    message_id = MessageID(STREAM, 0, NOW_MS, sequence, DEVICE.address, "c")
+    plain = StreamMessage(message_id, locked.content)
+    return sign_message(
+        plain.replace(
+            encryption_type=EncryptionType.AES, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
+        ),
+        DEVICE,
+    )
+
+
+def test_a_locked_content_opens_with_the_key_in_the_store(encryption: StreamEncryption, store: GroupKeyStore) -> None:
+    (locked,) = lock(encryption, 1)
+    key = store.current(STREAM)
+    assert key is not None
+    assert locked.group_key_id == key.key_id
+    wire_key = WireKey(key.key_id, key.secret.reveal())
+    assert decrypt_message(message_of(locked), wire_key).content == '{"n":0}'
+
+
+def test_the_key_rotates_by_count_and_is_handed_over(encryption: StreamEncryption, store: GroupKeyStore) -> None:
+    locked = lock(encryption, 8)
+    assert [each.new_group_key is not None for each in locked] == [n % 3 == 2 for n in range(8)]
+    ids = [each.group_key_id for each in locked]
+    assert ids[:3] == [ids[0]] * 3
+    assert ids[3:6] == [ids[3]] * 3
+    first, second = store.history(STREAM)[:2]
+    assert [first.key_id, second.key_id] == [ids[0], ids[3]]
+    handed_over = unwrap_next_key(locked[2].new_group_key, WireKey(first.key_id, first.secret.reveal()))
+    assert handed_over == WireKey(second.key_id, second.secret.reveal())
+
+
+def test_the_key_rotates_by_time(encryption: StreamEncryption) -> None:
+    assert lock(encryption, 1)[0].new_group_key is None
+    (later,) = lock(encryption, 1, NOW_MS + 100_000)
+    assert later.new_group_key is not None
+    assert lock(encryption, 1, NOW_MS + 100_001)[0].group_key_id == later.new_group_key.group_key_id
+
+
+def test_the_key_outlives_a_restart(encryption: StreamEncryption, store: GroupKeyStore) -> None:
+    (before,) = lock(encryption, 1)
+    (after,) = lock(StreamEncryption(DEVICE, store, {STREAM: RULES}), 1)
+    assert before.group_key_id == after.group_key_id
+    assert before.content != after.content, "the same initial counter twice"
+
+
+def request(signer: Signer, rsa: RsaKeyPair, key_id: str) -> tuple[KeySubscriber, StreamMessage]:
+    subscriber = KeySubscriber(signer, "chain", rsa)
+    asked = subscriber.request_keys(DEVICE.address, STREAM, "request", NOW_MS, group_key_ids=[key_id])
+    assert asked is not None
+    return subscriber, asked
+
+
+def test_a_reader_on_the_list_is_given_the_key(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
+    (locked,) = lock(encryption, 1)
+    subscriber, asked = request(READER, rsa, locked.group_key_id)
+    (answer,) = encryption.answer(asked, NOW_MS)
+    (received,) = subscriber.receive(answer)
+    assert isinstance(received, KeysReceived)
+    assert decrypt_message(message_of(locked), received.keys[0]).content == '{"n":0}'
+
+
+def test_anybody_else_is_refused(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
+    (locked,) = lock(encryption, 1)
+    _, asked = request(STRANGER, rsa, locked.group_key_id)
+    (answer,) = encryption.answer(asked, NOW_MS)
+    refusal = parse_group_key_message(answer.message_type, answer.content)
+    assert isinstance(refusal, GroupKeyErrorResponse)
+
+
+def test_what_is_no_request_gets_no_answer(encryption: StreamEncryption) -> None:
+    noise = StreamMessage(MessageID(encryption.stream_id, 0, NOW_MS, 0, READER.address, "c"), "{}")
+    assert encryption.answer(noise, NOW_MS) == []
+    assert encryption.answer(sign_message(noise, READER), NOW_MS) == []
+
+
+def test_rekeying_announces_to_those_who_may_still_read(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
+    (before,) = lock(encryption, 1)
+    _, asked = request(READER, rsa, before.group_key_id)
+    encryption.answer(asked, NOW_MS)
+    assert len(encryption.rekey(STREAM, NOW_MS + 1)) == 1
+    (after,) = lock(encryption, 1)
+    assert after.group_key_id != before.group_key_id
+    assert after.new_group_key is None, "whoever read before must not follow"
+    encryption.set_readers({STREAM: EncryptionRules(readers=frozenset())})
+    assert encryption.rekey(STREAM, NOW_MS + 2) == []
+
+
+def test_rekeying_may_come_before_the_first_message(encryption: StreamEncryption) -> None:
+    assert encryption.rekey(STREAM, NOW_MS) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"readers": frozenset({"0xAB"})}, {"rotate_after_messages": 0}, {"rotate_after_s": -1}]
+)
+def test_rules_that_make_no_sense_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        EncryptionRules(**{"readers": frozenset(), **changes})  # type: ignore[arg-type]
