@@ -129,6 +129,7 @@ class _Link:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._misc: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     # --- opening and closing ---
 
@@ -142,6 +143,7 @@ class _Link:
         await self._connected
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._misc is not None:
             self._misc.cancel()
         with contextlib.suppress(ValueError):
@@ -179,6 +181,8 @@ class _Link:
             properties.SessionExpiryInterval = settings.session_expiry_s
             more = {"clean_start": False, "properties": properties}
         self._client.connect(settings.host, settings.port, settings.keepalive_s, **more)
+        if self._is_closed:  # nobody waited for it any longer
+            self._client._sock_close()
 
     async def _keep_alive(self) -> None:
         """paho pings, and notices here that a ping was not answered."""
@@ -254,7 +258,7 @@ class _Link:
 
     def _on_socket_open(self, _client: Client, _data: object, sock: Any) -> None:
         """In the thread that connects."""
-        self._in_loop(lambda: self._loop.add_reader(sock.fileno(), self._read, sock))
+        self._in_loop(lambda: sock.fileno() >= 0 and self._loop.add_reader(sock.fileno(), self._read, sock))
 
     def _on_register_write(self, _client: Client, _data: object, sock: Any) -> None:
         """In the thread that connects, or in the loop's."""

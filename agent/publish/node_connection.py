@@ -1,7 +1,6 @@
 """A websocket to a node, in control version 2: log in, open, send and receive control messages."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,6 @@ MAX_FRAME_BYTES = 4 * 1024 * 1024
 MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
 CLOSE_TIMEOUT_S = 2.0
 _MESSAGE_IS_TO_BLAME = (1003, 1007, 1008, 1009)  # unsupported, not UTF-8, against a policy, too big
-
-logging.getLogger("websockets.client").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
