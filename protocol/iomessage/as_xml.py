@@ -8,7 +8,6 @@ the reading before it can expand. Nothing is built up but the twenty texts.
 
 import re
 from typing import Final
-from xml.sax.saxutils import escape
 
 from protocol.errors import Corrupt, Unsupported, WireError
 from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, JSON_KEYS, TEXT_LIMITS, Fields
@@ -16,7 +15,7 @@ from protocol.iomessage.text_values import fields_from_texts, texts_from_fields
 
 _ROOT: Final = "iomessage"
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_KEPT_BY_REFERENCE: Final = {"\r": "&#13;"}  # a bare carriage return is read back as a line feed
+_REFERENCES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})  # \r would be read as \n
 _KEYS: Final = frozenset(JSON_KEYS.values())
 _BLANKS_DO_NOT_COUNT: Final = {JSON_KEYS[name] for name in (*INTEGER_LIMITS, *BLOB_NAMES, "version")}
 
@@ -30,7 +29,7 @@ def encode(fields: Fields) -> str:
     for name in TEXT_LIMITS:
         _check_characters(name, getattr(fields, name) or "")
     texts = texts_from_fields(fields)
-    elements = (f"<{key}>{escape(str(text), _KEPT_BY_REFERENCE)}</{key}>" for key, text in texts.items())
+    elements = (f"<{key}>{str(text).translate(_REFERENCES)}</{key}>" for key, text in texts.items())
     return f"<{_ROOT}>{''.join(elements)}</{_ROOT}>"
 
 
