@@ -43,7 +43,7 @@ bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
 	$(BIN)/python -m benchmarks
 
 .PHONY: demo
-demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in about a minute
+demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in a minute or two
 	$(BIN)/python -m testbed.demo
 
 .PHONY: clean
