@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from tests.integration.stock_clients import run_scenario, scenario_command, scen
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
 
-BOB, CAROL = Signer(b"\x22" * 32), Signer(b"\x33" * 32)  # as the scenarios' readers
+ALICE, BOB, CAROL = (Signer(bytes([digits]) * 32) for digits in (0x11, 0x22, 0x33))  # as the scenarios know them
 OUR_SECRET = b"\x44" * 32
 ROTATE_AFTER_MESSAGES = 5
 MESSAGES = 4 * ROTATE_AFTER_MESSAGES
@@ -47,17 +49,31 @@ def node_address(tmp_path: Path) -> Iterator[str]:
 def test_client_5_reads_the_agents_rotating_stream_with_the_keys_the_agent_gives_it(
     node_address: str, tmp_path: Path
 ) -> None:
-    agent = make_agent(tmp_path / "agent", node_address)
+    with publishing_agent(tmp_path / "agent", node_address) as (agent, stream_id):
+        result = run_scenario("client5", "reading", node_address, tmp_path, stream_id, str(MESSAGES))
+    assert_in_order_over_rotations(result["live"])
+    assert_in_order_over_rotations(result["history"])
+    assert set(re.findall(r"keys given; stream=\S+ reader=(\S+)", agent.log())) == {BOB.address, CAROL.address}
+
+
+def test_client_5_gets_no_key_from_an_agent_that_does_not_list_it(node_address: str, tmp_path: Path) -> None:
+    with publishing_agent(tmp_path / "agent", node_address) as (agent, stream_id):
+        result = run_scenario("client5", "lockedOut", node_address, tmp_path, stream_id)
+    assert "Could not get GroupKey" in result["refusal"]
+    assert f"keys refused; stream={stream_id} reader={ALICE.address}" in agent.log()
+
+
+@contextmanager
+def publishing_agent(folder: Path, node_address: str) -> Iterator[tuple[Agent, str]]:
+    """An agent, and the encrypted stream that it publishes."""
+    agent = make_agent(folder, node_address)
     stream_id = make_stream(agent, node_address)
     with agent.start() as process:
         try:
-            result = run_scenario("client5", "reading", node_address, tmp_path, stream_id, str(MESSAGES))
+            yield agent, stream_id
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT_S) == 0
-    assert_in_order_over_rotations(result["live"])
-    assert_in_order_over_rotations(result["history"])
-    assert "keys refused" not in agent.log()
 
 
 def make_agent(folder: Path, node_address: str) -> Agent:

@@ -161,6 +161,15 @@ const scenarios = {
         return { live: live.map(opened), history: history.map(opened) }
     },
 
+    // The same, by one to whom the device gives no key.
+    async lockedOut() {
+        const [id] = more
+        const subscription = await connect('alice').subscribe(id)
+        const refusal = new Promise((resolve) => subscription.once('error', resolve))
+        collect(subscription, 1).catch(() => {})
+        return { refusal: (await refusal).message }
+    },
+
     // Says which stream it is once there is something to read; a line on stdin asks for more, the next one ends it.
     async publishing() {
         const [reader] = more
