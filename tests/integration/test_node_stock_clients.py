@@ -1,21 +1,12 @@
 """Stock JavaScript clients, as the registry has them, against a node of ours: from the newest to the oldest API."""
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.integration.processes import node_arguments, running
-
-CLIENTS = Path(__file__).parent / "node_clients"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headgate-tests"
-SCENARIO_TIMEOUT_S = 120
-INSTALL_TIMEOUT_S = 600
+from tests.integration.stock_clients import run_scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
 
@@ -24,38 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark
 def node_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running(*node_arguments(tmp_path_factory.mktemp("node"))) as node:
         yield node.wait_for(r"node listens; address=(\S+)")
-
-
-def run_scenario(client: str, scenario: str, address: str, home: Path) -> dict[str, Any]:
-    """What the scenario found. Its script ends with that, in JSON, or with an error."""
-    environment = {**os.environ, "NODE_PATH": str(_installed(client) / "node_modules"), "HOME": str(home)}
-    done = subprocess.run(
-        ["node", "--require", str(CLIENTS / "addon_shims.js"), "scenarios.js", scenario, address],
-        cwd=CLIENTS / client,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SCENARIO_TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
-
-
-def _installed(client: str) -> Path:
-    """The folder with the client, installed once for all runs. Its native parts are left out: see addon_shims.js."""
-    manifest = CLIENTS / client / "package.json"
-    (name, version), *_ = json.loads(manifest.read_text())["dependencies"].items()
-    folder = CACHE / f"{name}-{version}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        making.mkdir(parents=True)
-        shutil.copy(manifest, making)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
-        making.rename(folder)
-    return folder
 
 
 def test_client_5_logs_in_by_challenge(node_address: str, tmp_path: Path) -> None:

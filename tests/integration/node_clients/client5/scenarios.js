@@ -1,10 +1,13 @@
-// What a stock streamr-client 5.6.0 does with a node: `node -r ../addon_shims.js scenarios.js NAME HOST:PORT`.
+// What a stock streamr-client 5.6.0 does with a node:
+// `node -r ../addon_shims.js scenarios.js NAME HOST:PORT [ARGUMENT…]`.
 // The last line on stdout is the result as JSON; the test that runs this judges it.
 'use strict'
 
+const readline = require('readline')
+
 const { StreamrClient } = require('streamr-client')
 
-const [, , scenario, address] = process.argv
+const [, , scenario, address, ...more] = process.argv
 const KEYS = { alice: '11', bob: '22', carol: '33' }
 
 function connect(name, options = {}) {
@@ -41,6 +44,8 @@ async function collect(subscription, count) {
     }
     return messages
 }
+
+const opened = (message) => ({ content: message.getSerializedContent(), groupKeyId: message.groupKeyId })
 
 const numbers = (messages) => messages.map((message) => message.getParsedContent().n)
 
@@ -146,6 +151,45 @@ const scenarios = {
         const received = collect(subscription, 5)
         await publishNumbers(alice, stream, 1, 5)
         return { lost, live: numbers(await received) }
+    },
+
+    // Of a stream that a device publishes: bob reads along, and carol, who has no keys yet, what is stored.
+    async reading() {
+        const [id, count] = more
+        const live = await collect(await connect('bob').subscribe(id), Number(count))
+        const history = await resend(connect('carol'), { id }, { last: Number(count) })
+        return { live: live.map(opened), history: history.map(opened) }
+    },
+
+    // The same, by one to whom the device gives no key.
+    async lockedOut() {
+        const [id] = more
+        const subscription = await connect('alice').subscribe(id)
+        const refusal = new Promise((resolve) => subscription.once('error', resolve))
+        collect(subscription, 1).catch(() => {})
+        return { refusal: (await refusal).message }
+    },
+
+    // Says which stream it is once there is something to read; a line on stdin asks for more, the next one ends it.
+    async publishing() {
+        const [reader] = more
+        const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+        const alice = connect('alice')
+        const stream = await alice.createStream({ id: '/publishing', requireSignedData: true, requireEncryptedData: true })
+        await stream.grantPermission('stream_get', reader)
+        await stream.grantPermission('stream_subscribe', reader)
+        await alice.rotateGroupKey(stream.id)
+        await publishNumbers(alice, stream, 1, 2)
+        await alice.rotateGroupKey(stream.id)
+        await publishNumbers(alice, stream, 3, 4)
+        console.log(JSON.stringify({ stream: stream.id }))
+        await lines.next()
+        await alice.rotateGroupKey(stream.id)
+        await publishNumbers(alice, stream, 5, 6)
+        await alice.rekey(stream.id)
+        await publishNumbers(alice, stream, 7, 8)
+        await lines.next()
+        return { published: 8 }
     },
 }
 
