@@ -1,10 +1,10 @@
 """How a subscriber comes by the keys of an encrypted stream, without I/O: both sides as state machines.
 
-    subscriber                                             publisher request  (28) ── on
-    SYSTEM/keyexchange/<publisher> ──►  may this address read the stream? response (29) ◄─ on
-    SYSTEM/keyexchange/<subscriber> ──  yes: the keys, each encrypted with the request's RSA key error
-    (31) ◄─ on SYSTEM/keyexchange/<subscriber> ──  no: why not announce (30) ◄─ on
-    SYSTEM/keyexchange/<subscriber> ──  unasked, when the publisher rekeys
+    subscriber                                                  publisher
+    request  (28) ── on SYSTEM/keyexchange/<publisher> ───────►  may this address read the stream?
+    response (29) ◄─ on SYSTEM/keyexchange/<subscriber> ───────  yes: the keys, each under the request's RSA key
+    error    (31) ◄─ on SYSTEM/keyexchange/<subscriber> ───────  no: why not
+    announce (30) ◄─ on SYSTEM/keyexchange/<subscriber> ───────  unasked, when the publisher rekeys
 
 Every message is signed, and one that is not is ignored. Version 32 names its keys; version 31 has no names
 and tells from when on each key holds. A publisher answers in the version it was asked in.
