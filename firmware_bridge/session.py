@@ -289,6 +289,7 @@ class HostSession:
             return []
         self.problem = ""
         self._reception = Reception(
+            device_id=self._hello.device_id,
             boot=self._boot,
             delivery=self.deliveries.of(self._boot),
             sensors=self._portrait.sensors,
