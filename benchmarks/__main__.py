@@ -16,6 +16,7 @@ BENCHMARKS = {
     "ingest": "benchmarks.bench_ingest",
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
+    "link": "benchmarks.bench_link",
     "node": "benchmarks.bench_node",
     "path": "benchmarks.bench_path",
     "streamr": "benchmarks.bench_streamr",

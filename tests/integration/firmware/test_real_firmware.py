@@ -124,15 +124,19 @@ def test_a_cable_that_is_pulled_and_plugged_in_again_costs_no_reading(tmp_path: 
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 
 
-def test_an_agent_that_is_killed_again_and_again_takes_every_reading_once(tmp_path: Path, qemu_firmware: Path) -> None:
+def test_an_agent_that_is_killed_before_it_acknowledges_takes_every_reading_once(
+    tmp_path: Path, qemu_firmware: Path
+) -> None:
+    """The way to the device is cut first: what is stored then is sent again to the next process, for certain."""
     with plugged(QemuBoard(qemu_firmware, tmp_path), tmp_path) as cable:
         gateway = gateway_of(tmp_path, 100)
-        cable.set_faults(DAMAGED)
         for _ in range(4):
             with gateway.agent.start() as process:
-                gateway.wait_for_cycles(4)
+                gateway.wait_for_cycles(2)
+                cable.cut(to_host=False, to_device=True)
+                gateway.wait_for_cycles(2)
                 process.kill()
-        cable.set_faults(CLEAN)
+            cable.mend()
         run_agent(gateway, lambda: gateway.wait_for_cycles(5))
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 
