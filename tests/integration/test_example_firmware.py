@@ -122,10 +122,11 @@ class TestOnThisMachine:
             greet(line)
             run_command(line, Command(id=1, command=LED, argument=1))
             run_command(line, Command(id=2, command=LED, argument=0))
-            line.run_until(lambda gateway: len(_log(gateway)) >= 2)
-            assert [entry.text for entry in _log(line.gateway)][-2:] == ["led on", "led off"]
-            numbers = [entry.number for entry in _log(line.gateway)]
-            assert numbers == sorted(set(numbers))
+            line.run_until(lambda gateway: len(_log(gateway)) >= 3)
+            texts = [entry.text for entry in _log(line.gateway)]
+            assert [text for text in texts if "led" in text] == ["led on", "led off"]
+            assert [text for text in texts if "led" not in text] == ["link up, firmware 1.0.0"]
+            assert [entry.number for entry in _log(line.gateway)] == [0, 1, 2]
 
     def test_every_start_has_another_boot_id(self, host_program: Path) -> None:
         boot_ids = set()
