@@ -42,6 +42,7 @@ COMMANDS = {
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "probe": Command("drivers.probe", "read a few values from one device and show them"),
+    "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
     "run": Command("agent.commands.run", "run the agent"),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),

@@ -33,6 +33,7 @@ from agent.keep import Keeper
 from agent.keys import DeviceKeys, GroupKeyStore
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
+from agent.rekeying import FOLDER_NAME, rekey_when_asked
 from agent.routing import Router, StreamRule, expand_stream_id
 from agent.version import VERSION
 from agent.wrap import Wrapper
@@ -190,6 +191,8 @@ class Pipeline:
             self._start("archive", self.archiving.run())
         if self.shipper is not None:
             self._start("ship", self.shipper.run())
+        if self._encryption is not None:
+            self._start("rekey", rekey_when_asked(self.config.device.data_directory / FOLDER_NAME, self._rekey))
         for name, publisher in self.config.publishers.items():
             self._start_publisher(name, publisher)
         for name, table in self.config.drivers.items():
@@ -222,6 +225,10 @@ class Pipeline:
     def _notify_links(self) -> None:
         for link in self.links.values():
             link.source.notify()
+
+    def _rekey(self, stream_id: str) -> None:
+        assert self._encryption is not None
+        self._encryption.rekey(stream_id, self._clock.now_ms())
 
     async def _tick(self) -> None:
         """Positions are saved, and the clock's ceiling raised, also while no reading comes."""
