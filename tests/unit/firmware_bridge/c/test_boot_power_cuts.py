@@ -1,0 +1,112 @@
+"""The power fails at every write and every erase of an update, and the device always starts whole, verified firmware."""
+
+import itertools
+import random
+
+import pytest
+
+from protocol.firmware import Package
+from tests.boot_library import SECTOR_BYTES, BootableDevice, PowerCut, SimulatedFlash, Status
+from tests.firmware_samples import BUILDER_KEY, image, package
+
+pytestmark = pytest.mark.needs("gcc", "build-essential")
+
+OLD = package(image(3 * SECTOR_BYTES + 100, seed=1), version="1.0.0", counter=1)
+NEW = package(image(3 * SECTOR_BYTES + 333, seed=2), version="1.1.0", counter=2)
+SLOW = pytest.mark.slow
+TEARINGS = [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 6))]  # each tears the operation in another way
+
+
+def device_with_old(*, cut_at: int | None = None, seed: int = 0) -> BootableDevice:
+    flash = SimulatedFlash(cut_at=cut_at, chance=random.Random(seed))
+    flash.install(0, OLD)
+    return BootableDevice(flash, BUILDER_KEY)
+
+
+def bring_up_to_date(device: BootableDevice, wanted: Package = NEW) -> None:
+    """What a host does until the device runs `wanted` and has confirmed it, wherever it was before."""
+    for _ in range(4):
+        running = device.boot()
+        assert running is not None, "the device does not start"
+        if running.image != wanted.image:
+            assert device.send(wanted) is Status.OK
+        elif device.confirm() is Status.OK and not running.is_trial:
+            return
+    raise AssertionError("the device does not come up to date")
+
+
+def count_operations() -> int:
+    device = device_with_old()
+    bring_up_to_date(device)
+    return device.flash.operations
+
+
+@pytest.mark.parametrize("seed", TEARINGS)
+def test_whenever_the_power_fails_the_device_starts_the_whole_old_or_the_whole_new_image(seed: int) -> None:
+    for cut_at in itertools.count():
+        device = device_with_old(cut_at=cut_at, seed=seed)
+        try:
+            bring_up_to_date(device)
+        except PowerCut:
+            device.flash.power_on()
+        else:
+            assert cut_at == count_operations()
+            break
+        running = device.boot()
+        assert running is not None
+        assert running.image in (OLD.image, NEW.image)
+        bring_up_to_date(device)
+
+
+@pytest.mark.parametrize("seed", TEARINGS)
+def test_an_update_goes_on_at_the_sector_in_which_it_was_cut(seed: int) -> None:
+    for cut_at in itertools.count():
+        device = device_with_old(cut_at=cut_at, seed=seed)
+        device.boot()
+        arrived = 0
+        try:
+            assert device.begin(NEW) is Status.OK
+            while arrived < len(NEW.image):
+                assert device.chunk(arrived, NEW.image[arrived : arrived + 64]) is Status.OK
+                arrived = device.next_offset
+            break
+        except PowerCut:
+            device.flash.power_on()
+        device.boot()
+        assert device.begin(NEW) is Status.OK
+        in_whole_sectors = arrived // SECTOR_BYTES * SECTOR_BYTES
+        just_done = min(in_whole_sectors + SECTOR_BYTES, len(NEW.image))
+        assert device.next_offset in (0, in_whole_sectors, just_done)
+        if device.next_offset == 0 < in_whole_sectors:
+            assert arrived + 64 >= just_done, "only a torn mark makes it begin anew"
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 40))])
+def test_power_that_keeps_failing_only_delays_the_update(seed: int) -> None:
+    chance = random.Random(seed)
+    device = device_with_old(cut_at=chance.randrange(40), seed=seed)
+    for _ in range(60):
+        try:
+            bring_up_to_date(device)
+        except PowerCut:
+            device.flash.power_on(cut_at=chance.randrange(2, 60))
+        else:
+            return
+    device.flash.power_on()
+    bring_up_to_date(device)
+
+
+def test_an_image_that_never_confirms_itself_is_given_up_whenever_the_power_fails() -> None:
+    for cut_at in range(count_operations() + 4):
+        device = device_with_old(cut_at=cut_at, seed=cut_at)
+        try:
+            device.boot()
+            assert device.send(NEW) is Status.OK
+            for _ in range(5):
+                device.boot()
+        except PowerCut:
+            device.flash.power_on()
+        for _ in range(4):
+            running = device.boot()
+        assert running is not None
+        assert (running.image, running.is_trial) == (OLD.image, False)
