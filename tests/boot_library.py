@@ -151,9 +151,14 @@ def parse_manifest(data: bytes) -> tuple[str, str, int, int, bytes] | None:
 
 @dataclass
 class SimulatedFlash:
-    """Two records of a sector each, then two slots. The power fails at operation `cut_at`, counted from 0."""
+    """Two records of a sector each, then two slots.
+
+    Of its operations, counted from 0 since the last `power_on`, the power fails at `cut_at`; the one at `fail_at` does
+    something and then says that it failed, as worn flash does.
+    """
 
     cut_at: int | None = None
+    fail_at: int | None = None
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     memory: bytearray = field(default_factory=lambda: bytearray([ERASED]) * (2 * SECTOR_BYTES + 2 * SLOT_BYTES))
     operations: int = 0
@@ -164,8 +169,8 @@ class SimulatedFlash:
         start = slot_address(slot)
         self.memory[start : start + len(content)] = content
 
-    def power_on(self, *, cut_at: int | None = None) -> None:
-        self.is_off, self.operations, self.cut_at = False, 0, cut_at
+    def power_on(self, *, cut_at: int | None = None, fail_at: int | None = None) -> None:
+        self.is_off, self.operations, self.cut_at, self.fail_at = False, 0, cut_at, fail_at
 
     def read(self, address: int, length: int) -> bytes:
         assert address + length <= len(self.memory)
@@ -174,28 +179,31 @@ class SimulatedFlash:
     def write(self, address: int, data: bytes) -> bool:
         assert address % UNIT_BYTES == len(data) % UNIT_BYTES == 0, "only whole units are written"
         assert address + len(data) <= len(self.memory)
-        if self._is_cut():
+        if self.is_off:
+            return False
+        now = self.memory[address : address + len(data)]
+        assert set(now) <= {ERASED}, f"a unit at {address:#x} is written twice"
+        if self._goes_wrong():
             self._tear_write(address, data)
-        elif not self.is_off:
-            now = self.memory[address : address + len(data)]
-            assert set(now) <= {ERASED}, f"a unit at {address:#x} is written twice"
-            self.memory[address : address + len(data)] = data
-        return not self.is_off
+            return False
+        self.memory[address : address + len(data)] = data
+        return True
 
     def erase(self, address: int) -> bool:
         assert address % SECTOR_BYTES == 0
-        if self._is_cut():
+        if self.is_off:
+            return False
+        if self._goes_wrong():
             self._tear_erase(address)
-        elif not self.is_off:
-            self.memory[address : address + SECTOR_BYTES] = bytes([ERASED]) * SECTOR_BYTES
-        return not self.is_off
+            return False
+        self.memory[address : address + SECTOR_BYTES] = bytes([ERASED]) * SECTOR_BYTES
+        return True
 
-    def _is_cut(self) -> bool:
-        """Whether the power fails at this very operation."""
-        is_cut = not self.is_off and self.operations == self.cut_at
+    def _goes_wrong(self) -> bool:
+        self.is_off = self.operations == self.cut_at
+        is_wrong = self.is_off or self.operations == self.fail_at
         self.operations += 1
-        self.is_off |= is_cut
-        return is_cut
+        return is_wrong
 
     def _tear_write(self, address: int, data: bytes) -> None:
         whole = self.chance.randrange(0, len(data) // UNIT_BYTES + 1) * UNIT_BYTES
@@ -252,7 +260,7 @@ class BootableDevice:
         status = self._call("hg_boot_choose", ctypes.byref(self._device), ctypes.byref(choice))
         if status != Status.OK:
             return None
-        self._call("hg_update_init", ctypes.byref(self._update), ctypes.byref(self._device))
+        self._call("hg_updater_init", ctypes.byref(self._update), ctypes.byref(self._device))
         image = self.flash.read(choice.image_address, choice.size_bytes)
         return Running(image=image, slot=choice.slot, is_trial=choice.is_trial)
 
@@ -260,16 +268,16 @@ class BootableDevice:
         return self.begin_with(package.manifest.to_bytes(), package.signature)
 
     def begin_with(self, manifest: bytes, signature: bytes) -> Status:
-        return self._step("hg_update_begin", manifest, ctypes.c_size_t(len(manifest)), signature)
+        return self._step("hg_updater_begin", manifest, ctypes.c_size_t(len(manifest)), signature)
 
     def chunk(self, offset: int, data: bytes) -> Status:
-        return self._step("hg_update_chunk", ctypes.c_uint32(offset), data, ctypes.c_size_t(len(data)))
+        return self._step("hg_updater_chunk", ctypes.c_uint32(offset), data, ctypes.c_size_t(len(data)))
 
     def end(self) -> Status:
-        return self._step("hg_update_end")
+        return self._step("hg_updater_end")
 
     def confirm(self) -> Status:
-        return self._step("hg_update_confirm")
+        return self._step("hg_updater_confirm")
 
     @property
     def next_offset(self) -> int:

@@ -3,7 +3,7 @@
 #include "hg_boot_record.h"
 #include "hg_slot.h"
 
-static bool is_runnable(const hg_device_t *device, const hg_boot_record_t *record, unsigned slot,
+static bool is_runnable(const hg_bootable_t *device, const hg_boot_record_t *record, unsigned slot,
                         hg_boot_choice_t *choice) {
     hg_slot_head_t head;
     if (hg_slot_verify(device, slot, record->lowest_counter, &head) != HG_FIRMWARE_OK) return false;
@@ -26,7 +26,7 @@ static void end_trial(const hg_flash_t *flash, hg_boot_record_t *record) {
     (void)hg_boot_record_save(flash, record); /* if it fails, the next boot decides the same again */
 }
 
-hg_firmware_status_t hg_boot_choose(const hg_device_t *device, hg_boot_choice_t *choice) {
+hg_firmware_status_t hg_boot_choose(const hg_bootable_t *device, hg_boot_choice_t *choice) {
     hg_boot_record_t record;
     hg_boot_record_load(device->flash, &record);
     unsigned other = 1u - record.active;

@@ -22,6 +22,6 @@ typedef struct {
     uint32_t size_bytes;
 } hg_boot_choice_t;
 
-hg_firmware_status_t hg_boot_choose(const hg_device_t *device, hg_boot_choice_t *choice);
+hg_firmware_status_t hg_boot_choose(const hg_bootable_t *device, hg_boot_choice_t *choice);
 
 #endif

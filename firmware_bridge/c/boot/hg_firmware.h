@@ -4,7 +4,7 @@
  *
  *     record 0 | record 1 | slot 0: head and marks, image … | slot 1: head and marks, image …
  *
- * The firmware that runs writes an update into the slot it does not run from (hg_update.h). At the next reset the boot
+ * The firmware that runs writes an update into the slot it does not run from (hg_updater.h). At the next reset the boot
  * loader (hg_boot.h) runs that slot on trial, and goes back to the other one unless the new firmware confirms itself.
  * Both check signature, board, counter and digest themselves, so neither relies on who wrote the flash.
  *
@@ -39,7 +39,7 @@
 #error "HG_TRIAL_ATTEMPTS: 1 to 255"
 #endif
 
-/* A refusal is the negative of the reason that the link's FW_STATUS gives. */
+/* Down to NOT_BEGUN, a refusal is the negative of the reason that the link's FW_STATUS gives. */
 typedef enum {
     HG_FIRMWARE_OK = 0,
     HG_FIRMWARE_BAD_MANIFEST = -2,  /* not a manifest of a version known here */
@@ -73,6 +73,6 @@ typedef struct {
     const char *board; /* the one board name of manifests that it takes */
     const uint8_t (*keys)[HG_ED25519_KEY_BYTES]; /* who may sign: the key in use and, wisely, a spare one kept away */
     size_t key_count;
-} hg_device_t;
+} hg_bootable_t;
 
 #endif

@@ -70,14 +70,14 @@ static bool is_for(const hg_manifest_t *manifest, const char *board) {
     return i == manifest->board_length && board[i] == '\0';
 }
 
-static bool is_signed(const hg_device_t *device, const uint8_t *data, size_t length, const uint8_t *signature) {
+static bool is_signed(const hg_bootable_t *device, const uint8_t *data, size_t length, const uint8_t *signature) {
     for (size_t i = 0; i < device->key_count; i++) {
         if (hg_ed25519_verify(device->keys[i], signature, SIGNED_AS, sizeof SIGNED_AS, data, length)) return true;
     }
     return false;
 }
 
-hg_firmware_status_t hg_manifest_accept(hg_manifest_t *manifest, const hg_device_t *device, uint32_t lowest_counter,
+hg_firmware_status_t hg_manifest_accept(hg_manifest_t *manifest, const hg_bootable_t *device, uint32_t lowest_counter,
                                         const uint8_t *data, size_t length,
                                         const uint8_t signature[HG_ED25519_SIGNATURE_BYTES]) {
     hg_firmware_status_t status = hg_manifest_parse(manifest, data, length);

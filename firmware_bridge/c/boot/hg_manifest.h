@@ -20,7 +20,7 @@ typedef struct {
 hg_firmware_status_t hg_manifest_parse(hg_manifest_t *manifest, const uint8_t *data, size_t length);
 
 /* Parse it, and ask whether this device may take its image: board, counter, size, then the signature. */
-hg_firmware_status_t hg_manifest_accept(hg_manifest_t *manifest, const hg_device_t *device, uint32_t lowest_counter,
+hg_firmware_status_t hg_manifest_accept(hg_manifest_t *manifest, const hg_bootable_t *device, uint32_t lowest_counter,
                                         const uint8_t *data, size_t length,
                                         const uint8_t signature[HG_ED25519_SIGNATURE_BYTES]);
 

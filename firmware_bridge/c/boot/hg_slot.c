@@ -56,7 +56,7 @@ static bool digest_matches(const hg_flash_t *flash, unsigned slot, const hg_mani
     return equal(piece, manifest->sha512, sizeof piece);
 }
 
-hg_firmware_status_t hg_slot_verify(const hg_device_t *device, unsigned slot, uint32_t lowest_counter,
+hg_firmware_status_t hg_slot_verify(const hg_bootable_t *device, unsigned slot, uint32_t lowest_counter,
                                     hg_slot_head_t *head) {
     const hg_flash_t *flash = device->flash;
     if (!flash->read(flash->user, flash->slot_address[slot], head->bytes, sizeof head->bytes)) {

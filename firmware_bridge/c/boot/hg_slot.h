@@ -25,7 +25,7 @@ typedef struct {
 uint32_t hg_slot_capacity(const hg_flash_t *flash);
 
 /* Whether the boot loader may run it: head, board, counter, signature and the image's digest. */
-hg_firmware_status_t hg_slot_verify(const hg_device_t *device, unsigned slot, uint32_t lowest_counter,
+hg_firmware_status_t hg_slot_verify(const hg_bootable_t *device, unsigned slot, uint32_t lowest_counter,
                                     hg_slot_head_t *head);
 
 /* Make ready for this image, whose manifest was accepted. `next_offset`: how much of it is there already. */

@@ -78,8 +78,11 @@ def test_a_key_that_is_no_point_or_not_in_its_one_form_verifies_nothing() -> Non
     assert no_points
     for y in no_points:
         assert not ed25519_verify(y.to_bytes(32, "little"), signature, message)
+    neutral = (1).to_bytes(32, "little")
+    fits_any_message = neutral + bytes(32)  # for a key that stands for the neutral point, were it let in
+    assert not ed25519_verify((PRIME + 1).to_bytes(32, "little"), fits_any_message, message)
     minus_zero = (1 | 1 << 255).to_bytes(32, "little")
-    assert not ed25519_verify(minus_zero, signature, message)
+    assert not ed25519_verify(minus_zero, fits_any_message, message)
 
 
 def _is_on_curve(y: int) -> bool:

@@ -8,24 +8,24 @@
  * Every call gives HG_FIRMWARE_OK or why not; after a refusal the device is as it was. Calls may take as long as the
  * flash takes to erase a sector; `begin` also checks a signature and `end` hashes the image.
  */
-#ifndef HG_UPDATE_H
-#define HG_UPDATE_H
+#ifndef HG_UPDATER_H
+#define HG_UPDATER_H
 
 #include "hg_boot_record.h"
 #include "hg_firmware.h"
 
 typedef struct {
-    const hg_device_t *device;
+    const hg_bootable_t *device;
     hg_boot_record_t record;
     uint32_t size_bytes;  /* of the image that is coming; 0 while none is */
     uint32_t next_offset; /* how much of it is there */
-} hg_update_t;
+} hg_updater_t;
 
-void hg_update_init(hg_update_t *update, const hg_device_t *device);
-hg_firmware_status_t hg_update_begin(hg_update_t *update, const uint8_t *manifest, size_t length,
+void hg_updater_init(hg_updater_t *updater, const hg_bootable_t *device);
+hg_firmware_status_t hg_updater_begin(hg_updater_t *updater, const uint8_t *manifest, size_t length,
                                      const uint8_t signature[HG_ED25519_SIGNATURE_BYTES]);
-hg_firmware_status_t hg_update_chunk(hg_update_t *update, uint32_t offset, const uint8_t *data, size_t length);
-hg_firmware_status_t hg_update_end(hg_update_t *update);
-hg_firmware_status_t hg_update_confirm(hg_update_t *update);
+hg_firmware_status_t hg_updater_chunk(hg_updater_t *updater, uint32_t offset, const uint8_t *data, size_t length);
+hg_firmware_status_t hg_updater_end(hg_updater_t *updater);
+hg_firmware_status_t hg_updater_confirm(hg_updater_t *updater);
 
 #endif
