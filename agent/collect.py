@@ -44,7 +44,7 @@ class Collector:
     async def _pass_on(self, readings: Sequence[Reading]) -> None:
         tokens = {reading.token for reading in readings if reading.token is not None}
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
-        batch = Batch(self._driver.name, readings)
+        batch = Batch(self._driver.name, readings, is_lasting=self._driver.HAS_LASTING_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
         self.status.readings += len(readings)
         self.status.last = readings[-1]

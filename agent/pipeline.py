@@ -28,12 +28,14 @@ from agent.config import Config
 from agent.errors import StorageError
 from agent.events import Events, tell_gaps, watch_clock
 from agent.journal import DirectoryDisk, Journal
+from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
 from agent.keys import DeviceKeys, GroupKeyStore
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
 from agent.routing import Router, StreamRule, expand_stream_id
+from agent.token_log import TokenLog
 from agent.version import VERSION
 from agent.wrap import Wrapper
 from drivers import build_driver
@@ -89,6 +91,8 @@ class Pipeline:
         config.device.data_directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         disk = DirectoryDisk(config.journal_directory)
         floor = read_floor(disk)
+        self._tokens = TokenLog(config.device.data_directory)
+        self._tokens.compare(look(disk))
         settings = config.journal.settings(config.cursors)
         journal = Journal(disk, settings, new_journal_id=secrets.randbits(64) | 1, now_ms=clock.now_ms())
         self.journal = JournalThread(journal, clock)
@@ -106,6 +110,7 @@ class Pipeline:
             wrapper,
             self._router(config),
             clock,
+            self._tokens,
             commit_records=config.journal.commit_records,
             commit_interval_s=config.journal.commit_interval_s,
             on_commit=self._notify_links,
@@ -199,7 +204,9 @@ class Pipeline:
         self._tasks[name] = self._group.create_task(work, name=name)
 
     def _start_collector(self, name: str, table: Any) -> None:
-        collector = Collector(build_driver(name, table), self._queue, self._events.device_changed)
+        driver = build_driver(name, table)
+        driver.recall(*self._tokens.recall(name))
+        collector = Collector(driver, self._queue, self._events.device_changed)
         self.collectors[name] = collector
         self._start(f"collect: {name}", collector.run())
 
@@ -282,9 +289,20 @@ class Pipeline:
     async def _change_collector(self, name: str) -> None:
         if name in self.collectors:
             await self._stop(f"collect: {name}")
+            await self._committed_up_to_now(name)
             del self.collectors[name]
         if name in self.config.drivers:
             self._start_collector(name, self.config.drivers[name])
+
+    async def _committed_up_to_now(self, name: str) -> None:
+        """Batches are committed in order, so when an empty one is, all before it are."""
+        is_done = asyncio.Event()
+
+        async def tell() -> None:
+            is_done.set()
+
+        await self._queue.put(Batch(name, (), committed=tell))
+        await is_done.wait()
 
     # Stopping
 

@@ -32,6 +32,7 @@ class Driver(ABC):
     """One device, or one source of readings."""
 
     KIND: ClassVar[str] = ""  # its name in the registry
+    HAS_LASTING_TOKENS: ClassVar[bool] = False  # each reading has its own token, which names it for ever, and they rise
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,6 +56,10 @@ class Driver(ABC):
 
     async def acknowledge(self, tokens: Collection[int]) -> None:  # noqa: B027 - most sources have nothing to be told
         """Called after everything that one `read` gave is committed, with the tokens found in it."""
+
+    def recall(self, latest: Collection[int], lost: Collection[int]) -> None:  # noqa: B027 - most tokens do not last
+        """Called before it is first opened, where tokens last: what this source handed over last, perhaps in an earlier
+        process, and which of it was not committed and must be taken again. All before that is committed."""
 
     async def returned(self) -> None:
         """Wait until a device that is absent comes back, so that it is reopened at once and not at the end of a wait.

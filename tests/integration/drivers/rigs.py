@@ -12,8 +12,8 @@ from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers import Driver, build_driver
+from testbed.cable import PtyPort
 from tests.integration.drivers.brokers import Broker, free_port
-from tests.pty_cable import PtyCable
 from tests.unit.drivers.samples import PMS5003_FRAME, nmea, write_tree
 
 
@@ -135,7 +135,7 @@ class SerialRig(Rig):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.cable = PtyCable(folder / "port")
+        self.cable = PtyPort(folder / "port")
 
     @property
     def settings(self) -> dict[str, Any]:
