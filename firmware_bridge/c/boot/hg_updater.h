@@ -23,7 +23,7 @@ typedef struct {
 
 void hg_updater_init(hg_updater_t *updater, const hg_bootable_t *device);
 hg_firmware_status_t hg_updater_begin(hg_updater_t *updater, const uint8_t *manifest, size_t length,
-                                     const uint8_t signature[HG_ED25519_SIGNATURE_BYTES]);
+                                      const uint8_t signature[HG_ED25519_SIGNATURE_BYTES]);
 hg_firmware_status_t hg_updater_chunk(hg_updater_t *updater, uint32_t offset, const uint8_t *data, size_t length);
 hg_firmware_status_t hg_updater_end(hg_updater_t *updater);
 hg_firmware_status_t hg_updater_confirm(hg_updater_t *updater);

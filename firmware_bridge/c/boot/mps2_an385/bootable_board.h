@@ -5,8 +5,8 @@
  *     0x20000000  RAM
  *     0x21000000  flash: RAM that plays NOR flash; QEMU can keep it in a file, and then it outlives the power
  */
-#ifndef MPS2_AN385_BOARD_H
-#define MPS2_AN385_BOARD_H
+#ifndef BOOTABLE_BOARD_H
+#define BOOTABLE_BOARD_H
 
 #include "../hg_firmware.h"
 
@@ -22,10 +22,10 @@
 #error "BOARD_TRIAL_S: 1 to 300, what the watchdog can count"
 #endif
 
-extern const hg_bootable_t board_device;
+extern const hg_bootable_t bootable_device;
 
-void board_reset(void) __attribute__((noreturn));
-void board_start_watchdog(void);
-void board_stop_watchdog(void);
+void bootable_start_watchdog(void); /* of a trial */
+void bootable_stop_watchdog(void);
+void bootable_reset_soon(void); /* by the watchdog, when the answer to whoever asked is out */
 
 #endif
