@@ -23,7 +23,6 @@ class CommandStatus(IntEnum):
     UNKNOWN = 1  # no such command
     BAD_ARGUMENT = 2
     FAILED = 3
-    STALE = 4  # a later command was seen before; whether this one ever ran, the device no longer knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
