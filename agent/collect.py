@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.batch import Batch
@@ -32,6 +32,11 @@ class Collector:
         self._driver = driver
         self._queue = queue
         self._on_change = on_change
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What the driver itself counts."""
+        return self._driver.counters
 
     async def run(self) -> None:
         async with contextlib.aclosing(attend(self._driver)) as happenings:

@@ -30,7 +30,7 @@ async def collect_status(pipeline: Pipeline, now_ms: int, pid: int) -> dict[str,
         "refused_readings": keeper.refused,
         "unrouted_readings": keeper.unrouted,
         "storage_problem": keeper.problem,
-        "devices": {name: _device(collector.status) for name, collector in pipeline.collectors.items()},
+        "devices": {name: _device(collector) for name, collector in pipeline.collectors.items()},
         "journal": {
             "bytes_on_disk": stats.bytes_on_disk,
             "max_bytes": stats.max_bytes,
@@ -49,12 +49,14 @@ async def collect_status(pipeline: Pipeline, now_ms: int, pid: int) -> dict[str,
     }
 
 
-def _device(status: Any) -> dict[str, Any]:
+def _device(collector: Any) -> dict[str, Any]:
+    status = collector.status
     last = status.last
     return {
         "state": status.state,
         "reason": status.reason,
         "readings": status.readings,
+        "counters": dict(collector.counters),
         "last": None
         if last is None
         else {

@@ -12,13 +12,14 @@
 - Readings with a `token` come from a source that wants to be told. One token covers all the readings that carry it;
   they follow each other. `acknowledge` is called with it only after all of them are committed.
 - `close` never fails and may be called at any time, any number of times.
+- A driver that keeps its port and goes on trying says in `outage` why nothing can be read meanwhile.
 - What a device sends costs bounded memory and CPU. Noise is counted and shown in `trouble`, never raised.
 - Every `DeviceError` says what, where, and what to do.
 """
 
 from abc import ABC, abstractmethod
 from asyncio import Event
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
 from drivers.reading import Reading
@@ -41,6 +42,16 @@ class Driver(ABC):
     def trouble(self) -> str:
         """What is wrong although readings may still come (noise, a flood); "" when all is well."""
         return ""
+
+    @property
+    def outage(self) -> str:
+        """Why nothing can be read although the port is open and the driver goes on trying; "" when it can."""
+        return ""
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What it counts, for the operator; names are in its README."""
+        return {}
 
     @abstractmethod
     async def open(self) -> None:

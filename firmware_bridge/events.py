@@ -26,6 +26,7 @@ class LinkLost:
 class Measured:
     """One value of one sensor. Commit its token once it is durable."""
 
+    device_id: str
     sensor: SensorDescription
     value: int | float
     uptime_ms: int

@@ -31,6 +31,7 @@ class Reception:
     def __init__(
         self,
         *,
+        device_id: str,
         boot: Boot,
         delivery: Delivery,
         sensors: dict[int, SensorDescription],
@@ -38,6 +39,7 @@ class Reception:
         counters: LinkCounters,
     ) -> None:
         self.expected = 0
+        self._device_id = device_id
         self._boot = boot
         self._delivery = delivery
         self._sensors = sensors
@@ -104,6 +106,7 @@ class Reception:
                 self._delivery.commit(record.rseq, at)
                 continue
             yield Measured(
+                device_id=self._device_id,
                 sensor=sensor,
                 value=scaled(value, sensor.exponent),
                 uptime_ms=record.uptime_ms,

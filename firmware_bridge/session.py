@@ -74,7 +74,6 @@ class HostSession:
         self.counters = LinkCounters()
         self.deliveries = Deliveries()
         self.clock = ClockMapping()
-        self.problem = ""  # why there is no session although something answers
         self._baudrate = baudrate
         self._key = key
         self._wanted_device = wanted_device
@@ -92,6 +91,8 @@ class HostSession:
 
     def begin(self, now_ms: float) -> None:
         """Seek a session: the port was opened, or the old session is lost."""
+        self.problem = ""  # why there is no session although something answers
+        self.refused_hello: Hello | None = None  # what that was; not to be believed
         self._decoder = LinkDecoder()
         self._output.clear()
         self._session = self._session % 255 + 1
@@ -222,6 +223,7 @@ class HostSession:
         if frame.session != self._session or hello.host_nonce != self._nonce:
             return []
         self.problem = self._refusal_of(hello, frame)
+        self.refused_hello = hello if self.problem else None
         if self.problem:
             return []
         self._hello = self._last_hello = hello
@@ -289,6 +291,7 @@ class HostSession:
             return []
         self.problem = ""
         self._reception = Reception(
+            device_id=self._hello.device_id,
             boot=self._boot,
             delivery=self.deliveries.of(self._boot),
             sensors=self._portrait.sensors,

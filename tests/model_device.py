@@ -170,7 +170,7 @@ class ModelDevice:
                 self._send(described[message.index])
             case TimeRequest():
                 self._send(Time(token=message.token, uptime_ms=self.uptime_ms(now_ms)))
-            case Command():
+            case Command() if self._last_result is None or message.id >= self._last_result.id:
                 self._send(self._execute(message))
             case UpdateQuery():
                 self._send(UpdateStatus(next_offset=0, state=UpdateState.IDLE, reason=UpdateReason.NONE))
@@ -252,8 +252,6 @@ class ModelDevice:
         last = self._last_result
         if last is not None and command.id == last.id:
             return last
-        if last is not None and command.id < last.id:
-            return CommandResult(id=command.id, status=CommandStatus.STALE)
         self.executed.append(Executed(command.id, command.argument))
         self._last_result = CommandResult(id=command.id, status=CommandStatus.DONE, value=command.argument)
         return self._last_result

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 from drivers import Driver, build_driver
 from testbed.cable import PtyPort
 from tests.integration.drivers.brokers import Broker, free_port
+from tests.model_device import ModelDevice
 from tests.unit.drivers.samples import PMS5003_FRAME, nmea, write_tree
 
 
@@ -174,6 +176,25 @@ class Pms5003Rig(SerialRig):
     MORE: ClassVar = {"driver": "pms5003", "interval_s": 0}
 
 
+class FirmwareRig(SerialRig):
+    """A device in Python; the real firmware has its own tests."""
+
+    bad_settings: ClassVar[dict[str, Any]] = {"port": "ttyACM0", "baudrate": "fast", "device": "x"}
+    MORE: ClassVar = {"driver": "firmware"}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.device = ModelDevice()
+
+    async def speak(self) -> None:
+        now_ms = time.monotonic() * 1000
+        self.device.receive(self.cable.received(), now_ms)
+        self.device.tick(now_ms)
+        if len(self.device.queue) < 10:
+            self.device.measure(2150, now_ms)
+        self.cable.send(self.device.take_output())
+
+
 class ModbusRig(Rig):
     bad_settings: ClassVar[dict[str, Any]] = {"port": "tcp://x:1", "registers": [{"address": 70000, "type": "uint8"}]}
 
@@ -242,6 +263,7 @@ class MqttRig(Rig):
 
 RIGS: dict[str, type[Rig]] = {
     "example": ExampleRig,
+    "firmware": FirmwareRig,
     "modbus": ModbusRig,
     "mqtt": MqttRig,
     "nmea": NmeaRig,
