@@ -19,6 +19,7 @@ __all__ = ["RECENT_EVENTS", "Event", "RecentEvents", "set_up_logs"]
 MAX_LINE_CHARACTERS: Final = 2000
 MAX_EVENTS: Final = 60
 MAX_EVENT_CHARACTERS: Final = 400
+ROUTINE: Final = frozenset({"archived", "shipped", "keys given"})
 _PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}  # of syslog
 
 
@@ -44,24 +45,40 @@ class JsonFormatter(logging.Formatter):
 
 
 class Event(NamedTuple):
+    """What happened; `count` times in a row, where it is routine."""
+
     at_ms: int
     level: str
     text: str
+    count: int
 
 
 class RecentEvents(logging.Handler):
-    """Keeps the last events, newest last."""
+    """Keeps the last events, newest last. Routine does not push out what matters: repetitions of it are one event."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()[:MAX_EVENT_CHARACTERS]
-        self._events.append(Event(int(record.created * 1000), record.levelname, text))
+        event = Event(
+            int(record.created * 1000), record.levelname, record.getMessage()[:MAX_EVENT_CHARACTERS], count=1
+        )
+        headline = _headline(event)
+        if headline in ROUTINE and self._events and _headline(self._events[-1]) == headline:
+            event = event._replace(count=self._events.pop().count + 1)
+        self._events.append(event)
 
     def events(self) -> list[Event]:
-        return list(self._events)
+        self.acquire()
+        try:
+            return list(self._events)
+        finally:
+            self.release()
+
+
+def _headline(event: Event) -> str:
+    return event.text.partition(";")[0]
 
 
 RECENT_EVENTS: Final = RecentEvents()  # one for the process, as logging itself
