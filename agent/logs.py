@@ -45,12 +45,12 @@ class JsonFormatter(logging.Formatter):
 
 
 class Event(NamedTuple):
-    """What happened; `count` times in a row, where it is routine."""
+    """What happened; `times` in a row, where it is routine."""
 
     at_ms: int
     level: str
     text: str
-    count: int
+    times: int
 
 
 class RecentEvents(logging.Handler):
@@ -61,12 +61,10 @@ class RecentEvents(logging.Handler):
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        event = Event(
-            int(record.created * 1000), record.levelname, record.getMessage()[:MAX_EVENT_CHARACTERS], count=1
-        )
+        event = Event(int(record.created * 1000), record.levelname, record.getMessage()[:MAX_EVENT_CHARACTERS], times=1)
         headline = _headline(event)
         if headline in ROUTINE and self._events and _headline(self._events[-1]) == headline:
-            event = event._replace(count=self._events.pop().count + 1)
+            event = event._replace(times=self._events.pop().times + 1)
         self._events.append(event)
 
     def events(self) -> list[Event]:

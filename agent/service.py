@@ -28,7 +28,7 @@ from agent.status import collect_status, write_status
 
 __all__ = ["Service", "key_file_of", "open_keys"]
 
-PAGE_CHECK_S: Final = 2.0  # whether a reload has turned the page on
+PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
 
 log = logging.getLogger(__name__)
 
@@ -140,10 +140,10 @@ class Service:
             await asyncio.sleep(pipeline.config.status.every_s)
 
     async def _show_page(self, pipeline: Pipeline) -> None:
-        """Imported when the pipeline runs: no reading waits for it, and a device without it saves the memory."""
+        """Imported once the pipeline runs: no reading waits for it, and a device without it saves the memory."""
         while True:
+            await asyncio.sleep(PAGE_CHECK_S)
             if pipeline.config.page.listen != OFF:
                 from agent.page import serve_page
 
                 await serve_page(pipeline, self._clock)
-            await asyncio.sleep(PAGE_CHECK_S)

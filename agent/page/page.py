@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from agent.page.access import Access
@@ -25,6 +25,7 @@ ASSETS: Final = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+FOLDER: Final = Path(__file__).parent / "assets"
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -136,4 +137,4 @@ def _asset(name: str, content_type: str) -> Response:
 
 def _read(name: str) -> bytes:
     """From the disk each time: few ask, and nothing is held in memory for them."""
-    return resources.files("agent.page").joinpath("assets", name).read_bytes()
+    return (FOLDER / name).read_bytes()

@@ -344,7 +344,7 @@ function showEvents(events) {
 }
 
 /* "link down, buffering; publisher=out problem=…": what happened, then the details. */
-function makeEvent({ at_ms, level, text, count }) {
+function makeEvent({ at_ms, level, text, times }) {
   const [what, ...details] = text.split("; ");
   const time = make("time", "", clockTime(at_ms));
   time.dateTime = new Date(at_ms).toISOString();
@@ -354,7 +354,7 @@ function makeEvent({ at_ms, level, text, count }) {
     mark.dataset.mood = LEVELS[level];
     told.append(mark);
   }
-  told.append(count > 1 ? `${what} (${number(count)} times)` : what);
+  told.append(times > 1 ? `${what} (${number(times)} times)` : what);
   if (details.length) told.append(make("span", "details", details.join("; ")));
   return make("li", "", time, told);
 }
