@@ -83,7 +83,7 @@ def _head(seen: Seen) -> Line:
     status = seen.status
     state = "running" if seen.is_moving else "NOT MOVING" if seen.is_alive else "NOT RUNNING"
     ran = _span((status["written_at_ms"] - status["started_at_ms"]) / 1000)
-    text = f"{status['device']['name']}  {status['device']['address']}  {state} for {ran}, {seen.age_s:.0f} s ago"
+    text = f"{status['device']['name']}  {status['device']['address']}  {state} for {ran}, seen {seen.age_s:.0f} s ago"
     return Line(text, Mood.TITLE if seen.is_moving else Mood.BAD)
 
 
