@@ -46,6 +46,8 @@ COMMANDS = {
     "run": Command("agent.commands.run", "run the agent"),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
+    "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
+    "top": Command("agent.commands.top", "watch how the agent is doing, live"),
 }
 
 

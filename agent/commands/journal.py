@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from agent.durations import duration_text
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
-from agent.journal.inspection import Verdict, View, look, stats_of, verify
+from agent.journal.following import Follower
+from agent.journal.inspection import Verdict, look, stats_of, verify
 from agent.journal.repair import repair
 
 DESCRIPTION = (
@@ -22,7 +24,6 @@ DESCRIPTION = (
 )
 FOLLOW_INTERVAL_S = 0.5
 PROGRESS_INTERVAL_S = 1.0
-DAY_S = 86_400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +79,7 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     for number, lane in stats.lanes.items():
         yield f"lane {number}: positions {lane.first_position} to {lane.next_position}, segments {lane.segments}"
     for name, cursor in stats.cursors.items():
-        age = "" if cursor.oldest_age_s is None else f", oldest waits {_duration(cursor.oldest_age_s)}"
+        age = "" if cursor.oldest_age_s is None else f", oldest waits {duration_text(cursor.oldest_age_s)}"
         yield f"{name}: {cursor.depth} waiting{age}"
     yield f"gaps to be told: {stats.pending_gaps}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
@@ -96,14 +97,7 @@ def _megabytes(count: float) -> str:
 
 
 def _forecast(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"in {_duration(seconds)}"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("years", 365 * DAY_S), ("days", DAY_S), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    return "unknown" if seconds is None else f"in {duration_text(seconds)}"
 
 
 # verify and repair
@@ -178,22 +172,14 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _tail(arguments: argparse.Namespace) -> int:
     with _looking_at(arguments.directory) as disk:
-        view = look(disk)
-        seen = {number: lane.next_position - arguments.records for number, lane in view.lanes.items()}
-        while True:
-            _print_from(view, seen)
-            if not arguments.follow:
-                return ExitCode.OK
-            time.sleep(FOLLOW_INTERVAL_S)
-            view = look(disk)
-
-
-def _print_from(view: View, seen: dict[int, int]) -> None:
-    """Print what is new in each lane, and note how far that is."""
-    for number, lane in view.lanes.items():
-        for record in view.records(lane, seen.get(number, 0)):
-            print(_record_json(record), flush=True)
-        seen[number] = lane.next_position
+        follower = Follower(look(disk), arguments.records)
+    while True:
+        with _looking_at(arguments.directory) as disk:
+            for record in follower.new_records(disk):
+                print(_record_json(record), flush=True)
+        if not arguments.follow:
+            return ExitCode.OK
+        time.sleep(FOLLOW_INTERVAL_S)
 
 
 def _record_json(record: Record) -> str:
