@@ -41,6 +41,11 @@ class Driver(ABC):
         """What is wrong although readings may still come (noise, a flood); "" when all is well."""
         return ""
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The device files it opens, as its settings name them; for whoever has to grant access to them."""
+        return ()
+
     @abstractmethod
     async def open(self) -> None:
         """Open the port. Raises: DeviceError."""

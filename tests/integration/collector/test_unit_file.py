@@ -19,7 +19,7 @@ pytestmark = pytest.mark.needs("systemd-analyze", "systemd")
 def unit(tmp_path: Path) -> Path:
     """With a program that exists on every machine."""
     path = tmp_path / UNIT.name
-    path.write_text(UNIT.read_text().replace("/usr/bin/headgate", "/bin/true"))
+    path.write_text(UNIT.read_text().replace("/opt/headgate/current/bin/headgate", "/bin/true"))
     return path
 
 
@@ -39,7 +39,7 @@ def test_the_service_is_hardened(unit: Path) -> None:
 
 
 def test_the_command_in_the_unit_is_one_that_headgate_understands() -> None:
-    (command,) = re.findall(r"^ExecStart=/usr/bin/headgate collector (.*)$", UNIT.read_text(), re.MULTILINE)
+    (command,) = re.findall(r"^ExecStart=/opt/headgate/current/bin/headgate collector (.*)$", UNIT.read_text(), re.MULTILINE)
     parser = argparse.ArgumentParser()
     cli.add_arguments(parser)
     arguments = parser.parse_args(command.removesuffix(" $HEADGATE_COLLECTOR_OPTIONS").split())
