@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.status import read_status
+from agent.status import is_process, read_status
 
 DESCRIPTION = "What the running agent last said of itself. The answer is 1 if it does not run or does not move."
 STALE_S = 60.0
@@ -28,22 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
-    is_alive = age_s < max(STALE_S, 3 * config.status.every_s) and _runs(status["pid"])
+    is_alive = age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"])
     if arguments.json:
         print(json.dumps({**status, "age_s": age_s, "is_alive": is_alive}))
     else:
         print("\n".join(_screen(status, age_s, is_alive=is_alive)))
     return ExitCode.OK if is_alive and status["is_moving"] else ExitCode.NO
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:

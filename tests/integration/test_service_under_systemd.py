@@ -63,7 +63,7 @@ for name in ("ttyUSB9", "ttyACM9", "kvm9", "null"):
         print(name, "opened")
     except OSError as error:
         print(name, error.strerror)
-for path in ("/etc/headgate/written", "/var/lib/headgate/written"):
+for path in ("/srv/open/written", "/var/lib/headgate/written"):
     try:
         open(path, "w").close()
         print(path, "written")
@@ -209,8 +209,8 @@ def test_a_serial_port_of_the_configuration_can_be_read(machine: Machine, cable:
 def test_nothing_but_what_the_configuration_names_can_be_opened_or_written(machine: Machine) -> None:
     """In a unit that is the agent's in all but its command; also where the kernel knows no such port yet."""
     configure(machine, DEVICE, SERIAL.replace("/dev/ttyUSB7", "/dev/ttyUSB9"))
-    nodes = "mknod /dev/ttyUSB9 c 188 9; mknod /dev/ttyACM9 c 166 9; mknod /dev/kvm9 c 10 232; chown root:dialout /dev/*9"
-    machine.run("sh", "-c", f"{nodes}; chmod 660 /dev/*9")
+    nodes = "mknod /dev/ttyUSB9 c 188 9; mknod /dev/ttyACM9 c 166 9; mknod /dev/kvm9 c 10 232"
+    machine.run("sh", "-c", f"{nodes}; chown root:dialout /dev/*9; chmod 660 /dev/*9; install -d -m 777 /srv/open")
     unit = machine.read("/etc/systemd/system/headgate.service") + machine.read(DROP_IN)
     unit = unit.replace("Type=notify", "Type=oneshot").replace("Restart=always", "Restart=no")
     python = "/opt/headgate/current/bin/python /etc/headgate/probe.py"
@@ -224,7 +224,7 @@ def test_nothing_but_what_the_configuration_names_can_be_opened_or_written(machi
         "ttyACM9 Operation not permitted",
         "kvm9 Operation not permitted",
         "null opened",
-        "/etc/headgate/written Read-only file system",
+        "/srv/open/written Read-only file system",
         "/var/lib/headgate/written written",
         "clock True",
     ]
@@ -234,10 +234,10 @@ def test_a_passphrase_comes_from_the_credential_store(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
     machine.write("/etc/credstore/headgate.passphrase", "open sesame\n")
     machine.run("chmod", "-R", "go=", "/etc/credstore")
-    environment = ("env", "CREDENTIALS_DIRECTORY=/etc/credstore")
-    machine.run(*environment, "headgate", "keys", "change-passphrase", "--keys", "/var/lib/headgate/keys/device.keys")
-    shown = machine.run("headgate", "keys", "show", "--keys", "/var/lib/headgate/keys/device.keys").stdout
-    assert "passphrase" in shown
+    keys = ("--keys", "/var/lib/headgate/keys/device.keys")
+    new = ("--new-passphrase-file", "/etc/credstore/headgate.passphrase")
+    machine.run("headgate", "keys", "change-passphrase", *keys, *new)
+    assert "none" not in machine.run("headgate", "keys", "show", *keys).stdout
     start(machine)
     machine.run("systemctl", "stop", "headgate")
 
