@@ -51,17 +51,31 @@ def measure_lanes(view: View) -> list[LaneLoad]:
 
 
 def _measure(view: View, lane: Lane, until_ms: int) -> LaneLoad:
+    """What came after the first commit that is looked at, in the time since it."""
     recent = lane.segments[-MEASURED_SEGMENTS:]
     first_position = recent[0].first_position
-    passed_s = (until_ms - view.reader(lane).read(first_position).written_at_ms) / 1000
+    began_ms, later_position = _end_of_first_commit(view, lane, first_position)
+    passed_s = (until_ms - began_ms) / 1000
+    messages_per_s = (lane.next_position - later_position) / passed_s if passed_s >= 1 else 0.0
     recent_bytes = sum(_used_bytes(view, lane, segment.file) for segment in recent)
-    share = 1 / passed_s if passed_s >= 1 else 0.0
     return LaneLoad(
         lane=lane.number,
         live_bytes=sum(_used_bytes(view, lane, segment.file) for segment in lane.segments),
-        messages_per_s=(lane.next_position - first_position) * share,
-        bytes_per_s=recent_bytes * share,
+        messages_per_s=messages_per_s,
+        bytes_per_s=messages_per_s * recent_bytes / (lane.next_position - first_position),
     )
+
+
+def _end_of_first_commit(view: View, lane: Lane, position: int) -> tuple[int, int]:
+    """When the commit was that begins at `position`, and where the next one begins; a large one has several blocks."""
+    began_ms = None
+    for chunk in view.chunks(lane, position):
+        if began_ms is None:
+            began_ms = chunk.written_at_ms
+        elif chunk.written_at_ms != began_ms:
+            break
+        position = chunk.end_position
+    return began_ms or 0, position
 
 
 def _used_bytes(view: View, lane: Lane, file: int) -> int:

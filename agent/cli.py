@@ -32,7 +32,9 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
-    "capacity": Command("agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"),
+    "capacity": Command(
+        "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
+    ),
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),

@@ -3,9 +3,9 @@
 The unit gives the agent no device and no place to write but its own state directory. A configuration with serial ports,
 or with paths elsewhere, gets a drop-in that opens exactly these.
 
-A port is granted by its kind, not by its node: after re-plugging it may be another node of the same kind, and a
-node that is absent when the service starts could not be granted at all. Kinds with a fixed number are written by it, for
-the manager finds a name only while the kernel has its module loaded.
+A port is granted by its kind, not by its node: after re-plugging it may be another node of the same kind, and a node
+that is absent when the service starts could not be granted at all. Kinds with a fixed number are written by it, for the
+manager finds a name only while the kernel has its module loaded.
 """
 
 import re
@@ -97,7 +97,7 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
 
 
 def _quoted(text: object) -> str:
-    """One word for the unit's parser, in which % begins a specifier. A path that is absent does not keep it from starting."""
+    """One word for the unit's parser, in which % begins a specifier. A path that is absent does not stop the service."""
     word = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     word = f"-{word}" if isinstance(text, Path) else word
     return f'"{word}"' if re.search(r"[\s\"']", word) else word

@@ -215,6 +215,7 @@ go_back() {
 install_or_upgrade() {
     check_python
     find_source
+    check_machine
     previous=$(previous_version)
     build_version
     check_configuration
@@ -232,6 +233,7 @@ install_or_upgrade() {
 # --- and away again -----------------------------------------------------------------------------------------------
 
 uninstall() {
+    check_machine
     if is_live && [ -f "$etc/systemd/system/$service.service" ]; then
         systemctl disable --quiet --now "$service" || die "$service does not stop; nothing was removed"
     fi
@@ -271,7 +273,6 @@ purge_role() {
 
 parse_arguments "$@"
 choose_role
-check_machine
 case $action in
     install) install_or_upgrade ;;
     uninstall) uninstall ;;

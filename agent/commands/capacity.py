@@ -29,7 +29,9 @@ DEFAULT_MESSAGE_BYTES = 700  # a signed message around one reading
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    parser.add_argument("--journal", type=Path, metavar="DIR", help="look into this journal (default: the configured one)")
+    parser.add_argument(
+        "--journal", type=Path, metavar="DIR", help="look into this journal (default: the configured one)"
+    )
     parser.add_argument(
         "--offline", type=span_s, default=DEFAULT_OFFLINE, metavar="SPAN", help="an outage: 90m, 6h, 3d (default: 6h)"
     )
@@ -103,7 +105,7 @@ def _lines(answer: dict[str, Any], lanes: list[LaneLoad], outage: Outage) -> Ite
     for load in lanes:
         rates = f"{load.messages_per_s:.4g} messages/s, {load.bytes_per_s / 1000:.4g} kB/s on the medium"
         held = outage.holds_s[load.lane]
-        yield f"lane {load.lane:<8}{rates}; holds {'for ever' if held is None else duration_text(held)}"
+        yield f"lane {load.lane:<8}{rates}; holds {'as long as nothing comes' if held is None else duration_text(held)}"
     if not lanes:
         yield "nothing is in the journal; plan with --rate"
     verdict = "enough" if answer["is_enough"] else "TOO SMALL"

@@ -39,7 +39,9 @@ def judge_clock(facts: ClockFacts) -> list[Finding]:
     if not facts.is_synchronised:
         return [warning(AREA, f"nobody keeps it right; it says {_date(facts.now_s)}", SYNC_ADVICE)]
     if facts.max_error_ms > MAX_ERROR_MS:
-        return [warning(AREA, f"it may be wrong by {facts.max_error_ms / 1000:.1f} s", "check the time service's servers")]
+        return [
+            warning(AREA, f"it may be wrong by {facts.max_error_ms / 1000:.1f} s", "check the time service's servers")
+        ]
     return [good(AREA, f"synchronised, within {facts.max_error_ms} ms")]
 
 

@@ -33,7 +33,10 @@ class Check(NamedTuple):
 
 def examine(load: Callable[[], Config]) -> list[Finding]:
     """Everything there is to say. A configuration that does not load is a finding, and ends what depends on it."""
-    general = [Check("clock", lambda: judge_clock(gather_clock())), Check("machine", lambda: judge_machine(gather_machine()))]
+    general = [
+        Check("clock", lambda: judge_clock(gather_clock())),
+        Check("machine", lambda: judge_machine(gather_machine())),
+    ]
     try:
         config = load()
     except (ConfigError, OSError) as problem:
@@ -83,7 +86,9 @@ def perform(checks: Sequence[Check], deadline_s: float = DEADLINE_S) -> list[Fin
     return [
         finding
         for number, check in enumerate(checks)
-        for finding in answers.get(number, [warning(check.area, late, "a disk or a name server may hang; look at dmesg")])
+        for finding in answers.get(
+            number, [warning(check.area, late, "a disk or a name server may hang; look at dmesg")]
+        )
     ]
 
 

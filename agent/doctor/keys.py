@@ -28,9 +28,7 @@ class KeyFacts:
     public_key_problems: tuple[str, ...] = ()
 
 
-def gather_keys(
-    config: Config, file: Path, unlock: Callable[[], DeviceKeys] | None, running_address: str
-) -> KeyFacts:
+def gather_keys(config: Config, file: Path, unlock: Callable[[], DeviceKeys] | None, running_address: str) -> KeyFacts:
     """`unlock` is None where the passphrase would have to be asked for."""
     others = tuple(_public_key_problems(config))
     try:
@@ -73,7 +71,9 @@ def _judge_own(facts: KeyFacts) -> Iterator[Finding]:
         text = f"{facts.file} is of {facts.address}, but {facts.running_address} is running"
         yield error(AREA, text, "restart the agent, or restore the key file it was started with")
     if facts.has_passphrase and facts.can_unlock is None:
-        advice = "the service finds it in /etc/credstore/headgate.passphrase; run doctor with device.passphrase_file to try"
+        advice = (
+            "the service finds it in /etc/credstore/headgate.passphrase; run doctor with device.passphrase_file to try"
+        )
         yield warning(AREA, f"{facts.file} has a passphrase, which was not tried", advice)
     else:
         yield good(AREA, f"{facts.file}: of device {facts.address}")

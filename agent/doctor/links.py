@@ -91,9 +91,9 @@ def gather_link(end: FarEnd, keys: Callable[[], DeviceKeys] | None) -> LinkFacts
     where = f"{end.host}:{end.port}"
     step = "name"
     try:
-        address = socket.getaddrinfo(end.host, end.port, type=socket.SOCK_STREAM)[0][4]
+        socket.getaddrinfo(end.host, end.port, type=socket.SOCK_STREAM)
         step = "connection"
-        with socket.create_connection(address[:2], timeout=TIMEOUT_S) as connection:
+        with socket.create_connection((end.host, end.port), timeout=TIMEOUT_S) as connection:
             step = "certificate"
             if end.is_secure:
                 ssl.create_default_context(cafile=end.ca_file).wrap_socket(connection, server_hostname=end.host).close()

@@ -51,8 +51,8 @@ def gather_machine(root: Path = Path("/")) -> MachineFacts:
         temperature_c=None if millidegrees is None else millidegrees / 1000,
         memory_available_bytes=parse_memory(read_kernel_file(root / "proc/meminfo") or "").get("MemAvailable"),
         swaps_on_card=tuple(_swaps_on_card(read_kernel_file(root / "proc/swaps") or "", root)),
-        flash_wear_steps=flash and _worst(read_kernel_file(flash)),
-        flash_pre_eol=flash and _hex(read_kernel_file(flash.with_name("pre_eol_info"))),
+        flash_wear_steps=_worst(read_kernel_file(flash)) if flash else None,
+        flash_pre_eol=_hex(read_kernel_file(flash.with_name("pre_eol_info"))) if flash else None,
         has_fast_signatures=importlib.util.find_spec("coincurve") is not None,
         python=platform.python_version(),
     )
@@ -93,9 +93,13 @@ def judge_machine(facts: MachineFacts) -> list[Finding]:
 def _judge_supply(facts: MachineFacts) -> Iterator[Finding]:
     throttled = facts.throttled or 0
     if throttled & UNDER_VOLTAGE:
-        yield error(AREA, "the supply voltage is too low", "use a stronger supply and a shorter cable; cards die of this")
+        yield error(
+            AREA, "the supply voltage is too low", "use a stronger supply and a shorter cable; cards die of this"
+        )
     elif throttled >> SINCE_START & UNDER_VOLTAGE:
-        yield warning(AREA, "the supply voltage was too low since the start", "use a stronger supply and a shorter cable")
+        yield warning(
+            AREA, "the supply voltage was too low since the start", "use a stronger supply and a shorter cable"
+        )
     if throttled & SLOWED_DOWN:
         yield warning(AREA, "the processor is slowed down", "cool it, or give it a better supply")
     if facts.temperature_c is not None and facts.temperature_c >= HOT_C:

@@ -48,7 +48,7 @@ def _holders(file: Path, own_pids: Collection[int], proc: Path) -> Iterator[str]
     processes = (entry for entry in proc.iterdir() if entry.name.isdecimal() and int(entry.name) not in own_pids)
     for _, process in zip(range(MAX_PROCESSES), processes, strict=False):
         try:
-            if any(os.readlink(descriptor) == str(file) for descriptor in (process / "fd").iterdir()):
+            if any(descriptor.readlink() == file for descriptor in (process / "fd").iterdir()):
                 yield f"{(process / 'comm').read_text().strip()} ({process.name})"
         except OSError:  # it ended, or is somebody else's
             continue

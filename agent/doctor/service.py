@@ -143,7 +143,9 @@ def _judge_state(facts: UnitFacts) -> Iterator[Finding]:
         yield error(AREA, f"the unit failed ({facts.result}, exit {facts.exit_status})", advice)
     elif facts.restarts:
         text = f"systemd had to start it again {facts.restarts} time(s)"
-        yield warning(AREA, text, "journalctl -u headgate tells why; a watchdog kill means that the disk did not answer")
+        yield warning(
+            AREA, text, "journalctl -u headgate tells why; a watchdog kill means that the disk did not answer"
+        )
 
 
 def _judge_drop_in(facts: UnitFacts) -> Iterator[Finding]:

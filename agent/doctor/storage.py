@@ -21,9 +21,11 @@ JOURNAL: Final = "journal"
 FULL_BYTES: Final = 16 << 20
 LOW_SHARE: Final = 0.05
 LOW_INODES: Final = 0.02
+MAX_ENTRIES: Final = 1000  # of a folder, to be looked at
 SOON_S: Final = 86_400.0
 SHORT_CARD_LIFE_S: Final = 365 * 86_400.0
 WASTEFUL: Final = 4.0  # bytes written for each byte of payload
+WORTH_JUDGING_BYTES: Final = 10_000_000  # before that, opening and closing weigh most
 FREE_ADVICE: Final = "free some (journalctl --vacuum-size=50M, apt clean), or lower journal.max_megabytes"
 
 
@@ -62,7 +64,7 @@ def _look_at(folder: Path, max_bytes: int) -> DiskFacts:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     try:
         stat = os.statvfs(there)
-        foreign = tuple(_foreign_files(folder)) if there == folder else ()
+        foreign = tuple(files_not_of(folder.stat().st_uid, folder)) if there == folder else ()
         used_bytes = _size(folder) if max_bytes and there == folder else 0
     except OSError as refusal:
         return DiskFacts(folder=folder, problem=str(refusal))
@@ -78,10 +80,9 @@ def _look_at(folder: Path, max_bytes: int) -> DiskFacts:
     )
 
 
-def _foreign_files(folder: Path, max_entries: int = 1000) -> Iterator[str]:
-    owner = folder.stat().st_uid
+def files_not_of(owner: int, folder: Path) -> Iterator[str]:
     with os.scandir(folder) as entries:
-        for _, entry in zip(range(max_entries), entries, strict=False):
+        for _, entry in zip(range(MAX_ENTRIES), entries, strict=False):
             if entry.stat(follow_symlinks=False).st_uid != owner:
                 yield entry.name
 
@@ -139,7 +140,9 @@ def gather_journal(config: Config) -> JournalFacts:
 
 def judge_journal(facts: JournalFacts) -> list[Finding]:
     if facts.problem:
-        return [error(JOURNAL, f"it cannot be read: {facts.problem}", "run doctor as the agent's user, or check the disk")]
+        return [
+            error(JOURNAL, f"it cannot be read: {facts.problem}", "run doctor as the agent's user, or check the disk")
+        ]
     if facts.stats is None:
         return [good(JOURNAL, f"{facts.directory}: none yet")]
     waiting = sum(cursor.depth for cursor in facts.stats.cursors.values())
@@ -165,6 +168,6 @@ def _judge_forecasts(stats: JournalStats, waiting: int) -> Iterator[Finding]:
         advice = "raise journal.commit_interval_s, or use a card for constant writing"
         yield warning(JOURNAL, f"the card is worn out in {duration_text(stats.card_life_s)} at this rate", advice)
     ratio = stats.written_per_payload_byte
-    if ratio is not None and ratio > WASTEFUL:
+    if ratio is not None and ratio > WASTEFUL and stats.written_bytes > WORTH_JUDGING_BYTES:
         advice = "raise journal.commit_interval_s or commit_records: fewer and larger writes"
         yield warning(JOURNAL, f"{ratio:.1f} bytes are written for each byte of payload", advice)

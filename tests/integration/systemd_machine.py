@@ -25,7 +25,7 @@ root=$1/root
 shift
 exec systemd-nspawn --quiet --register=no --keep-unit --boot --directory="$root" --console=read-only \\
     --private-network --system-call-filter="@clock bpf" "$@" systemd.unit=basic.target
-"""  # @clock: else no process in there may even ask; basic.target: the services of the machine itself stay where they are
+"""  # @clock: else nobody in there may even ask; basic.target: the services of the machine itself are not wanted
 
 
 class Machine:

@@ -245,7 +245,9 @@ def test_a_passphrase_comes_from_the_credential_store(machine: Machine) -> None:
 def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Machine) -> None:
     done = machine.run("udevadm", "test", "/sys/class/tty/tty0", check=False)
     assert "70-headgate.rules" in done.stdout + done.stderr, "they are read"
-    complaints = [line for line in (done.stdout + done.stderr).splitlines() if re.search(r"70-headgate.rules:\d+", line)]
+    complaints = [
+        line for line in (done.stdout + done.stderr).splitlines() if re.search(r"70-headgate.rules:\d+", line)
+    ]
     assert complaints == []
 
 
