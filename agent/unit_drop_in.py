@@ -97,7 +97,7 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
 
 
 def _quoted(text: object) -> str:
-    """One word for the unit's parser, in which % begins a specifier. A path that is absent does not stop the service."""
+    """One word for the unit's parser, in which % begins a specifier. An absent path does not stop the service."""
     word = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     word = f"-{word}" if isinstance(text, Path) else word
     return f'"{word}"' if re.search(r"[\s\"']", word) else word

@@ -54,6 +54,16 @@ unit = "kg"
 stream = "{address}/scales"
 content = "json"
 """
+FROZEN_DISK = """
+set -e
+mkdir -p /srv/disk
+truncate --size=48M /srv/disk.img
+mkfs.ext4 -q -F /srv/disk.img
+for number in $(seq 0 63); do [ -e /dev/loop$number ] || mknod /dev/loop$number b 7 $number; done
+[ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237
+mount -o loop /srv/disk.img /srv/disk
+chown headgate:headgate /srv/disk
+"""
 PROBE = """
 import os
 from agent.clock import read_kernel_clock
@@ -148,6 +158,7 @@ def test_the_service_starts_says_so_and_stops_in_time(machine: Machine) -> None:
     start(machine)
     assert machine.property("headgate", "SubState") == "running"
     machine.wait_until("headgate", "status", what="it tells how it is")
+    machine.wait_until("headgate", "doctor", what="the doctor finds no error")
     machine.run("systemctl", "stop", "headgate")
     assert machine.property("headgate", "Result") == "success"
     assert "INFO stopped" in machine.log_of("headgate")
@@ -176,6 +187,24 @@ def test_a_process_that_stands_still_is_killed_and_the_next_goes_on_with_its_dat
     after = lines(machine)
     assert after[: len(before)] == before
     assert_whole([parse_stream_message(line.encode()) for line in dict.fromkeys(after)])
+
+
+def test_a_process_whose_disk_does_not_answer_is_killed_though_it_is_alive(machine: Machine) -> None:
+    """Only the journal is on the disk that is frozen: nothing but the pipeline stands still."""
+    machine.run("sh", "-c", FROZEN_DISK)
+    try:
+        configure(machine, DEVICE.replace("[journal]", '[journal]\ndirectory = "/srv/disk/journal"'), SIMULATED)
+        start(machine)
+        machine.run("fsfreeze", "--freeze", "/srv/disk")
+        killed = "journalctl --unit headgate --since -20s | grep --quiet 'Watchdog timeout'"
+        machine.wait_until("sh", "-c", killed, what="the watchdog bites")
+        machine.run("fsfreeze", "--unfreeze", "/srv/disk")
+        machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
+        wait_for_more(machine)
+    finally:
+        machine.run("fsfreeze", "--unfreeze", "/srv/disk", check=False)
+        machine.run("systemctl", "stop", "headgate")
+        machine.run("umount", "/srv/disk")
 
 
 def test_a_process_that_is_killed_comes_back(machine: Machine) -> None:
@@ -240,6 +269,23 @@ def test_a_passphrase_comes_from_the_credential_store(machine: Machine) -> None:
     assert "none" not in machine.run("headgate", "keys", "show", *keys).stdout
     start(machine)
     machine.run("systemctl", "stop", "headgate")
+
+
+def test_the_collector_and_the_node_run_under_their_units(machine: Machine) -> None:
+    for service in ("headgate-collector", "headgate-node"):
+        machine.run("cp", f"/usr/lib/headgate/{service}.service", "/etc/systemd/system/")
+    machine.run("systemd-sysusers", "/usr/lib/headgate/headgate-collector.sysusers.conf")
+    machine.write("/etc/headgate/node.toml", "")
+    machine.run("install", "-d", "-o", "headgate-collector", "-m", "750", "/var/lib/headgate-collector")
+    machine.run("runuser", "-u", "headgate-collector", "--", "headgate", "collector", "keys", "init")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", "headgate-collector", "headgate-node")
+    for service in ("headgate-collector", "headgate-node"):
+        assert machine.property(service, "ActiveState") == "active"
+    machine.run("systemctl", "stop", "headgate-collector", "headgate-node")
+    for service in ("headgate-collector", "headgate-node"):
+        assert machine.property(service, "Result") == "success"
+        machine.run("rm", f"/etc/systemd/system/{service}.service")
 
 
 def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Machine) -> None:

@@ -8,6 +8,7 @@ from agent.cli import main
 from agent.commands.capacity import span_s
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal.inspection import look
+from tests.simulated_disk import SimulatedDisk
 
 MIB = 1 << 20
 SETTINGS = JournalSettings(max_bytes=4 * MIB, segment_bytes=256 * 1024, compression="none", cursors=("publisher",))
@@ -33,41 +34,39 @@ def _write_seconds(journal: Journal, seconds: int, start_ms: int, lanes: dict[in
     return seconds
 
 
-def test_what_is_forecast_from_a_real_journal_is_when_it_really_begins_to_lose(tmp_path: Path) -> None:
-    journal = Journal(DirectoryDisk(tmp_path), SETTINGS, new_journal_id=7, now_ms=0)
+def test_what_is_forecast_from_a_real_journal_is_when_it_really_begins_to_lose() -> None:
+    disk = SimulatedDisk()
+    journal = Journal(disk, SETTINGS, new_journal_id=7, now_ms=0)
     lanes = {1: 10, 4: 30}
     _write_seconds(journal, 20, 0, lanes)
-    view = look(DirectoryDisk(tmp_path, read_only=True))
-    measured = measure_lanes(view)
+    measured = measure_lanes(look(disk))
     outage = forecast(measured, SETTINGS)
     really_s = _write_seconds(journal, 10_000, 20_000, lanes)
     assert [load.lane for load in measured] == [1, 4]
     assert [round(load.messages_per_s) for load in measured] == pytest.approx([10, 30], rel=0.15)
     assert 0.7 * really_s <= (outage.holds_s[4] or 0) <= 1.05 * really_s, "rather too little than too much"
-    journal.close(0)
 
 
-def test_what_is_said_to_be_large_enough_is(tmp_path: Path) -> None:
-    journal = Journal(DirectoryDisk(tmp_path / "small"), SETTINGS, new_journal_id=7, now_ms=0)
+def test_what_is_said_to_be_large_enough_is() -> None:
+    disk = SimulatedDisk()
+    journal = Journal(disk, SETTINGS, new_journal_id=7, now_ms=0)
     _write_seconds(journal, 20, 0, {4: 40})
-    measured = measure_lanes(look(DirectoryDisk(tmp_path / "small", read_only=True)))
-    journal.close(0)
+    measured = measure_lanes(look(disk))
     needed = needed_megabytes(measured, 200, SETTINGS)
     settings = JournalSettings(
         max_bytes=needed * MIB, segment_bytes=256 * 1024, compression="none", cursors=("publisher",)
     )
-    large = Journal(DirectoryDisk(tmp_path / "large"), settings, new_journal_id=7, now_ms=0)
+    large = Journal(SimulatedDisk(), settings, new_journal_id=7, now_ms=0)
     assert _write_seconds(large, 200, 0, {4: 40}) == 200
-    large.close(0)
     assert needed < 2 * 200 * 40 * 600 / MIB, "and not by being far too large"
 
 
-def test_a_plan_before_compression_is_what_a_journal_without_compression_writes(tmp_path: Path) -> None:
+def test_a_plan_before_compression_is_what_a_journal_without_compression_writes() -> None:
     planned = plan_lane(40, 500, SETTINGS)
-    journal = Journal(DirectoryDisk(tmp_path), SETTINGS, new_journal_id=7, now_ms=0)
+    disk = SimulatedDisk()
+    journal = Journal(disk, SETTINGS, new_journal_id=7, now_ms=0)
     _write_seconds(journal, 30, 0, {4: 40})
-    (measured,) = measure_lanes(look(DirectoryDisk(tmp_path, read_only=True)))
-    journal.close(0)
+    (measured,) = measure_lanes(look(disk))
     assert planned.bytes_per_s == pytest.approx(measured.bytes_per_s, rel=0.1)
 
 

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -12,7 +11,7 @@ class _Pipeline:
     """Moves as it is told, look by look."""
 
     def __init__(self, *looks: bool) -> None:
-        self._looks: Iterator[bool] = iter(looks)
+        self._looks = iter(looks)
         self.all_seen = asyncio.Event()
 
     async def is_moving(self) -> bool:
