@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from drivers import Reading
 from drivers.reading import Scalar
 from protocol.ethereum import checksum_address
 
-__all__ = ["STATUS_VERSION", "collect_status", "read_status", "write_status"]
+__all__ = ["STATUS_VERSION", "collect_status", "is_process", "read_status", "write_status"]
 
 STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
@@ -158,3 +159,14 @@ def read_status(path: Path) -> dict[str, Any]:
     if not isinstance(status, dict) or status.get("version") != STATUS_VERSION:
         raise ValueError(f"{path}: not a status file of version {STATUS_VERSION}")
     return status
+
+
+def is_process(pid: int) -> bool:
+    """Whether there is such a process, whoever's it is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
