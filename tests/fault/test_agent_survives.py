@@ -10,7 +10,7 @@ import pytest
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.streamr import StreamMessage
 from protocol.streamr.signing import Verdict, Verifier
-from tests.integration.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from testbed.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 
 pytestmark = pytest.mark.slow
 

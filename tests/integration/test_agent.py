@@ -17,8 +17,8 @@ from agent.pipeline import Pipeline
 from protocol.lifecycle import LifecycleNotice
 from protocol.streamr import EncryptionType, Signer, StreamMessage
 from protocol.streamr.signing import Verdict, Verifier
+from testbed.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
 from tests.integration.far_ends import NodeFarEnd
-from tests.integration.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
 from tests.integration.small_client import SmallClient
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,11 @@ from agent.journal import Record
 from agent.keys import DeviceKeys, GroupKeyStore, Secret, create_key_file
 from agent.publish.websocket import WebsocketPublisher
 from protocol.streamr import ChainWriter, MessageRef, Signer
+from testbed.free_port import free_port
+from testbed.tcp_proxy import proxy_to
 from tests.integration.far_ends import SIGNER as DEVICE
-from tests.integration.far_ends import STREAM, NodeFarEnd, free_port
+from tests.integration.far_ends import STREAM, NodeFarEnd
 from tests.integration.small_client import SmallClient
-from tests.integration.tcp_proxy import proxy_to
 
 pytestmark = pytest.mark.slow
 

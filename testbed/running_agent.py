@@ -14,6 +14,8 @@ from protocol.iomessage import ChainVerifier, IoMessage
 from protocol.streamr import StreamMessage, parse_stream_message
 from protocol.streamr.signing import Verdict, Verifier
 
+__all__ = ["PATIENCE_S", "Agent", "Chain", "assert_whole", "by_chain", "io_message", "wait_until"]
+
 PATIENCE_S = 60.0
 
 CONFIGURATION = """
