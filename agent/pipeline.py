@@ -30,7 +30,7 @@ from agent.events import Events, tell_gaps, watch_clock
 from agent.journal import DirectoryDisk, Journal
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
-from agent.keys import DeviceKeys, GroupKeyStore
+from agent.keys import DeviceKeys
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
 from agent.routing import Router, StreamRule, expand_stream_id
@@ -120,6 +120,7 @@ class Pipeline:
         if not encrypted:
             return None
         from agent.encryption import EncryptionRules, StreamEncryption
+        from agent.keys.group_keys import GroupKeyStore
 
         names = self._device_names(self.config)
         rules = {
