@@ -6,6 +6,7 @@ messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported b
 
 import argparse
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -78,12 +79,22 @@ def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         return _answer_without_command(argv)
     name, *rest = argv
-    module = cast("CommandModule", importlib.import_module(COMMANDS[name].module))
+    module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
     module.add_arguments(parser)
     exit_code = module.run(parser.parse_args(rest))
     sys.stdout.flush()
     return exit_code
+
+
+def _imported(name: str) -> object:
+    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none."""
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _answer_without_command(argv: list[str]) -> int:

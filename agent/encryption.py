@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent.keys import GroupKey, GroupKeyStore, Secret
-from agent.keys.group_keys import MAX_KEYS_PER_STREAM
+from agent.keys import Secret
+from agent.keys.group_keys import MAX_KEYS_PER_STREAM, GroupKey, GroupKeyStore
 from agent.wrap import Locked
 from protocol.ethereum.hashing import is_address
 from protocol.streamr import EncryptedGroupKey, MessageRef, Signer, StreamMessage

@@ -31,7 +31,7 @@ from agent.journal import DirectoryDisk, Gap, Journal
 from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
-from agent.keys import DeviceKeys, GroupKeyStore
+from agent.keys import DeviceKeys
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
 from agent.rekeying import FOLDER_NAME, rekey_when_asked
@@ -126,6 +126,7 @@ class Pipeline:
         if not encrypted:
             return None
         from agent.encryption import EncryptionRules, StreamEncryption
+        from agent.keys.group_keys import GroupKeyStore
 
         names = self._device_names(self.config)
         rules = {

@@ -13,7 +13,8 @@ import pytest
 
 from agent.encryption import EncryptionRules, StreamEncryption
 from agent.journal import Record
-from agent.keys import DeviceKeys, GroupKeyStore, Secret, create_key_file
+from agent.keys import DeviceKeys, Secret, create_key_file
+from agent.keys.group_keys import GroupKeyStore
 from agent.publish.websocket import WebsocketPublisher
 from protocol.streamr import ChainWriter, MessageRef, Signer
 from testbed.free_port import free_port

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.encryption import EncryptionRules, StreamEncryption
-from agent.keys import DeviceKeys, GroupKeyStore, Secret
+from agent.keys import DeviceKeys, Secret
+from agent.keys.group_keys import GroupKeyStore
 from agent.wrap import Locked
 from protocol.streamr import (
     EncryptionType,
