@@ -45,6 +45,7 @@ COMMANDS = {
     "run": Command("agent.commands.run", "run the agent"),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
+    "testbed": Command("testbed.cli", "run the whole picture here, break it as scenarios say, and judge what arrived"),
 }
 
 
