@@ -117,7 +117,10 @@ class Lake:
         return sum(notice.count for notice in self.notices.values())
 
     def check_chains(self) -> None:
-        """Each chain begins at its beginning and goes on by reference and by hash; a hole must be told."""
+        """Each chain begins at its beginning and goes on by reference and by hash; a hole must be told.
+
+        Where archives cannot be read, holes are to be expected, and are the quarantine's matter.
+        """
         chains: dict[tuple[str, int, str, str], list[Identity]] = {}
         for identity in self.messages:
             chains.setdefault(identity.chain, []).append(identity)
@@ -142,10 +145,16 @@ class Lake:
         told = sum(
             notice.count
             for notice in self.told(at.publisher, arrived.chain_name)
-            if notice.first is not None and (after is None or after < notice.first) and notice.first < at.reference
+            if _touches(notice, after, at.reference)
         )
-        if told + self.told_without_chain(at.publisher) < missing:
+        if told + self.told_without_chain(at.publisher) < missing and not self.unreadable:
             self.problems.append(f"{at}: {missing} messages are missing before it, and {told} of them are told")
+
+
+def _touches(notice: GapNotice, after: tuple[int, int] | None, before: tuple[int, int]) -> bool:
+    if notice.first is None or notice.last is None:
+        return False
+    return (after is None or after < notice.last) and notice.first < before
 
 
 def read_lake(archives: Iterable[Path], keys: GroupKeys) -> Lake:
