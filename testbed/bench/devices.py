@@ -5,15 +5,14 @@
 """
 
 import asyncio
-import contextlib
 import random
-import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from pathlib import Path
 from typing import Final
 
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.client import Client, MQTTMessageInfo
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 from testbed.cable.port import PtyPort
 
@@ -117,27 +116,29 @@ class MqttDevice(CountingDevice):
         super().__init__(log, rate_hz)
         self.acknowledged: set[int] = set()
         self._topic = mqtt_topic(name)
-        self._lock = threading.Lock()
-        self._under_way: dict[int, int] = {}  # packet id → number
+        self._under_way: deque[tuple[int, MQTTMessageInfo]] = deque()
         self._client = Client(CallbackAPIVersion.VERSION2, client_id=f"device-{name}", clean_session=False)
         self._client.reconnect_delay_set(1, 1)
-        self._client.on_publish = lambda _client, _data, packet, *_: self._note(packet)
-        with contextlib.suppress(OSError):  # the loop tries again
-            self._client.connect(host, port)
+        self._client.connect_async(host, port)
         self._client.loop_start()
 
     def _is_ready(self) -> bool:
+        self.take_acknowledgements()
         return self._client.is_connected() and len(self._under_way) < MAX_UNACKNOWLEDGED
 
-    def _say(self, number: int) -> None:
-        with self._lock:
-            sent = self._client.publish(self._topic, str(number), qos=1)
-            self._under_way[sent.mid] = number
-
-    def _note(self, packet: int) -> None:
-        with self._lock:
-            if (number := self._under_way.pop(packet, None)) is not None:
+    def take_acknowledgements(self) -> None:
+        """Note what the broker has acknowledged meanwhile."""
+        for _ in range(len(self._under_way)):
+            number, sent = self._under_way.popleft()
+            if sent.is_published():
                 self.acknowledged.add(number)
+            else:
+                self._under_way.append((number, sent))
+
+    def _say(self, number: int) -> None:
+        sent = self._client.publish(self._topic, str(number), qos=1)
+        if sent.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:  # else nobody will tell whether it arrives
+            self._under_way.append((number, sent))
 
     def close(self) -> None:
         super().close()

@@ -85,6 +85,7 @@ def _said(bench: Bench, name: str) -> Said:
     if spec.promise == "every":
         owed = set(range(1, device.produced + 1))
     elif spec.promise == "acknowledged" and isinstance(device, MqttDevice):
+        device.take_acknowledgements()
         owed = set(device.acknowledged)
     sensor = Sensor(bench.agents[spec.agent].address, name)
     return Said(sensor, device.produced, frozenset(owed), may_repeat=spec.kind == "mqtt")
