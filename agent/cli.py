@@ -53,6 +53,7 @@ COMMANDS = {
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
     "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
     "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
+    "testbed": Command("testbed.cli", "run the whole picture here, break it as scenarios say, and judge what arrived"),
     "top": Command("agent.commands.top", "watch how the agent is doing, live"),
 }
 

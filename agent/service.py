@@ -29,8 +29,8 @@ from agent.status import collect_status, write_status
 __all__ = ["Service", "key_file_of", "open_keys"]
 
 PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
-
 LOOK_AGAIN_S: Final = 1.0
+
 log = logging.getLogger(__name__)
 
 
