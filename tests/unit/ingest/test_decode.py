@@ -13,9 +13,12 @@ from ingest.decode import decode_archives
 from ingest.job import FILES
 from ingest.summary import ArchiveSummary
 from protocol.archive import is_sealed
+from protocol.streamr import MessageRef
+from protocol.streamr.signing import sign_message
 from testbed.corpus import Archive, Device
 from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything
 
+AS_JSON = Device(9).chain("json", as_json=True, sealed=False).reading(1.0, 1_790_000_000_001).message.content
 LANDED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
 
@@ -78,6 +81,30 @@ def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
     rows = rows_of("x", Archive(device, 0).add(made).to_bytes(), DecodeSettings())
     assert [row["link"] for row in rows[:-1]] == ["first", "linked", "forked", "linked"]
     assert summary_of(rows).chains["boiler"].forked == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        lambda message: message.replace(message_id=message.message_id._replace(stream_partition=2**40)),
+        lambda message: message.replace(prev_msg_ref=MessageRef(5, 2**52)),
+        lambda message: message.replace(content=AS_JSON.replace("boiler", "half \\ud800")),
+    ],
+)
+def test_signed_nonsense_does_not_stop_the_rest_of_its_archive(nonsense: Any) -> None:
+    device = Device(9)
+    chain = device.chain("boiler")
+    made = [chain.reading(1.0, 1_790_000_000_000 + number) for number in range(3)]
+    archive = Archive(device, 0)
+    archive.add(made[:1])
+    odd = sign_message(nonsense(made[1].message), device.signer)
+    archive.file(made[1], text=odd.serialize().encode())
+    archive.add(made[2:])
+    rows = rows_of("x", archive.to_bytes(), DecodeSettings())
+    assert [row["kind"] for row in rows] in (
+        ["message", "message", "quarantine", "summary"],
+        ["message", "message", "message", "summary"],
+    )
 
 
 def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:
