@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
 from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ingest.claims import who_else_brought
 from ingest.decoded import ROW_COLUMNS, Decoded
 from ingest.keyring import GroupKeys, Keyring
 from ingest.reasons import Reason, Rejected
@@ -50,6 +51,7 @@ class DecodeSettings:
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
     unsealing_key: bytes | None = field(default=None, repr=False)
+    receipts: Path | None = None  # the collector's, to know who brought what is sealed
     known: dict[str, str] = field(default_factory=dict, repr=False)  # archives in the tables, with their verdicts
 
 
@@ -70,6 +72,8 @@ def decode_archive(
         archive = _open(data)
         _describe(summary, archive)
         _check_device(archive, settings.devices)
+        if summary.archive != file_digest and settings.receipts is not None:
+            _check_bringer(archive, settings.receipts, file_digest)
     except Rejected as problem:
         summary.verdict = problem.reason
         if not _is_known(summary, settings):
@@ -136,6 +140,13 @@ def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
     device = f"0x{archive.header.binding.address.hex()}"
     if devices is not None and device not in devices:
         raise Rejected(Reason.DEVICE_UNKNOWN, f"{device} is not on the list of devices")
+
+
+def _check_bringer(archive: OpenArchive, receipts: Path, file_digest: str) -> None:
+    bringers = who_else_brought(receipts, file_digest, archive.header.binding.address)
+    if bringers:
+        own = f"0x{archive.header.binding.address.hex()}"
+        raise Rejected(Reason.DEVICE_MISMATCH, f"an archive of {own}, brought by {', '.join(bringers)}")
 
 
 def _whole_archive(problem: Rejected, data: bytes) -> Row:
