@@ -62,6 +62,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--sealing-key", type=Path, metavar="FILE", help="the collector's key that opens sealed archives"
     )
     parser.add_argument(
+        "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
+    )
+    parser.add_argument(
         "--batch-megabytes", type=int, default=64, metavar="N", help="archives per commit, by their size"
     )
     parser.add_argument("--batch-archives", type=int, metavar="N", help="archives per commit, by their number")
@@ -133,6 +136,8 @@ def _spark(arguments: argparse.Namespace) -> "Iterator[SparkSession]":
 def _run_job(arguments: argparse.Namespace) -> int:
     if not arguments.landing.is_dir():
         raise FileNotFoundError(2, "no such landing area", str(arguments.landing))
+    if arguments.receipts is not None and not arguments.receipts.is_dir():
+        raise FileNotFoundError(2, "no such folder of receipts", str(arguments.receipts))
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
@@ -169,6 +174,7 @@ def _decode_settings(arguments: argparse.Namespace) -> "DecodeSettings":
         devices=_devices(arguments.devices, arguments.device),
         group_keys=read_group_keys(arguments.group_keys) if arguments.group_keys else {},
         unsealing_key=bytes(load_sealing_key(arguments.sealing_key)) if arguments.sealing_key else None,
+        receipts=arguments.receipts.resolve() if arguments.receipts else None,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.journal import DirectoryDisk
 from agent.journal.inspection import look
-from agent.keys import GroupKeyStore
+from agent.keys.group_keys import GroupKeyStore
 from node.storage import DATABASE_NAME, reading
 from protocol.streamr import GroupKey
 from testbed.bench import AgentPart, Bench, MqttDevice, NodeServer
