@@ -97,7 +97,7 @@ def test_damage_costs_what_is_damaged() -> None:
     assert new(follower, disk) == [0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 
 
-def test_a_block_that_was_torn_at_first_sight_is_looked_at_again_once_another_follows() -> None:
+def test_a_block_torn_at_first_sight_is_looked_at_again_once_another_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer may finish a block, and the next, between two reads of one look."""
     disk = SimulatedDisk()
     journal = open_journal(disk)
@@ -115,5 +115,5 @@ def test_a_block_that_was_torn_at_first_sight_is_looked_at_again_once_another_fo
             disk.write(name, PAGE_BYTES, whole)
         return real_read(file, offset, size)
 
-    disk.read = finish_after_the_first_look  # type: ignore[method-assign]
+    monkeypatch.setattr(disk, "read", finish_after_the_first_look)
     assert new(follower, disk) == [1, 2]
