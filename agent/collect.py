@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.batch import Batch
@@ -35,6 +35,11 @@ class Collector:
         self._queue = queue
         self._on_change = on_change
 
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What the driver itself counts."""
+        return self._driver.counters
+
     async def run(self) -> None:
         async with contextlib.aclosing(attend(self._driver)) as happenings:
             async for happening in happenings:
@@ -46,7 +51,7 @@ class Collector:
     async def _pass_on(self, readings: Sequence[Reading]) -> None:
         tokens = {reading.token for reading in readings if reading.token is not None}
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
-        batch = Batch(self._driver.name, readings)
+        batch = Batch(self._driver.name, readings, is_lasting=self._driver.HAS_LASTING_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
         self.status.readings += len(readings)
         self.status.last = readings[-1]

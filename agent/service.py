@@ -29,6 +29,7 @@ from agent.status import collect_status, write_status
 __all__ = ["Service", "key_file_of", "open_keys"]
 
 PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
+LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -127,11 +128,13 @@ class Service:
     # Watchdog and status
 
     async def _feed_watchdog(self, pipeline: Pipeline) -> None:
+        """Only while the pipeline moves. One look may meet it in an unlucky moment, so the next one follows soon."""
         interval_s = watchdog_interval_s()
         while interval_s is not None:
-            if await pipeline.is_moving():
+            is_moving = await pipeline.is_moving()
+            if is_moving:
                 notify(ALIVE)
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(interval_s if is_moving else min(LOOK_AGAIN_S, interval_s))
 
     async def _show_status(self, pipeline: Pipeline) -> None:
         while True:

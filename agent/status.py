@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from agent.clock import Clock
-from agent.collect import CollectorStatus
+from agent.collect import Collector
 from agent.journal import JournalStats
 from agent.logs import RECENT_EVENTS
 from agent.pipeline import Pipeline
@@ -16,7 +17,7 @@ from drivers import Reading
 from drivers.reading import Scalar
 from protocol.ethereum import checksum_address
 
-__all__ = ["STATUS_VERSION", "collect_status", "read_status", "write_status"]
+__all__ = ["STATUS_VERSION", "collect_status", "is_process", "read_status", "write_status"]
 
 STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
@@ -42,7 +43,7 @@ async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str
         "unrouted_readings": keeper.unrouted,
         "storage_problem": keeper.problem,
         "clock": _clock(clock),
-        "devices": {name: _device(collector.status) for name, collector in pipeline.collectors.items()},
+        "devices": {name: _device(collector) for name, collector in pipeline.collectors.items()},
         "journal": _journal(stats),
         "links": {name: _link(link.delivery.status) for name, link in pipeline.links.items()},
         "archives": _archives(pipeline),
@@ -55,11 +56,13 @@ def _clock(clock: Clock) -> dict[str, Any]:
     return {"is_synchronised": reading.is_synchronised, "max_error_ms": reading.max_error_ms}
 
 
-def _device(status: CollectorStatus) -> dict[str, Any]:
+def _device(collector: Collector) -> dict[str, Any]:
+    status = collector.status
     return {
         "state": status.state,
         "reason": status.reason,
         "readings": status.readings,
+        "counters": dict(collector.counters),
         "last": None if status.last is None else _reading(status.last),
         "sensors": [_reading(reading) for reading in list(status.latest.readings.values())],
         "has_more_sensors": status.latest.has_more,
@@ -156,3 +159,14 @@ def read_status(path: Path) -> dict[str, Any]:
     if not isinstance(status, dict) or status.get("version") != STATUS_VERSION:
         raise ValueError(f"{path}: not a status file of version {STATUS_VERSION}")
     return status
+
+
+def is_process(pid: int) -> bool:
+    """Whether there is such a process, whoever's it is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from agent.commands.status import Seen
-from agent.durations import duration_text
+from agent.span_texts import duration_text
 from agent.subscription_report import printable
 
 __all__ = ["Curves", "Line", "Mood", "compose", "cut"]

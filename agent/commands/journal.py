@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from agent.durations import duration_text
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
 from agent.journal.following import Follower
 from agent.journal.inspection import Verdict, look, stats_of, verify
 from agent.journal.repair import repair
+from agent.span_texts import duration_text, megabytes_text
 
 DESCRIPTION = (
     "Look into a journal, check it, mend it, take records out of it. All but repair work while the agent runs."
@@ -84,16 +84,12 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     yield f"gaps to be told: {stats.pending_gaps}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
-    yield f"on disk: {_megabytes(stats.bytes_on_disk)} of {_megabytes(stats.max_bytes)}"
+    yield f"on disk: {megabytes_text(stats.bytes_on_disk)} of {megabytes_text(stats.max_bytes)}"
     yield f"full if nothing is released: {_forecast(stats.full_in_s)}"
     ratio = stats.written_per_payload_byte
     written = "" if ratio is None else f", {ratio:.2f} bytes for each byte of payload"
-    yield f"written: {_megabytes(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
+    yield f"written: {megabytes_text(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
     yield f"card worn out: {_forecast(stats.card_life_s)}"
-
-
-def _megabytes(count: float) -> str:
-    return f"{count / 1e6:.1f} MB"
 
 
 def _forecast(seconds: float | None) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from agent.commands.config_argument import add_config_argument, load_named_confi
 from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.status import read_status
+from agent.status import is_process, read_status
 
 DESCRIPTION = "What the running agent last said of itself. The answer is 1 if it does not run or does not move."
 STALE_S = 60.0
@@ -50,17 +49,7 @@ def last_seen(config: Config) -> Seen:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
-    return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and _runs(status["pid"]))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"]))
 
 
 def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:

@@ -107,7 +107,7 @@ class _Keys:
         return self._known.get((stream_id, key_id))
 
     def _read(self, stream_id: str) -> None:
-        from agent.keys import GroupKeyStore
+        from agent.keys.group_keys import GroupKeyStore
         from agent.service import open_keys
 
         folder = self._config.device.data_directory / "keys" / "groups"
