@@ -102,6 +102,12 @@ def _of_sensor(value_of: Callable[[Any], float | None]) -> Callable[[Status], It
     return samples
 
 
+def _figures(status: Status) -> Iterable[Sample]:
+    for device, each in status["devices"].items():
+        for name, value in each["counters"].items():
+            yield {"device": device, "name": name}, value
+
+
 def _info(status: Status) -> Iterable[Sample]:
     device = status["device"]
     yield {"version": status["headgate"], "device": device["name"], "address": device["address"]}, 1
@@ -175,6 +181,12 @@ METRICS: Final = (
         "counter",
         "Readings taken from the device since the start.",
         _of_device(lambda device: device["readings"]),
+    ),
+    Metric(
+        "headgate_agent_device_figure",
+        "gauge",
+        "What the driver counts, by the names in its README.",
+        _figures,
     ),
     Metric(
         "headgate_agent_sensor_value",

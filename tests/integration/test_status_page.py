@@ -5,19 +5,22 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from testbed.free_port import free_port
+from testbed.running_agent import Agent, wait_until
 from tests.integration.browser import Browser, browsing
-from tests.integration.far_ends import NodeFarEnd, free_port
-from tests.integration.running_agent import Agent, wait_until
+from tests.integration.far_ends import NodeFarEnd
 from tests.integration.stock_clients import installed
 
 pytestmark = pytest.mark.slow
 in_a_browser = pytest.mark.needs("chromium", "chromium")
 
+PAGE_IS_THERE = "status page; url="
 TOKEN = "correct-horse-battery-staple"
 HOSTILE = '<img src=x onerror=\\"document.title=1\\">'  # as TOML writes it
 HOSTILE_TEXT = '<img src=x onerror="document.title=1">'
@@ -38,17 +41,16 @@ class PageAgent:
         self.agent.config.write_text(
             text.replace("signals = [", f"signals = [{{ quantity = 'level', kind = 'walk' }}, {hostile}, ")
         )
-        self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        before = self.agent.log().count("status page; url=") if (self.folder / "log").exists() else 0
-        self.process = self.agent.start()
-        wait_until(lambda: self.agent.log().count("status page; url=") > before, "the page is there")
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """With its page from the beginning, to an end in order."""
+        before = self.agent.log().count(PAGE_IS_THERE) if (self.folder / "log").exists() else 0
+        with self.agent.start() as process:
+            wait_until(lambda: self.agent.log().count(PAGE_IS_THERE) > before, "the page is there")
+            yield
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -64,8 +66,7 @@ class PageAgent:
 
 def test_programs_get_metrics_health_and_status(tmp_path: Path) -> None:
     agent = PageAgent(tmp_path)
-    agent.start()
-    try:
+    with agent.running():
         wait_until(lambda: len(agent.agent.lines()) > 20, "it publishes")
         assert agent.get("/healthz") == (200, b"alive\n")
         assert agent.get("/readyz") == (200, b"ready\n")
@@ -80,17 +81,14 @@ def test_programs_get_metrics_health_and_status(tmp_path: Path) -> None:
             agent.agent.command("top", "--once", "--config", str(agent.agent.config)), capture_output=True, check=True
         )
         assert "out              up" in top.stdout.decode()
-    finally:
-        assert agent.stop() == 0
 
 
 def test_someone_who_watches_does_not_hold_up_the_end(tmp_path: Path) -> None:
     agent = PageAgent(tmp_path)
-    agent.start()
     watching = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=30)
-    watching.request("GET", "/updates")
-    assert watching.getresponse().readline() == b"retry: 2000\n"
-    assert agent.stop() == 0
+    with agent.running():
+        watching.request("GET", "/updates")
+        assert watching.getresponse().readline() == b"retry: 2000\n"
     watching.close()
 
 
@@ -131,9 +129,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeFarEnd]:
 def agent(node: NodeFarEnd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageAgent]:
     publisher = f'[publishers.node]\nkind = "websocket"\nurl = "http://{node.url}"\nretry_max_s = 0.5\n'
     agent = PageAgent(tmp_path_factory.mktemp("agent"), extra=publisher)
-    agent.start()
-    yield agent
-    assert agent.stop() == 0
+    with agent.running():
+        yield agent
 
 
 @pytest.fixture(scope="module")
@@ -247,18 +244,16 @@ def test_the_policy_stops_what_does_not_belong_to_the_page(agent: PageAgent, bro
 @in_a_browser
 def test_a_page_goes_stale_with_its_agent_and_recovers_with_it(tmp_path: Path, browser: Browser) -> None:
     agent = PageAgent(tmp_path)
-    agent.start()
-    browser.go_to(agent.url)
-    browser.wait_for("document.getElementById('state').textContent === 'all is well'")
-    browser.run("window.stillTheSame = true")
-    agent.stop()
+    with agent.running():
+        browser.go_to(agent.url)
+        browser.wait_for("document.getElementById('state').textContent === 'all is well'")
+        browser.run("window.stillTheSame = true")
     browser.wait_for("document.getElementById('state').textContent === 'no answer'")
     assert browser.run("document.body.className") == "is-stale"
-    agent.start()
-    browser.wait_for("document.getElementById('state').textContent === 'all is well'")
-    assert browser.run("document.body.className") == ""
-    assert browser.run("window.stillTheSame")
-    agent.stop()
+    with agent.running():
+        browser.wait_for("document.getElementById('state').textContent === 'all is well'")
+        assert browser.run("document.body.className") == ""
+        assert browser.run("window.stillTheSame")
 
 
 @in_a_browser
@@ -267,20 +262,19 @@ def test_the_token_is_asked_for_once(tmp_path: Path, browser: Browser) -> None:
     token.touch(mode=0o600)
     token.write_text(TOKEN)
     agent = PageAgent(tmp_path / "agent", settings=f'token_file = "{token}"\n')
-    agent.start()
-    assert agent.get("/metrics")[0] == 401
-    assert agent.get("/metrics", Authorization=f"Bearer {TOKEN}")[0] == 200
-    browser.go_to(agent.url)
-    browser.wait_for("document.activeElement.id === 'token'")
-    browser.type_text("a wrong one")
-    browser.press("Enter", 13)
-    browser.wait_for("document.querySelector('[role=alert]')?.textContent === 'This is not the token.'")
-    browser.wait_for("document.activeElement.id === 'token'")
-    browser.type_text(TOKEN)
-    browser.press("Enter", 13)
-    browser.wait_for("document.querySelectorAll('.sensor').length === 4")
-    assert browser.run("document.cookie") == "", "no script can read it"
-    assert browser.run("location.href") == agent.url, "the token is in no address"
-    browser.go_to(agent.url)
-    browser.wait_for("document.querySelectorAll('.sensor').length === 4")
-    assert agent.stop() == 0
+    with agent.running():
+        assert agent.get("/metrics")[0] == 401
+        assert agent.get("/metrics", Authorization=f"Bearer {TOKEN}")[0] == 200
+        browser.go_to(agent.url)
+        browser.wait_for("document.activeElement.id === 'token'")
+        browser.type_text("a wrong one")
+        browser.press("Enter", 13)
+        browser.wait_for("document.querySelector('[role=alert]')?.textContent === 'This is not the token.'")
+        browser.wait_for("document.activeElement.id === 'token'")
+        browser.type_text(TOKEN)
+        browser.press("Enter", 13)
+        browser.wait_for("document.querySelectorAll('.sensor').length === 4")
+        assert browser.run("document.cookie") == "", "no script can read it"
+        assert browser.run("location.href") == agent.url, "the token is in no address"
+        browser.go_to(agent.url)
+        browser.wait_for("document.querySelectorAll('.sensor').length === 4")

@@ -13,6 +13,7 @@ import pytest
 from agent.page import service as service_module
 from agent.page.service import serve_page
 from agent.page_config import PageConfig
+from testbed.free_port import free_port
 
 PATIENCE_S = 20.0
 
@@ -66,12 +67,6 @@ def taken_port() -> socket.socket:
     taken.bind(("127.0.0.1", 0))
     taken.listen()
     return taken
-
-
-def free_port() -> int:
-    with taken_port() as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 OK = b"HTTP/1.1 200 OK"
