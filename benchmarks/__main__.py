@@ -16,6 +16,7 @@ BENCHMARKS = {
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
     "node": "benchmarks.bench_node",
+    "page": "benchmarks.bench_page",
     "path": "benchmarks.bench_path",
     "streamr": "benchmarks.bench_streamr",
 }
