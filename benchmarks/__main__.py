@@ -15,6 +15,7 @@ BENCHMARKS = {
     "ingest": "benchmarks.bench_ingest",
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
+    "link": "benchmarks.bench_link",
     "node": "benchmarks.bench_node",
     "page": "benchmarks.bench_page",
     "path": "benchmarks.bench_path",
