@@ -69,9 +69,19 @@ def test_paths_outside_the_state_directory_are_opened_and_those_within_are_not_n
     )
     assert _settings(compose_drop_in(_config(tmp_path, text))) == [
         "[Service]",
+        "ExecStartPre=+/usr/bin/install -d -o headgate -g headgate -m 0750 /mnt/ssd/journal",
         'ReadWritePaths="-/media/usb stick/100%%"',
         "ReadWritePaths=-/mnt/ssd/journal",
+        "[Unit]",
+        "RequiresMountsFor=/mnt/ssd/journal",
     ]
+
+
+def test_a_path_cannot_add_a_setting_of_its_own(tmp_path: Path) -> None:
+    text = '[ship]\ndirectory = "/media/a\\nUser=root"\n[archive]\n'
+    drop_in = compose_drop_in(_config(tmp_path, text))
+    assert "User=root" not in drop_in.splitlines()
+    assert r'ReadWritePaths="-/media/a\nUser=root"' in drop_in.splitlines()
 
 
 def test_paths_that_the_service_cannot_see_are_told_all_at_once(tmp_path: Path) -> None:
