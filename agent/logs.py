@@ -4,6 +4,8 @@ Nothing is written to a file: who keeps logs, and how many, is the service manag
 states and changes, not repetitions. Should something repeat itself all the same, each place in the code may say `BURST`
 lines at once and one every `PACE_S` after that, and the next line tells how many were left out. So a day of logs has a
 bound whatever happens, and one loud place does not silence another.
+
+The last few events are kept in memory for the status page, whatever the level of the log.
 """
 
 import json
@@ -11,17 +13,21 @@ import logging
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from agent.config import LogConfig
 
-__all__ = ["set_up_logs"]
+__all__ = ["RECENT_EVENTS", "Event", "RecentEvents", "set_up_logs"]
 
 MAX_LINE_CHARACTERS: Final = 2000
 BURST: Final = 100  # more than there are devices to come up at once
 PACE_S: Final = 30.0
 MAX_PLACES: Final = 1000
+MAX_EVENTS: Final = 60
+MAX_EVENT_CHARACTERS: Final = 400
+ROUTINE: Final = frozenset({"archived", "shipped", "keys given"})
 _PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}  # of syslog
 
 
@@ -127,6 +133,44 @@ def leads_to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
     return environment.get("JOURNAL_STREAM") == f"{file.st_dev}:{file.st_ino}"
 
 
+class Event(NamedTuple):
+    """What happened; `times` in a row, where it is routine."""
+
+    at_ms: int
+    level: str
+    text: str
+    times: int
+
+
+class RecentEvents(logging.Handler):
+    """Keeps the last events, newest last. Routine does not push out what matters: repetitions of it are one event."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = Event(int(record.created * 1000), record.levelname, record.getMessage()[:MAX_EVENT_CHARACTERS], times=1)
+        headline = _headline(event)
+        if headline in ROUTINE and self._events and _headline(self._events[-1]) == headline:
+            event = event._replace(times=self._events.pop().times + 1)
+        self._events.append(event)
+
+    def events(self) -> list[Event]:
+        self.acquire()
+        try:
+            return list(self._events)
+        finally:
+            self.release()
+
+
+def _headline(event: Event) -> str:
+    return event.text.partition(";")[0]
+
+
+RECENT_EVENTS: Final = RecentEvents()  # one for the process, as logging itself
+
+
 def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> None:
     """May be called again, after a reload."""
     stream = stream or sys.stderr
@@ -135,9 +179,10 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Ma
     form = JsonFormatter if config.form == "json" else LineFormatter
     handler.setFormatter(form(is_journal=is_journal))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(config.level.upper())
-    if root.level > logging.DEBUG:  # who asks for every message gets every message
+    handler.setLevel(config.level.upper())
+    if handler.level > logging.DEBUG:  # who asks for every message gets every message
         handler.addFilter(RepetitionLimit())
+    root.handlers[:] = [handler, RECENT_EVENTS]
+    root.setLevel(min(handler.level, RECENT_EVENTS.level))
     for chatty in ("websockets", "pymodbus"):
-        logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
+        logging.getLogger(chatty).setLevel(max(handler.level, logging.WARNING))

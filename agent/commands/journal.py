@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
-from agent.journal.inspection import Verdict, View, look, stats_of, verify
+from agent.journal.following import Follower
+from agent.journal.inspection import Verdict, look, stats_of, verify
 from agent.journal.repair import repair
 from agent.span_texts import duration_text, megabytes_text
 
@@ -167,22 +168,14 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _tail(arguments: argparse.Namespace) -> int:
     with _looking_at(arguments.directory) as disk:
-        view = look(disk)
-        seen = {number: lane.next_position - arguments.records for number, lane in view.lanes.items()}
-        while True:
-            _print_from(view, seen)
-            if not arguments.follow:
-                return ExitCode.OK
-            time.sleep(FOLLOW_INTERVAL_S)
-            view = look(disk)
-
-
-def _print_from(view: View, seen: dict[int, int]) -> None:
-    """Print what is new in each lane, and note how far that is."""
-    for number, lane in view.lanes.items():
-        for record in view.records(lane, seen.get(number, 0)):
-            print(_record_json(record), flush=True)
-        seen[number] = lane.next_position
+        follower = Follower(look(disk), arguments.records)
+    while True:
+        with _looking_at(arguments.directory) as disk:
+            for record in follower.new_records(disk):
+                print(_record_json(record), flush=True)
+        if not arguments.follow:
+            return ExitCode.OK
+        time.sleep(FOLLOW_INTERVAL_S)
 
 
 def _record_json(record: Record) -> str:

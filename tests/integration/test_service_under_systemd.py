@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from protocol.streamr import parse_stream_message
-from tests.integration.running_agent import assert_whole
+from testbed.cable import PtyPort
+from testbed.running_agent import assert_whole
 from tests.integration.systemd_machine import Machine, booted_machine, can_boot
-from tests.pty_cable import PtyCable
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = "/etc/headgate/headgate.toml"
@@ -111,12 +111,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cable(tmp_path_factory: pytest.TempPathFactory) -> PtyCable:
-    return PtyCable(tmp_path_factory.mktemp("dev") / "port")
+def cable(tmp_path_factory: pytest.TempPathFactory) -> PtyPort:
+    return PtyPort(tmp_path_factory.mktemp("dev") / "port")
 
 
 @pytest.fixture(scope="module")
-def machine(package: Path, cable: PtyCable) -> Iterator[Machine]:
+def machine(package: Path, cable: PtyPort) -> Iterator[Machine]:
     if not can_boot():
         reason = "this machine does not let its root mount anything, so no container can be booted"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
@@ -233,7 +233,7 @@ def test_a_wrong_configuration_is_told_once_and_not_tried_again(machine: Machine
     assert "did you mean journal?" in machine.log_of("headgate")
 
 
-def test_a_serial_port_of_the_configuration_can_be_read(machine: Machine, cable: PtyCable) -> None:
+def test_a_serial_port_of_the_configuration_can_be_read(machine: Machine, cable: PtyPort) -> None:
     machine.run("sh", "-c", "chgrp dialout /dev/ttyUSB7 && chmod 660 /dev/ttyUSB7")
     configure(machine, DEVICE, SERIAL)
     machine.run("systemctl", "start", "headgate")

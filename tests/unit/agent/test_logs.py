@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from agent.config import LogConfig
-from agent.logs import BURST, MAX_LINE_CHARACTERS, PACE_S, LineFormatter, RepetitionLimit, set_up_logs
+from agent.logs import (
+    BURST,
+    MAX_EVENT_CHARACTERS,
+    MAX_EVENTS,
+    MAX_LINE_CHARACTERS,
+    PACE_S,
+    LineFormatter,
+    RecentEvents,
+    RepetitionLimit,
+    set_up_logs,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -121,3 +131,40 @@ def test_a_day_of_the_loudest_place_is_a_bounded_number_of_lines() -> None:
         now_s = float(second)
         said += limit.filter(_record(1))
     assert said <= BURST + 86_400 / PACE_S
+
+
+def _event(message: str, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("agent.test", level, "", 0, message, None, None)
+
+
+def test_the_last_events_are_kept_bounded_in_number_and_length() -> None:
+    recent = RecentEvents()
+    for number in range(MAX_EVENTS + 5):
+        recent.handle(_event(f"event {number}" + "x" * 10_000))
+    events = recent.events()
+    assert len(events) == MAX_EVENTS
+    assert events[0].text.startswith("event 5x")
+    assert {len(event.text) for event in events} == {MAX_EVENT_CHARACTERS}
+
+
+def test_routine_does_not_push_out_what_matters() -> None:
+    recent = RecentEvents()
+    recent.handle(_event("link down, buffering; publisher=a", logging.WARNING))
+    recent.handle(_event("link down, buffering; publisher=b", logging.WARNING))
+    for number in range(3):
+        recent.handle(_event(f"archived; file={number}"))
+    assert [(event.text, event.times) for event in recent.events()] == [
+        ("link down, buffering; publisher=a", 1),
+        ("link down, buffering; publisher=b", 1),
+        ("archived; file=2", 3),
+    ]
+
+
+def test_events_are_kept_below_the_level_of_the_log() -> None:
+    stream = io.StringIO()
+    set_up_logs(LogConfig(level="error"), stream, {})
+    logging.getLogger("agent.test").info("kept; n=%d", 7)
+    (_, recent) = logging.getLogger().handlers
+    assert isinstance(recent, RecentEvents)
+    assert recent.events()[-1].text == "kept; n=7"
+    assert stream.getvalue() == ""
