@@ -10,6 +10,7 @@ manager finds a name only while the kernel has its module loaded.
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ OWN_FOLDERS: Final = (Path("/var/lib/headgate"), Path("/run/headgate"))
 MAKE_FOLDER: Final = "/usr/bin/install -d -o headgate -g headgate -m 0750"
 HIDDEN_FOLDERS: Final = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108
 
+MAX_SAMPLE: Final = 100  # nodes of a kind that a pattern is tried on
 _NUMBERS: Final = {"ttyS": 4, "ttyACM": 166, "ttyUSB": 188, "ttyAMA": 204}  # as the kernel's list of devices fixes them
 _ALIASES: Final = (
     (re.compile(r"usb:.*|/dev/serial/by-(id|path)/.*|/dev/headgate/.*"), ("ttyUSB", "ttyACM")),
@@ -55,6 +57,10 @@ def device_groups(port: str) -> list[str]:
         if pattern.fullmatch(port):
             return [_group(kind) for kind in kinds]
     kind = re.fullmatch(r"/dev/(tty[A-Za-z]+)[0-9]+", port)
+    if kind is None and re.search(r"[*?[]", port):
+        return [
+            _group(kind) for kind in _NUMBERS if any(fnmatchcase(f"/dev/{kind}{n}", port) for n in range(MAX_SAMPLE))
+        ]
     return [_group(kind[1])] if kind else [port]
 
 

@@ -34,6 +34,9 @@ def _settings(drop_in: str) -> list[str]:
         ("usb:0403:6001:A10K5LZ7", ["char-188", "char-166"]),
         ("/dev/pts/3", ["char-pts"]),
         ("/dev/modbus", ["/dev/modbus"]),
+        ("/dev/ttyACM*", ["char-166"]),
+        ("/dev/tty[AU]*", ["char-166", "char-188", "char-204"]),
+        ("/dev/serial/by-id/usb-Arduino*", ["char-188", "char-166"]),
     ],
 )
 def test_a_port_is_granted_by_its_kind_for_its_node_may_change(port: str, groups: list[str]) -> None:
