@@ -85,4 +85,9 @@ class LogLine:
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("LOG"):
             number, level, text = payload.decode(data, 3)
-            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=field(text, str))
+            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=_shown(field(text, str)))
+
+
+def _shown(text: str) -> str:
+    """As it may stand in a log: a device prints what it likes, and a terminal obeys."""
+    return "".join(character if character.isprintable() else "?" for character in text)

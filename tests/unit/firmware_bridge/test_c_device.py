@@ -74,12 +74,12 @@ def test_a_line_for_the_log_is_sent_now_or_counted(open_device: CDevice, device:
     assert open_device.log(1, "no room") == FULL
     open_device.set_room(AMPLE_BYTES)
     said = open_device.poll()
-    assert open_device.log(1, "x" * 300) == OK
+    assert open_device.log(1, "x" + "é" * 300) == OK
     lines = [line for line in messages_in(said + open_device.poll()) if isinstance(line, LogLine)]
     assert [(line.number, line.text) for line in lines] == [
         (0, "first"),
         (1, "cut off by the line"),
-        (3, "x" * 120),
+        (3, "x" + "é" * 59),  # cut at 120 bytes, but not within a character
     ]
 
 
