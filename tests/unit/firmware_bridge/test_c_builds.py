@@ -43,6 +43,13 @@ def test_the_library_fits_its_limits_on_a_cortex_m3(tmp_path: Path) -> None:
     assert list(figures) == ["base", "with authentication", "with update messages", "with both"]
     assert 1000 < figures["base"][0] <= MAX_CODE_BYTES, printed
     assert all(1024 < ram <= MAX_RAM_BYTES for _, ram in figures.values()), printed
+    measured = [size for figure in figures.values() for size in figure]
+    assert measured == pytest.approx(stated_sizes(), rel=0.05), "README.md says otherwise"
+
+
+def stated_sizes() -> list[int]:
+    readme = (LIBRARY / "README.md").read_text(encoding="utf-8")
+    return [int(size.replace(",", "")) for size in re.findall(r"\| (\d,\d+) bytes", readme)]
 
 
 @needs_gcc
