@@ -52,6 +52,7 @@ def stated_sizes() -> list[int]:
     return [int(size.replace(",", "")) for size in re.findall(r"\| (\d,\d+) bytes", readme)]
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.needs("clang", "clang")
 @needs_arm
