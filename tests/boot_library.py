@@ -285,7 +285,8 @@ class BootableDevice:
 
     @property
     def record(self) -> _Record:
-        return self._update.record
+        record: _Record = self._update.record
+        return record
 
     def send(self, package: Package, *, chunk_bytes: int = 96) -> Status:
         """Begin, every chunk that is still missing, end."""

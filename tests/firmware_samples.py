@@ -20,7 +20,12 @@ def image(size_bytes: int, *, seed: int = 0) -> bytes:
 
 
 def package(
-    content: bytes = b"image", *, board: str = "bench-1", version: str = "1.0.0", counter: int = 1, by: SigningKey = BUILDER
+    content: bytes = b"image",
+    *,
+    board: str = "bench-1",
+    version: str = "1.0.0",
+    counter: int = 1,
+    by: SigningKey = BUILDER,
 ) -> Package:
     return package_image(
         content, board=board, version=version, counter=counter, sign=lambda message: by.sign(message).signature
