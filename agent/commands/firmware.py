@@ -125,14 +125,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keygen(path: Path) -> ExitCode:
-    public_path = path.with_name(path.name + PUBLIC_SUFFIX)
     secret = Secret(secrets.token_bytes(KEY_BYTES))
     public = bytes(SigningKey(secret.reveal()).verify_key).hex()
-    try:
-        create_file(path, secret.reveal().hex().encode() + b"\n")
-        create_file(public_path, public.encode() + b"\n", mode=PUBLIC_FILE_MODE)
-    except FileExistsError as error:
-        raise ConfigError(f"{error.filename2}: there is a key already, and it is left as it is") from None
+    public_path = path.with_name(path.name + PUBLIC_SUFFIX)
+    for each in (path, public_path):
+        if each.exists():
+            raise ConfigError(f"{each}: there is a key already, and it is left as it is")
+    create_file(path, secret.reveal().hex().encode() + b"\n")
+    create_file(public_path, public.encode() + b"\n", mode=PUBLIC_FILE_MODE)
     print(f"{path}: a new key; keep it and a copy of it where no one else gets at them", file=sys.stderr)
     print(public)
     return ExitCode.OK
