@@ -1,12 +1,12 @@
 """A firmware file: the manifest, its signature, the image. What `headgate firmware sign` writes, suffix `.hgfw`.
 
-    bytes  what
-    6      HGFIRM
-    2      version, 1
-    2      length of the manifest
-    …      manifest
-    64     signature
-    …      image, to the end of the file
+bytes  what
+6      HGFIRM
+2      version, 1
+2      length of the manifest
+…      manifest
+64     signature
+…      image, to the end of the file
 """
 
 import hashlib
@@ -67,9 +67,7 @@ class Package:
         return cls(manifest=manifest, signature=data[manifest_end:image_start], image=data[image_start:])
 
 
-def package_image(
-    image: bytes, *, board: str, version: str, counter: int, sign: Callable[[bytes], bytes]
-) -> Package:
+def package_image(image: bytes, *, board: str, version: str, counter: int, sign: Callable[[bytes], bytes]) -> Package:
     """Raises: ValueError for a name or a size that a manifest cannot hold."""
     digest = hashlib.sha512(image).digest()
     manifest = Manifest(board=board, version=version, counter=counter, size_bytes=len(image), sha512=digest)
