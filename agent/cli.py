@@ -6,6 +6,7 @@ messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported b
 
 import argparse
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -32,9 +33,13 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "capacity": Command(
+        "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
+    ),
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
+    "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
     "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
@@ -43,9 +48,14 @@ COMMANDS = {
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "probe": Command("drivers.probe", "read a few values from one device and show them"),
+    "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
     "run": Command("agent.commands.run", "run the agent"),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
+    "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
+    "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
+    "testbed": Command("testbed.cli", "run the whole picture here, break it as scenarios say, and judge what arrived"),
+    "top": Command("agent.commands.top", "watch how the agent is doing, live"),
 }
 
 
@@ -71,12 +81,22 @@ def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         return _answer_without_command(argv)
     name, *rest = argv
-    module = cast("CommandModule", importlib.import_module(COMMANDS[name].module))
+    module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
     module.add_arguments(parser)
     exit_code = module.run(parser.parse_args(rest))
     sys.stdout.flush()
     return exit_code
+
+
+def _imported(name: str) -> object:
+    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none."""
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _answer_without_command(argv: list[str]) -> int:

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.batch import Batch
+from agent.latest import LatestReadings
 from drivers import DeviceChange, DeviceState, Driver, Reading, attend
 
 __all__ = ["Collector", "CollectorStatus"]
@@ -22,6 +23,7 @@ class CollectorStatus:
     reason: str = ""
     readings: int = 0
     last: Reading | None = None
+    latest: LatestReadings = field(default_factory=LatestReadings)
 
 
 class Collector:
@@ -53,6 +55,7 @@ class Collector:
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
         self.status.readings += len(readings)
         self.status.last = readings[-1]
+        self.status.latest.note(readings)
 
     def _note(self, change: DeviceChange) -> None:
         self.status.state, self.status.reason = change.after.value, change.reason

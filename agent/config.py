@@ -12,7 +12,7 @@ configuration file.
 | `[[streams]]` | which readings go where; the first rule that matches |
 | `[publishers.NAME]` | one far end each; `kind` says which |
 | `[archive]`, `[ship]` | archives, and where they go |
-| `[status]`, `[log]` | what the operator sees |
+| `[page]`, `[status]`, `[log]` | what the operator sees |
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from agent.errors import ConfigError
 from agent.journal import JournalSettings
 from agent.journal.settings import MAX_CURSORS, MIB
+from agent.page_config import PageConfig
 from agent.publisher_config import PublisherConfig, check_publisher
 from agent.routing import DEFAULT_RULE, StreamRule
 from drivers.contract import Driver
@@ -150,6 +151,7 @@ class _Document:
     streams: tuple[StreamRule, ...] = (DEFAULT_RULE,)
     archive: ArchiveConfig | None = None
     ship: ShipConfig | None = None
+    page: PageConfig = field(default_factory=PageConfig)
     status: StatusConfig = field(default_factory=StatusConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
@@ -173,6 +175,7 @@ class Config:
     publishers: Mapping[str, PublisherConfig]
     archive: ArchiveConfig | None
     ship: ShipConfig | None
+    page: PageConfig
     status: StatusConfig
     log: LogConfig
 
@@ -242,6 +245,7 @@ def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
         publishers={name: _resolved(each, folder) for name, each in publishers.items()},
         archive=document.archive and _resolved(document.archive, folder),
         ship=document.ship and _resolved(document.ship, folder),
+        page=_resolved(document.page, folder),
         status=_resolved(document.status, folder),
         log=document.log,
     )

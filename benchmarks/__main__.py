@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from benchmarks.harness import Figure
 
 BENCHMARKS = {
+    "agent": "benchmarks.bench_agent",
     "archive": "benchmarks.bench_archive",
     "collector": "benchmarks.bench_collector",
     "ingest": "benchmarks.bench_ingest",

@@ -53,6 +53,11 @@ class Driver(ABC):
         """What it counts, for the operator; names are in its README."""
         return {}
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The device files it opens, as its settings name them; for whoever has to grant access to them."""
+        return ()
+
     @abstractmethod
     async def open(self) -> None:
         """Open the port. Raises: DeviceError."""

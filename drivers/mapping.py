@@ -17,6 +17,7 @@ __all__ = ["Quantities", "Quantity", "fields_of_json", "fields_of_row", "fields_
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
 ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
+_NESTED: Final = frozenset({dict, list})
 OFF: Final = frozenset({"0", "off", "false", "no", "closed", "offline", "low"})
 
 
@@ -87,6 +88,8 @@ def _as_number(name: str, raw: Any, quantity: Quantity) -> float | int:
 def fields_of_json(payload: bytes) -> dict[str, Any]:
     """The leaves of a document by their dotted paths. Raises ValueError."""
     document = orjson.loads(payload)
+    if isinstance(document, dict) and len(document) <= MAX_FIELDS and _NESTED.isdisjoint(map(type, document.values())):
+        return document  # the most common kind: all leaves
     fields: dict[str, Any] = {}
     _flatten(document, "", fields, 0)
     return fields

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ingest.archive_rows import DecodeSettings
     from ingest.job import JobSettings
 
+DEFAULT_PAGE = Path("report.html")
 DESCRIPTION = "Make tables of the archives in a landing area, each message once and every loss accounted for."
 
 
@@ -61,9 +62,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--sealing-key", type=Path, metavar="FILE", help="the collector's key that opens sealed archives"
     )
     parser.add_argument(
+        "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
+    )
+    parser.add_argument(
         "--batch-megabytes", type=int, default=64, metavar="N", help="archives per commit, by their size"
     )
     parser.add_argument("--batch-archives", type=int, metavar="N", help="archives per commit, by their number")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="at the end, write one HTML page about the tables")
+    parser.add_argument("--json", action="store_true", help="at the end, print the figures of the report")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     _add_spark(parser)
     parser.set_defaults(act=_run_job)
@@ -71,8 +77,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
-    parser.add_argument("--output", "-o", type=Path, default=Path("report.html"), metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print the figures instead of writing a page")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: report.html)")
+    parser.add_argument("--json", action="store_true", help="print the figures; write a page only where -o says so")
     _add_spark(parser)
     parser.set_defaults(act=_report)
 
@@ -130,6 +136,8 @@ def _spark(arguments: argparse.Namespace) -> "Iterator[SparkSession]":
 def _run_job(arguments: argparse.Namespace) -> int:
     if not arguments.landing.is_dir():
         raise FileNotFoundError(2, "no such landing area", str(arguments.landing))
+    if arguments.receipts is not None and not arguments.receipts.is_dir():
+        raise FileNotFoundError(2, "no such folder of receipts", str(arguments.receipts))
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
@@ -138,7 +146,8 @@ def _run_job(arguments: argparse.Namespace) -> int:
     Store(settings.tables, settings.table_format).close()  # refuse now what would be refused once Spark has started
     with _spark(arguments) as spark:
         run_job(spark, settings, Progress(quiet=arguments.quiet))
-    return 0
+        is_wanted = arguments.report is not None or arguments.json
+        return _write_report(spark, settings.tables, arguments.report, arguments.json) if is_wanted else 0
 
 
 def _job_settings(arguments: argparse.Namespace) -> "JobSettings":
@@ -165,6 +174,7 @@ def _decode_settings(arguments: argparse.Namespace) -> "DecodeSettings":
         devices=_devices(arguments.devices, arguments.device),
         group_keys=read_group_keys(arguments.group_keys) if arguments.group_keys else {},
         unsealing_key=bytes(load_sealing_key(arguments.sealing_key)) if arguments.sealing_key else None,
+        receipts=arguments.receipts.resolve() if arguments.receipts else None,
     )
 
 
@@ -177,16 +187,22 @@ def _devices(folder: Path | None, addresses: list[str] | None) -> frozenset[str]
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    page = arguments.output if arguments.output is not None or arguments.json else DEFAULT_PAGE
+    with _spark(arguments) as spark:
+        return _write_report(spark, arguments.tables.resolve(), page, arguments.json)
+
+
+def _write_report(spark: "SparkSession", tables: Path, page: Path | None, as_json: bool) -> int:
+    """The page, the figures on stdout, or both. The exit code says whether the ledger balances."""
     from ingest.facts import collect_facts
     from ingest.report import render_page
 
-    with _spark(arguments) as spark:
-        facts = collect_facts(spark, arguments.tables.resolve())
-    if arguments.json:
+    facts = collect_facts(spark, tables)
+    if page is not None:
+        page.write_text(render_page(facts), encoding="utf-8")
+        print(page, file=sys.stderr if as_json else sys.stdout)
+    if as_json:
         print(json.dumps(facts, indent=2, default=str))
-    else:
-        arguments.output.write_text(render_page(facts), encoding="utf-8")
-        print(arguments.output)
     return 0 if facts["balanced"] else 1
 
 

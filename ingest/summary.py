@@ -17,7 +17,7 @@ VERIFIED = "verified"
 DAMAGED = "damaged"
 KNOWN = "known"  # all of it was ingested before; nothing is done with it
 RETRIED = frozenset(
-    {Reason.ARCHIVE_MISNAMED, Reason.ARCHIVE_SEALED, Reason.DEVICE_UNKNOWN}
+    {Reason.ARCHIVE_MISNAMED, Reason.ARCHIVE_SEALED, Reason.DEVICE_UNKNOWN, Reason.DEVICE_MISMATCH}
 )  # may end otherwise another time
 
 

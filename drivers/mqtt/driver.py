@@ -2,11 +2,12 @@
 
 QoS 1 messages are acknowledged to the broker only when their readings are committed, and the session is persistent:
 what arrives while the agent is away waits in the broker. There is no thread: paho is driven by the event loop. When
-more waits here than `MAX_WAITING`, the socket is left alone, and the broker keeps the rest.
+more waits here than `MAX_WAITING`, the socket is left alone, and the broker keeps the rest. What waits in the socket is
+read at once, and what one commit made safe is acknowledged at once: a message alone costs more than its reading.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
@@ -63,8 +64,7 @@ class MqttDriver(Driver):
         return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        for token in tokens:
-            self._acknowledge_now(self._ledger.commit(token))
+        self._acknowledge_now([self._ledger.commit(token) for token in tokens])
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -76,20 +76,20 @@ class MqttDriver(Driver):
         if not message.number:
             return self._readings_of(message, None)
         if self._ledger.is_committed(message):
-            self._acknowledge_now(message.number)
+            self._acknowledge_now([message.number])
             return []
         token = self._ledger.hand_over(message)
         if token is None:
             return []
         readings = self._readings_of(message, token)
         if not readings:
-            self._acknowledge_now(self._ledger.commit(token))
+            self._acknowledge_now([self._ledger.commit(token)])
         return readings
 
-    def _acknowledge_now(self, number: int | None) -> None:
-        """If the link is down, the broker sends the message again, and the ledger knows it."""
-        if number is not None and self._connection is not None:
-            self._connection.acknowledge(number)
+    def _acknowledge_now(self, numbers: Iterable[int | None]) -> None:
+        """If the link is down, the broker sends the messages again, and the ledger knows them."""
+        if self._connection is not None:
+            self._connection.acknowledge([number for number in numbers if number is not None])
 
     def _readings_of(self, message: Message, token: int | None) -> list[Reading]:
         if message.is_retained and self.settings.retained == "skip":

@@ -37,7 +37,7 @@ _INTEGER_LENGTHS_AT: Final = {  # field → offset of its one-byte length in the
     "chain_position": 15,
     "difficulty_target": 22,
 }
-_MINIMAL_WIDTHS: Final = tuple(1 if bits == 0 else 8 if bits > 48 else (bits + 7) // 8 for bits in range(65))
+MINIMAL_WIDTHS: Final = tuple(1 if bits == 0 else 8 if bits > 48 else (bits + 7) // 8 for bits in range(65))
 _HEADERS_REMEMBERED: Final = (
     256  # one device repeats a handful of headers, as its messages differ in values, not in lengths
 )
@@ -92,18 +92,24 @@ def decode(data: bytes) -> tuple[Any, ...]:
         Unsupported: the version is not 4.
         Corrupt: bytes follow the message, or a length is impossible.
     """
-    header = data[:HEADER_BYTES]
-    size = message_size(header)
-    if len(data) < size:
-        raise Truncated(f"the message is {size} bytes long and ends after {len(data)}", offset=len(data))
-    if len(data) > size:
-        raise Corrupt(f"{len(data) - size} bytes follow the message", offset=size)
-    values = _layout(header).unpack(data)
+    values = split_values(data)
     try:
         return _decode_values(values)
     except UnicodeDecodeError:
         fields = Fields._make(_decode_values(_latin1_to_utf8(values)))
         return fields._replace(quirks=fields.quirks | Quirk.LATIN1_TEXT)
+
+
+def split_values(data: bytes) -> tuple[bytes, ...]:
+    """The 19 values of exactly one message, as the bytes that stand there. Raises: as `decode`."""
+    layout = _layout(data[:HEADER_BYTES])
+    size = layout.size
+    if len(data) < size:
+        raise Truncated(f"the message is {size} bytes long and ends after {len(data)}", offset=len(data))
+    if len(data) > size:
+        raise Corrupt(f"{len(data) - size} bytes follow the message", offset=size)
+    values: tuple[bytes, ...] = layout.unpack(data)
+    return values
 
 
 @lru_cache(maxsize=_HEADERS_REMEMBERED)
@@ -128,6 +134,8 @@ def message_size(header: bytes) -> int:
 
 @lru_cache(maxsize=_HEADERS_REMEMBERED)
 def _layout(header: bytes) -> struct.Struct:
+    """Raises: as `message_size`."""
+    message_size(header)
     lengths = HEADER.unpack(header)[1:]
     return struct.Struct(f"{HEADER_BYTES}x" + "".join(f"{length}s" for length in lengths))
 
@@ -194,7 +202,7 @@ def _as_utf8(text: bytes) -> bytes:
 
 def minimal_bytes(number: int, _agent_width: int = 0) -> bytes:
     """An integer in as few bytes as hold it, but never in 7."""
-    return number.to_bytes(_MINIMAL_WIDTHS[number.bit_length()])
+    return number.to_bytes(MINIMAL_WIDTHS[number.bit_length()])
 
 
 def _agent_bytes(number: int, agent_width: int) -> bytes:

@@ -2,12 +2,13 @@
 
 #include "board.h"
 
-enum { TEMPERATURE, HUMIDITY, SUPPLY, LED };
+enum { TEMPERATURE, HUMIDITY, SUPPLY, LED, CYCLE };
 static const hg_sensor_t sensors[] = {
     {"temperature", "temperature", "Cel", -2},
     {"humidity", "relative humidity", "%", -1},
     {"supply", "voltage", "V", -3},
     {"led", "state", "", 0},
+    {"cycle", "count", "", 0},      /* of measurements since the boot: a hole or a double shows to whoever reads them */
 };
 
 enum { SET_LED, SET_INTERVAL, COUNT, SAY };
@@ -36,6 +37,7 @@ static void measure(app_t *app)
         {HUMIDITY, app->humidity},
         {SUPPLY, wander(app, 3300, 6, 3200, 3400)},
         {LED, app->led},
+        {CYCLE, app->cycle++},
     };
     (void)hg_link_record(&app->link, samples, sizeof samples / sizeof *samples);
 }
@@ -141,6 +143,7 @@ hg_status_t app_init(app_t *app, uint32_t interval_ms)
     app->temperature = 2150;
     app->humidity = 450;
     app->count = 0;
+    app->cycle = 0;
     app->led = false;
     app->was_up = false;
     app->interval_ms = interval_ms;

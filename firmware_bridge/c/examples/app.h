@@ -1,4 +1,4 @@
-/* The example application: four sensors and four commands behind a Headgate link. The same on every board. */
+/* The example application: five sensors and four commands behind a Headgate link. The same on every board. */
 #ifndef APP_H
 #define APP_H
 
@@ -21,6 +21,7 @@ typedef struct {
     int32_t temperature;         /* hundredths of a degree */
     int32_t humidity;            /* tenths of a percent */
     int32_t count;               /* what `count` added up */
+    int32_t cycle;               /* measurements since the boot */
     bool led, was_up;
     hg_link_t link;
 } app_t;

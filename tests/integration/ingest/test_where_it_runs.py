@@ -25,12 +25,13 @@ def zip_modules(path: Path) -> Path:
     return path
 
 
-def test_spark_submit_runs_the_job_on_the_java_that_pip_installed(tmp_path: Path) -> None:
+def test_spark_submit_runs_and_reports_on_the_java_that_pip_installed(tmp_path: Path) -> None:
     first, _ = everything()
     land(tmp_path / "landing", first.landed[:2])
     job = shutil.copy(ROOT / "ingest" / "job.py", tmp_path / "job.py")
     spark = [argument for name, value in OPTIONS.items() for argument in ("--conf", f"{name}={value}")]
     places = ["--landing", str(tmp_path / "landing"), "--tables", str(tmp_path / "tables")]
+    report = ["--report", str(tmp_path / "report.html")]
     devices = [argument for device in sorted(DEVICES) for argument in ("--device", device)]
     done = subprocess.run(
         [
@@ -40,6 +41,7 @@ def test_spark_submit_runs_the_job_on_the_java_that_pip_installed(tmp_path: Path
             job,
             *places,
             *devices,
+            *report,
         ],
         cwd=tmp_path,
         env={**environment(), "JAVA_HOME": str(wrapped_runtime(Path(JAVA), tmp_path)), "PYTHONPATH": ""},
@@ -50,4 +52,5 @@ def test_spark_submit_runs_the_job_on_the_java_that_pip_installed(tmp_path: Path
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "done: 2 archives, 133 records" in done.stdout + done.stderr
+    assert "The ledger balances" in (tmp_path / "report.html").read_text()
     assert len(read_parquet(tmp_path / "tables", "messages")) == 133

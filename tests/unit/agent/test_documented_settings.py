@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import config, publisher_config
+from agent import config, page_config, publisher_config
 from agent.routing import StreamRule
 
 MANUAL = Path(__file__).parents[3] / "docs" / "agent.md"
@@ -15,6 +15,7 @@ SECTIONS = [
     config.JournalConfig,
     config.ArchiveConfig,
     config.ShipConfig,
+    page_config.PageConfig,
     config.StatusConfig,
     config.LogConfig,
     StreamRule,

@@ -1,4 +1,4 @@
-"""A real MQTT broker for tests: `with mosquitto(folder) as broker:`; it may be stopped and started again in between.
+"""A real MQTT broker: `with mosquitto(folder) as broker:`; it may be stopped or killed and started again in between.
 
 A test that uses it says `@pytest.mark.needs("mosquitto", "mosquitto")`.
 """
@@ -10,10 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-START_TIMEOUT_S = 20
+from testbed.errors import BenchError
+from testbed.free_port import free_port
 
-CONFIGURATION = """\
+__all__ = ["Broker", "mosquitto"]
+
+START_TIMEOUT_S: Final = 20
+DATABASE: Final = "mosquitto.db"
+
+CONFIGURATION: Final = """\
 user {user}
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -30,18 +37,27 @@ class Broker:
     """One broker on a port of its own, which keeps sessions over a restart."""
 
     def __init__(self, folder: Path, more_configuration: str = "") -> None:
-        self.port = _free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
         self.url = f"mqtt://127.0.0.1:{self.port}"
+        self._folder = folder
         self._configuration = folder / "mosquitto.conf"
         text = CONFIGURATION.format(user=getpass.getuser(), port=self.port, folder=folder, more=more_configuration)
         self._configuration.write_text(text, encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            ["mosquitto", "-c", str(self._configuration)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        self._wait_until_it_listens()
+        """Returns when it listens. Raises: BenchError."""
+        try:
+            self._process = subprocess.Popen(
+                ["mosquitto", "-c", str(self._configuration)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
+        except FileNotFoundError:
+            raise BenchError("mosquitto is not installed; apt-get install mosquitto") from None
+        self._wait_until_it_listens(self._process)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -49,15 +65,24 @@ class Broker:
             self._process.wait()
             self._process = None
 
-    def _wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def forget(self) -> None:
+        """Every session and every message that it kept; while it is stopped."""
+        (self._folder / DATABASE).unlink(missing_ok=True)
+
+    def _wait_until_it_listens(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
         while True:
-            assert self._process is not None
-            assert self._process.poll() is None, f"mosquitto ended; see {self._configuration.parent}"
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise BenchError(f"mosquitto does not listen; see {self._folder}")
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
             except OSError:
-                assert time.monotonic() < deadline, "mosquitto does not listen"
                 time.sleep(0.02)  # nothing tells when another program begins to listen
             else:
                 return
@@ -65,16 +90,9 @@ class Broker:
 
 @contextmanager
 def mosquitto(folder: Path, more_configuration: str = "") -> Iterator[Broker]:
-    folder.mkdir(parents=True, exist_ok=True)
     broker = Broker(folder, more_configuration)
     broker.start()
     try:
         yield broker
     finally:
         broker.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
