@@ -36,7 +36,9 @@ ANSWER_S: Final = 30.0  # a small processor takes a while to check a signature, 
 TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
 LOOK_AGAIN_S: Final = 0.1
 MAX_SETBACKS: Final = 100  # resets of the device while an image is sent
+MAX_BEGINNINGS: Final = 5
 MAX_ENDS: Final = 5
+SETTLE_S: Final = 0.3  # longer than an answer is on its way
 CHUNK_OVERHEAD_BYTES: Final = 32  # frame and CBOR around a chunk's data, at most
 CHUNK_STEP_BYTES: Final = 32  # whole units of any flash
 
@@ -50,6 +52,8 @@ _WHY: Final = {
     UpdateReason.BAD_DIGEST: "the image that arrived is not the manifest's",
     UpdateReason.FLASH_FAILED: "its flash failed",
 }
+_AFTER_END: Final = (UpdateState.STAGED, UpdateState.TRIAL)
+_ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN)
 
 
 class AskingLink(Protocol):
@@ -132,9 +136,11 @@ class _Update:
         for _ in range(MAX_ENDS):
             await self._send_image(hello)
             status = await self._ask(UpdateEnd())
-            if status.reason is not UpdateReason.NOT_BEGUN:  # else it was reset between the last chunk and this
-                return self._check(status, UpdateState.STAGED, UpdateState.TRIAL)
-        raise Rejected(f"{hello.device_id} is reset whenever it has the whole image")
+            if status.state not in _AFTER_END:
+                status = await self._settled(status)
+            if status.state in _AFTER_END:
+                return
+        raise Rejected(f"{hello.device_id} has the whole image again and again, and does not keep it")
 
     async def _send_image(self, hello: Hello) -> None:
         image, chunk_bytes = self._package.image, _chunk_bytes(hello.mtu)
@@ -144,21 +150,39 @@ class _Update:
             self._reached(offset)
             chunk = UpdateChunk(offset=offset, data=image[offset : offset + chunk_bytes])
             status = await self._ask(chunk)
-            if status.reason is UpdateReason.NOT_BEGUN:
-                status = await self._begin()
-            elif status.reason is not UpdateReason.OUT_OF_PLACE:
-                self._check(status, UpdateState.RECEIVING)
             self._sent_bytes += len(chunk.data)
-            setbacks += status.next_offset <= offset
+            if status.state is UpdateState.RECEIVING and status.next_offset == offset + len(chunk.data):
+                continue
+            setbacks += 1
             if setbacks > MAX_SETBACKS:
                 raise Rejected(f"{hello.device_id} does not keep what it is sent; it stands at {offset} bytes")
+            status = await self._settled(status)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._begin()
         self._reached(len(image))
 
     async def _begin(self) -> UpdateStatus:
         begin = UpdateBegin(manifest=self._package.manifest.to_bytes(), signature=self._package.signature)
-        status = await self._ask(begin)
-        self._check(status, UpdateState.RECEIVING)
-        return status
+        for _ in range(MAX_BEGINNINGS):
+            status = await self._ask(begin)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._settled(status)
+            if status.state is UpdateState.RECEIVING:
+                return status
+        raise Rejected(f"the device does not begin with firmware {self._version}: it is {status.state.name.lower()}")
+
+    async def _settled(self, odd: UpdateStatus) -> UpdateStatus:
+        """Where the device stands, after an answer that does not fit the question.
+
+        A question that was repeated may be answered twice, and the second answer taken for that to the next question.
+        Waiting lets such answers pass; without it every question from there on would be asked twice. A device that was
+        reset answers oddly, too. Raises: Rejected if it is neither, but a refusal.
+        """
+        if odd.reason not in _ODD_REASONS:
+            why = _WHY.get(odd.reason) or odd.reason.name.lower()
+            raise Rejected(f"the device refuses firmware {self._version}: {why}")
+        await asyncio.sleep(SETTLE_S)
+        return await self._ask(UpdateQuery())
 
     async def _see_trial_through(self, before: Hello, trial_s: float) -> UpdateReport:
         """From the end of the image until the device has settled for one firmware."""
@@ -201,11 +225,6 @@ class _Update:
         if not isinstance(answer, UpdateStatus):
             raise Rejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
         return answer
-
-    def _check(self, status: UpdateStatus, *wanted: UpdateState) -> None:
-        if status.state not in wanted:
-            why = _WHY.get(status.reason) or f"{status.state.name.lower()}, {status.reason.name.lower()}"
-            raise Rejected(f"the device refuses firmware {self._version}: {why}")
 
     def _report(self, before: Hello, after: Hello, result: UpdateResult) -> UpdateReport:
         return UpdateReport(

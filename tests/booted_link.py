@@ -1,5 +1,7 @@
 """A link to a device whose update code is the real one, in C, without a wire: as `DeviceLink` looks to an update."""
 
+import asyncio
+import random
 from collections import Counter
 from collections.abc import Mapping
 
@@ -19,13 +21,16 @@ from protocol.link import (
 from tests.boot_library import BootableDevice, SimulatedFlash, Status
 from tests.firmware_samples import BUILDER_KEY
 
+LATE_S = 0.01
 TRIAL_STATES = {1: UpdateState.STAGED, 2: UpdateState.TRIAL}
 
 
 class BootedLink:
     """`reset_before`: how often the device is reset just before it hears a message of a type.
 
-    Images in `never_speak` hang until the watchdog resets them; `calls_itself` is what others say of themselves.
+    `double_answers`: how likely a question is repeated, and its second answer comes late; who waits before he asks again
+    does not meet it. Images in `never_speak` hang until the watchdog resets them. `calls_itself` is what firmware on trial
+    says of itself, if not its version.
     """
 
     def __init__(
@@ -36,6 +41,8 @@ class BootedLink:
         calls_itself: str = "",
         features: Feature = Feature.FIRMWARE_UPDATE,
         mtu: int = 256,
+        double_answers: float = 0.0,
+        seed: int = 0,
     ) -> None:
         flash = SimulatedFlash()
         flash.install(0, known[0])
@@ -47,6 +54,10 @@ class BootedLink:
         self._calls_itself = calls_itself
         self._features = features
         self._mtu = mtu
+        self._double_answers = double_answers
+        self._chance = random.Random(seed)
+        self._late: list[UpdateStatus] = []
+        self._asked_at_s = 0.0
         self._boots = 0
         self.reset()
 
@@ -86,10 +97,15 @@ class BootedLink:
         if self._resets[type(message)] > 0:
             self._resets[type(message)] -= 1
             self.reset()
-        answer = self._answer(self._do(message))
-        if isinstance(message, UpdateEnd) and answer.state is UpdateState.STAGED:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._asked_at_s >= LATE_S:
+            self._late.clear()
+        self._asked_at_s = now_s
+        repeats = 1 + (self._chance.random() < self._double_answers)
+        self._late += [self._answer(self._do(message)) for _ in range(repeats)]
+        if isinstance(message, UpdateEnd) and self._late[-1].state is UpdateState.STAGED:
             self.reset()
-        return answer
+        return self._late.pop(0)
 
     def _do(self, message: Message) -> Status:
         match message:

@@ -1,8 +1,6 @@
 """An mps2-an385 in QEMU with a boot loader and flash that outlives the power, behind a cable."""
 
-import contextlib
 import os
-import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Final, Self
 
 from protocol.firmware import Package, slot_bytes
 from testbed.cable import Cable
+from testbed.microcontroller import QemuBoard
 from tests.firmware_samples import BUILDER_KEY, package
 
 ROOT: Final = Path(__file__).parents[3]
@@ -19,7 +18,6 @@ TRIAL_S: Final = 4  # what the watchdog gives firmware on trial, three times
 FLASH_BYTES: Final = 16 << 20
 SLOT_OFFSET: Final = 0x10000
 SECTOR_BYTES: Final = 4096
-START_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -77,36 +75,23 @@ class FlashedBoard:
         self._flash = folder / "flash.bin"
         self._flash.write_bytes(b"\xff" * SLOT_OFFSET + slot_bytes(factory, sector_bytes=SECTOR_BYTES))
         os.truncate(self._flash, FLASH_BYTES)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(folder / "uart"))
-        self._listener.listen(1)
-        self._listener.settimeout(START_TIMEOUT_S)
-        self._process, far_end = self._start()
-        self.cable = Cable(self.port, far_end)
+        self._board = self._start()
+        self.cable = Cable(self.port, self._board.uart)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cut_power()
         self.cable.close()
-        self._listener.close()
+        self._board.kill()
 
     def cut_power(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._board.kill()
 
     def power_on(self) -> None:
-        self._process, far_end = self._start()
-        self.cable.replace_far_end(far_end)
+        self._board = self._start()
+        self.cable.replace_far_end(self._board.uart)
 
-    def _start(self) -> "tuple[subprocess.Popen[bytes], socket.socket]":
-        flash = f"memory-backend-file,id=mps.ram,size=16M,mem-path={self._flash},share=on"
-        machine = ["-M", f"{BOARD},memory-backend=mps.ram", "-object", flash, "-kernel", str(self._boot_loader)]
-        quiet = ["-display", "none", "-monitor", "none", "-serial", f"unix:{self._folder / 'uart'}"]
-        process = subprocess.Popen(["qemu-system-arm", *machine, *quiet], stdin=subprocess.DEVNULL)
-        with contextlib.ExitStack() as stack:
-            stack.callback(process.kill)
-            far_end, _ = self._listener.accept()
-            stack.pop_all()
-        return process, far_end
+    def _start(self) -> QemuBoard:
+        flash = f"memory-backend-file,id=mps.ram,size={FLASH_BYTES},mem-path={self._flash},share=on"
+        return QemuBoard(self._boot_loader, self._folder, "-machine", "memory-backend=mps.ram", "-object", flash)

@@ -18,10 +18,16 @@ from protocol.link import (
     UpdateState,
     UpdateStatus,
 )
-from tests.booted_link import BootedLink
+from tests.booted_link import LATE_S, BootedLink
 from tests.firmware_samples import BUILDER_KEY, STRANGER, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
+
+
+@pytest.fixture(autouse=True)
+def _quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firmware_bridge.update.SETTLE_S", LATE_S)
+
 
 OLD = package(image(700, seed=1), version="1.0.0", counter=1)
 NEW = package(image(1900, seed=2), version="1.1.0", counter=2)
@@ -63,10 +69,20 @@ def test_a_device_that_is_reset_in_the_middle_is_brought_there_all_the_same(mess
     assert link.firmware == "1.1.0"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_answers_that_come_twice_are_not_taken_for_others(seed: int) -> None:
+    link = BootedLink(OLD, NEW, double_answers=0.3, seed=seed)
+    report = update(link)
+    assert report.result is UpdateResult.CONFIRMED
+    assert report.sent_bytes <= 1900 + 10 * 224, "not everything is sent twice"
+    link.reset()
+    assert link.firmware == "1.1.0"
+
+
 def test_a_device_that_is_always_reset_is_given_up() -> None:
     with pytest.raises(Rejected, match="does not keep what it is sent"):
         update(BootedLink(OLD, NEW, reset_before={UpdateChunk: 10**9}))
-    with pytest.raises(Rejected, match="reset whenever it has the whole image"):
+    with pytest.raises(Rejected, match="again and again, and does not keep it"):
         update(BootedLink(OLD, NEW, reset_before={UpdateEnd: 10**9}))
 
 
