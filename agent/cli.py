@@ -40,6 +40,7 @@ COMMANDS = {
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
     "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
+    "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
