@@ -96,7 +96,7 @@ def _moment(timestamp_ms: int) -> str:
 
 
 def _summary(content: str) -> str:
-    """Of a reading: who, what, how much. Of what the agent tells of itself: its fields. Of anything else: the content."""
+    """Of a reading: who, what, how much. Of what the agent tells of itself: its fields. Of all else: the content."""
     message = _io_message(content)
     if message is None:
         return content
