@@ -22,6 +22,7 @@ CONFIGURATION = "/etc/headgate/headgate.toml"
 DROP_IN = "/etc/systemd/system/headgate.service.d/headgate.conf"
 HURRY = "/etc/systemd/system/headgate.service.d/test.conf"
 MESSAGES = "/var/lib/headgate/messages.jsonl"
+RESTARTED = '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]'
 INSTALLER = ("/usr/lib/headgate/install.sh", "--wheels")
 DEVICE = """
 [device]
@@ -184,13 +185,13 @@ def test_a_process_that_stands_still_is_killed_and_the_next_goes_on_with_its_dat
     configure(machine, DEVICE, SIMULATED)
     pid = start(machine)
     wait_for_more(machine)
-    before = lines(machine)
+    before, bites = lines(machine), machine.log_of("headgate").count("Watchdog timeout")
     machine.run("kill", "-STOP", pid)
-    machine.wait_until("sh", "-c", '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]', what="it is started again")
+    machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
     machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
     wait_for_more(machine)
     machine.run("systemctl", "stop", "headgate")
-    assert "Watchdog timeout" in machine.log_of("headgate")
+    assert machine.log_of("headgate").count("Watchdog timeout") == bites + 1
     after = lines(machine)
     assert after[: len(before)] == before
     assert_whole([parse_stream_message(line.encode()) for line in dict.fromkeys(after)])
@@ -202,10 +203,13 @@ def test_a_process_whose_disk_does_not_answer_is_killed_though_it_is_alive(machi
     try:
         configure(machine, DEVICE.replace("[journal]", '[journal]\ndirectory = "/srv/disk/journal"'), SIMULATED)
         start(machine)
+        bites = machine.log_of("headgate").count("Watchdog timeout")
         machine.run("fsfreeze", "--freeze", "/srv/disk")
-        killed = "journalctl --unit headgate --since -20s | grep --quiet 'Watchdog timeout'"
-        machine.wait_until("sh", "-c", killed, what="the watchdog bites")
+        bitten = '[ "$(systemctl show -P SubState headgate)" != running ]'
+        machine.wait_until("sh", "-c", bitten, what="the watchdog bites")
+        assert machine.log_of("headgate").count("Watchdog timeout") == bites + 1
         machine.run("fsfreeze", "--unfreeze", "/srv/disk")
+        machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
         machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
         wait_for_more(machine)
     finally:
@@ -218,7 +222,7 @@ def test_a_process_that_is_killed_comes_back(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
     pid = start(machine)
     machine.run("kill", "-KILL", pid)
-    machine.wait_until("sh", "-c", '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]', what="it is started again")
+    machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
     machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
     wait_for_more(machine)
 
