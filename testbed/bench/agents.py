@@ -6,7 +6,6 @@ committed, whatever became of the machine afterwards.
 
 import json
 import os
-import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from agent.keys import DeviceKeys, create_key_file
 from testbed.bench.clock import HeldClock
 from testbed.bench.devices import mqtt_topic
 from testbed.bench.volume import Volume
-from testbed.processes import HeadgateProcess
+from testbed.processes import RestartableProcess
 from testbed.scenario import Agent, Device
 
 __all__ = ["AgentPart", "configuration"]
@@ -32,7 +31,12 @@ class AgentPart:
         self.key_file = folder / "keys" / "device.keys"
         self.keys = DeviceKeys.generate(os.urandom)
         create_key_file(self.key_file, self.keys, None)
-        self._process: HeadgateProcess | None = None
+        self._process = RestartableProcess(
+            *("run", "--config", str(self.config)),
+            says=r"(running; device=)",
+            log=folder / "agent.log",
+            environment=None if clock is None else clock.environment,
+        )
         self._fresh_from_s = 0.0
 
     @property
@@ -59,47 +63,30 @@ class AgentPart:
 
     def start(self) -> None:
         """Raises: BenchError if it never says that it runs."""
-        environment = {} if self.clock is None else self.clock.environment
-        log = self.folder / "agent.log"
-        self._process = HeadgateProcess("run", "--config", str(self.config), log=log, environment=environment)
-        self._process.wait_for(r"(running; device=)")
+        self._process.start()
 
     def stop(self) -> None:
-        if self._process is not None and self._process.is_running:
-            self._process.stop()
-        self._let_go()
+        self._process.stop()
 
     def kill(self) -> None:
-        if self._process is not None and self._process.is_running:
-            self._process.kill()
-        self._let_go()
+        self._process.kill()
 
     def cut_power(self) -> None:
         """The process stands still, then the disk, then neither is there any more; so it writes nothing in between."""
-        if self.volume is None or self._process is None or not self._process.is_running:
-            return self.kill()
-        self._process.signal(signal.SIGSTOP)
-        self.volume.cut_power()
-        self.kill()
-        return self.volume.unmount()
+        self._process.stand_still()
+        if self.volume is not None:
+            self.volume.cut_power()
+        self._process.kill()
 
     def power_up(self) -> None:
         if self.volume is not None:
-            self.volume.mount()
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.is_running
+            self.volume.restore_power()
+        self._process.start()
 
     def close(self) -> None:
-        self.kill()
+        self._process.close()
         if self.volume is not None:
             self.volume.unmount()
-
-    def _let_go(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
 
     # Looking
 

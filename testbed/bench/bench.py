@@ -71,7 +71,7 @@ class Bench:
         for device in self.devices.values():
             device.close()
         await self._all(agent.close for agent in self.agents.values())
-        await self._all(server.kill for server in self.servers.values())
+        await self._all(server.close for server in self.servers.values())
 
     def lock(self, part: str) -> asyncio.Lock:
         return self.locks.setdefault(part, asyncio.Lock())

@@ -92,7 +92,6 @@ async def _break_agent(agent: AgentPart, fault: Fault, chance: random.Random) ->
             await _down_for(agent.stop, for_s, agent.start)
         case PowerCut(for_s=for_s):
             await _down_for(agent.cut_power, for_s, agent.power_up)
-            await asyncio.to_thread(agent.start)
         case FillDisk(for_s=for_s, leave_kilobytes=leave) if agent.volume is not None:
             await asyncio.to_thread(agent.volume.fill, leave << 10)
             await asyncio.sleep(for_s)

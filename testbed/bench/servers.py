@@ -12,7 +12,7 @@ from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
 from testbed.free_port import free_port
 from testbed.mosquitto import Broker
-from testbed.processes import HeadgateProcess
+from testbed.processes import RestartableProcess
 
 __all__ = ["BrokerServer", "CollectorServer", "Elsewhere", "NodeServer", "Server", "TrackerServer"]
 
@@ -32,6 +32,10 @@ class Server(ABC):
     @abstractmethod
     def kill(self) -> None: ...
 
+    def close(self) -> None:
+        """For good."""
+        self.kill()
+
     def forget(self) -> None:  # noqa: B027 - most keep nothing
         """What it kept, while it does not run."""
 
@@ -39,70 +43,55 @@ class Server(ABC):
 class _HeadgateServer(Server):
     """A `headgate` command that listens on a port of this machine."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self) -> None:
         self.host, self.port = "127.0.0.1", free_port()
-        self._log = folder / f"{name}.log"
-        self._process: HeadgateProcess | None = None
-
-    @abstractmethod
-    def arguments(self) -> list[str]: ...
-
-    @property
-    @abstractmethod
-    def says(self) -> str:
-        """What it says when it listens."""
-
-    def start(self) -> None:
-        self._process = HeadgateProcess(*self.arguments(), log=self._log)
-        self._process.wait_for(self.says)
-
-    def stop(self) -> None:
-        if self._process is not None and self._process.is_running:
-            self._process.stop()
-        self._let_go()
-
-    def kill(self) -> None:
-        if self._process is not None and self._process.is_running:
-            self._process.kill()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        self.process: RestartableProcess
 
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
 
+    def start(self) -> None:
+        self.process.start()
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def close(self) -> None:
+        self.process.close()
+
 
 class TrackerServer(_HeadgateServer):
-    says = r"tracker listens; address=(\S+)"
-
-    def arguments(self) -> list[str]:
-        return ["node", "tracker", "--listen", self.address]
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__()
+        self.process = RestartableProcess(
+            *("node", "tracker", "--listen", self.address),
+            says=r"tracker listens; address=(\S+)",
+            log=folder / f"{name}.log",
+        )
 
 
 class NodeServer(_HeadgateServer):
-    says = r"node listens; address=(\S+)"
-
     def __init__(self, folder: Path, name: str, tracker: TrackerServer | None) -> None:
-        super().__init__(folder, name)
+        super().__init__()
         self.data = folder / name
-        self._join = [] if tracker is None else ["--join", f"ws://{tracker.address}"]
-
-    def arguments(self) -> list[str]:
-        return ["node", "run", "--listen", self.address, "--data", str(self.data), *self._join]
+        join = () if tracker is None else ("--join", f"ws://{tracker.address}")
+        self.process = RestartableProcess(
+            *("node", "run", "--listen", self.address, "--data", str(self.data), *join),
+            says=r"node listens; address=(\S+)",
+            log=folder / f"{name}.log",
+        )
 
     def forget(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
 
 
 class CollectorServer(_HeadgateServer):
-    says = r"(listening on )"
-
     def __init__(self, folder: Path, name: str) -> None:
-        super().__init__(folder, name)
+        super().__init__()
         self.landing = folder / name / "landing"
         self.state = folder / name / "state"
         self.landing.mkdir(parents=True)
@@ -110,10 +99,12 @@ class CollectorServer(_HeadgateServer):
         self.key_file = folder / name / "signing.public"
         self.key_file.write_text(public.signing.hex())
         self._devices = AllowList(self.state / "devices")
-
-    def arguments(self) -> list[str]:
-        where = ["--listen", self.address, "--landing", str(self.landing), "--state", str(self.state)]
-        return ["collector", "run", *where, "--min-free-bytes", "0", "--device-requests-per-s", "1000"]
+        where = ("--listen", self.address, "--landing", str(self.landing), "--state", str(self.state))
+        self.process = RestartableProcess(
+            *("collector", "run", *where, "--min-free-bytes", "0", "--device-requests-per-s", "1000"),
+            says=r"(listening on )",
+            log=folder / f"{name}.log",
+        )
 
     def enrol(self, address: bytes) -> None:
         self._devices.enrol(Device(address=address, enrolled_at_ms=0))

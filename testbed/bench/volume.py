@@ -46,6 +46,14 @@ class Volume:
         finally:
             os.close(descriptor)
 
+    def restore_power(self) -> None:
+        """Mount a copy of what the medium holds: the kernel may still know the file system of before as a dead one."""
+        self.unmount()
+        copy = self._image.with_suffix(".copy")
+        _run("cp", "--sparse=always", str(self._image), str(copy))
+        copy.replace(self._image)
+        self.mount()
+
     def unmount(self) -> None:
         """Waits for whoever still has a file open; they were told to go."""
         for _ in range(UNMOUNT_ATTEMPTS):

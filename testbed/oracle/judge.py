@@ -33,7 +33,7 @@ class Judgement:
 
     def as_line(self) -> str:
         said = f"{self.produced} said, {self.seen} seen, {self.arrived} in the lake from {self.archives} archives"
-        return f"{said}, {self.copies} copies told apart, {self.lost_explained} losses explained"
+        return f"{said}, {self.copies} copies told apart, {self.lost_explained} given up and told"
 
 
 def judge(testimony: Testimony, expectation: Expectation) -> Judgement:
