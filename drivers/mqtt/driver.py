@@ -7,7 +7,6 @@ read at once, and what one commit made safe is acknowledged at once: a message a
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -40,7 +39,7 @@ class MqttDriver(Driver):
         self.settings = settings
         self.quality = Quality()
         self._ledger = Ledger()
-        self._surplus: deque[Reading] = deque()
+        self._surplus: list[Reading] = []
         self._connection: MqttConnection | None = None
         self._has_room = asyncio.Event()
         made = [READY_MADE[kind]() for kind in settings.ready_made]
@@ -64,7 +63,8 @@ class MqttDriver(Driver):
         if not self._surplus and (room := await self._wait_for_room()):
             for message in await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S):
                 self._surplus += self._take(message)
-        return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
+        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+        return readings
 
     async def _wait_for_room(self) -> int:
         """How many more messages may be handed over, 0 if none in time. Brokers do not always keep to the maximum."""
