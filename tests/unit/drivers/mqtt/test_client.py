@@ -46,7 +46,7 @@ def rig() -> Iterator[Rig]:
     own.setblocking(False)
     subscription = Subscription(topic="a", quantity="b")
     client = BulkClient("gateway", MqttSettings(host="x", version="3.1.1", subscriptions=(subscription,)))
-    client._sock = own  # type: ignore[assignment]  # as after connecting
+    client._sock = own  # as after connecting
     with own, far:
         yield Rig(client, own, far)
         client._sock = None
