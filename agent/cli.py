@@ -33,9 +33,13 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "capacity": Command(
+        "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
+    ),
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
+    "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
@@ -43,9 +47,14 @@ COMMANDS = {
     "message": Command("agent.commands.message", "make, show, verify and convert messages"),
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "probe": Command("drivers.probe", "read a few values from one device and show them"),
+    "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
     "run": Command("agent.commands.run", "run the agent", is_service=True),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
+    "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
+    "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
+    "testbed": Command("testbed.cli", "run the whole picture here, break it as scenarios say, and judge what arrived"),
+    "top": Command("agent.commands.top", "watch how the agent is doing, live"),
 }
 
 

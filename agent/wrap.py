@@ -34,6 +34,7 @@ __all__ = ["Chain", "ChainLock", "Locked", "Refused", "Wrapped", "Wrapper", "cha
 MSG_CHAIN_ID_BYTES: Final = 15  # 20 characters, as the network's own clients have them
 MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
+EARLIEST_MS: Final = 946_684_800_000  # 2000: a reading's time before it is by a clock that nobody had set yet
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
 BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # around the base64 of the binary embodiment
 _base64: Final = partial(b2a_base64, newline=False)
@@ -137,7 +138,10 @@ class Chain:
             if len(content_data) > max_content_bytes:
                 refused.append(_too_large(reading, content_data, max_content_bytes))
                 continue
-            context_data = b"" if context is None else _context_of(context, taken_at_ms, clock)
+            if context is None and taken_at_ms >= EARLIEST_MS:
+                context_data = b""
+            else:
+                context_data = _context_of(context or clock.context_of_unset_time(), taken_at_ms, clock)
             yield template, next(ids), taken_at_ms, content_data, context_data
 
     def _sign_all(self, sealed: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:

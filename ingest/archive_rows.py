@@ -5,27 +5,29 @@ digest that was signed. What fails is a row in quarantine and costs nothing else
 nothing, a bad block the other blocks nothing, a bad archive the other archives nothing.
 """
 
+import gc
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
 from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ingest.claims import who_else_brought
+from ingest.decoded import ROW_COLUMNS, Decoded
 from ingest.keyring import GroupKeys, Keyring
 from ingest.reasons import Reason, Rejected
-from ingest.records import ROW_COLUMNS, Decoded, Readers, decode_records
+from ingest.records import Readers, decode_records
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
-from ingest.spans import Span
-from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Correction, Notice
+from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Notice
+from ingest.walk import Walk
 from protocol.archive import Block, BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
-from protocol.clock import ClockCorrection
 from protocol.errors import Truncated, Unsupported, WireError
-from protocol.events import GapNotice
 
 __all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "TakeMessages", "decode_archive"]
 
@@ -38,6 +40,7 @@ DECODED_SCHEMA: Final = to_arrow_schema(DECODED, timezone="UTC")
 MESSAGE_SCHEMA: Final = to_arrow_schema(MESSAGES_IN_FILES, timezone="UTC")
 _readers: Final = Readers()
 
+Row = tuple[Any, ...]
 TakeMessages = Callable[[pa.RecordBatch], None]
 
 
@@ -48,6 +51,8 @@ class DecodeSettings:
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
     unsealing_key: bytes | None = field(default=None, repr=False)
+    landing: str = ""  # files are named from here on, so that the landing area can be moved
+    receipts: Path | None = None  # the collector's, to know who brought what is sealed
     known: dict[str, str] = field(default_factory=dict, repr=False)  # archives in the tables, with their verdicts
 
 
@@ -59,7 +64,8 @@ def decode_archive(
     Nothing about the file makes it raise.
     """
     file_digest = hashlib.sha256(data).hexdigest()
-    summary = ArchiveSummary(archive=file_digest, path=path, landed_at_ms=landed_at_ms, size_bytes=len(data))
+    name = path.partition(f"{settings.landing}/")[2] if settings.landing else path
+    summary = ArchiveSummary(archive=file_digest, path=name, landed_at_ms=landed_at_ms, size_bytes=len(data))
     rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
@@ -68,8 +74,11 @@ def decode_archive(
         archive = _open(data)
         _describe(summary, archive)
         _check_device(archive, settings.devices)
+        if summary.archive != file_digest and settings.receipts is not None:
+            _check_bringer(archive, settings.receipts, file_digest)
     except Rejected as problem:
         summary.verdict = problem.reason
+        summary.chains = {}
         if not _is_known(summary, settings):
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
@@ -128,6 +137,7 @@ def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
     summary.journal = header.journal_id.hex()
     summary.created_at_ms = header.created_at_ms
     summary.records = manifest.records
+    summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in manifest.chains}
 
 
 def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
@@ -136,7 +146,14 @@ def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
         raise Rejected(Reason.DEVICE_UNKNOWN, f"{device} is not on the list of devices")
 
 
-def _whole_archive(problem: Rejected, data: bytes) -> tuple[Any, ...]:
+def _check_bringer(archive: OpenArchive, receipts: Path, file_digest: str) -> None:
+    bringers = who_else_brought(receipts, file_digest, archive.header.binding.address)
+    if bringers:
+        own = f"0x{archive.header.binding.address.hex()}"
+        raise Rejected(Reason.DEVICE_MISMATCH, f"an archive of {own}, brought by {', '.join(bringers)}")
+
+
+def _whole_archive(problem: Rejected, data: bytes) -> Row:
     """The file stays in the landing area, so its beginning is enough here."""
     detail = _storable(problem.detail)
     return (None, None, None, None, None, problem.offset, None, problem.reason, detail, data[:MAX_QUARANTINED_BYTES])
@@ -146,9 +163,8 @@ def _decode_blocks(
     archive: OpenArchive, rows: "_RowBatches", keyring: Keyring, take_messages: TakeMessages
 ) -> Iterator[pa.RecordBatch]:
     summary = rows.summary
-    summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in archive.manifest.chains}
     summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
-    walk = _Walk(summary, keyring)
+    walk = Walk(summary)
     for index, entry in enumerate(archive.manifest.blocks):
         try:
             block = archive.block(index)
@@ -156,15 +172,48 @@ def _decode_blocks(
             summary.verdict = DAMAGED
             yield rows.quarantine([_whole_block(error, entry, archive)])
             continue
-        valid, rejected = walk.decode_block(block)
-        if valid:
-            take_messages(rows.messages(valid))
+        with _no_search_for_cycles():
+            valid, links, rejected = _decode_block(block, walk, summary.device or "", keyring)
+            if valid:
+                take_messages(rows.messages(valid, links))
+            del valid, links
         if rejected:
             yield rows.quarantine(rejected)
     walk.finish()
+    if summary.verdict == DAMAGED:
+        for found in summary.chains.values():
+            found.damaged = max(0, found.archived - found.valid - found.rejected)
 
 
-def _whole_block(error: WireError, entry: BlockEntry, archive: OpenArchive) -> tuple[Any, ...]:
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """A block becomes many thousands of small tuples, none of them in a cycle: to look through them costs a tenth."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _decode_block(block: Block, walk: Walk, device: str, keyring: Keyring) -> tuple[list[Row], list[str], list[Row]]:
+    """The rows of its valid records, how each is linked to the one before it, and the rows of the rejected ones."""
+    valid, links, rejected = [], [], []
+    records = block.records
+    decoded = decode_records(records, block.first_record, device, keyring, _readers)
+    for number, (record, found) in enumerate(zip(records, decoded, strict=True), block.first_record):
+        link = walk.take(record, found) if isinstance(found, Decoded) else found
+        if isinstance(found, Decoded) and isinstance(link, str):
+            valid.append(found.row)
+            links.append(link)
+        elif isinstance(link, Rejected):
+            rejected.append(_rejected_row(record, number, block.entry.offset, link))
+            walk.reject(record)
+    return valid, links, rejected
+
+
+def _whole_block(error: WireError, entry: BlockEntry, archive: OpenArchive) -> Row:
     data = archive.read_at(entry.offset, min(entry.frame_bytes, MAX_QUARANTINED_BYTES))
     return (None, None, None, None, None, entry.offset, entry.records, Reason.BLOCK_DAMAGED, str(error), data)
 
@@ -181,138 +230,7 @@ def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
     )
 
 
-class _Walk:
-    """The records of one archive in order: each is decoded, and its place in its chains is noted in the summary."""
-
-    def __init__(self, summary: ArchiveSummary, keyring: Keyring) -> None:
-        self._summary = summary
-        self._device = summary.device or ""
-        self._keyring = keyring
-        self._runs: dict[str, _Run] = {}
-        self._boots: dict[str, None] = {}
-        self._links: dict[tuple[str, str | None], tuple[int, str]] = {}
-
-    def decode_block(self, block: Block) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The rows of its valid records and of its rejected ones."""
-        valid, rejected = [], []
-        decoded = decode_records(block.records, block.first_record, self._device, self._keyring, _readers)
-        for number, (record, found) in enumerate(zip(block.records, decoded, strict=True), block.first_record):
-            judged = self._check_chain(record, found) if isinstance(found, Decoded) else found
-            if isinstance(judged, Rejected):
-                rejected.append(_rejected_row(record, number, block.entry.offset, judged))
-                self._note_rejected(record)
-            else:
-                valid.append((*judged.row, self._link(record.chain, judged)))
-                self._note(record, judged)
-        return valid, rejected
-
-    def finish(self) -> None:
-        for chain, run in self._runs.items():
-            self._summary.chains[chain].spans.append(run.span())
-        self._summary.boots = list(self._boots)
-        if self._summary.verdict == DAMAGED:
-            for found in self._summary.chains.values():
-                found.damaged = max(0, found.archived - found.valid - found.rejected)
-
-    def _check_chain(self, record: Record, decoded: Decoded) -> Decoded | Rejected:
-        """A chain's name stands for one chain of messages."""
-        run = self._runs.get(record.chain)
-        if run is not None and run.identity != decoded.opened.identity:
-            return Rejected(Reason.MISFILED, f"it is filed under a chain of {run.identity}")
-        return decoded
-
-    def _link(self, chain: str, decoded: Decoded) -> str:
-        """How it goes on from the message before it in the ioMessage chain, where that is in this archive."""
-        io = decoded.io
-        if io is None or io.hash is None or io.chain_position is None:
-            return "unsealed"
-        name = (chain, io.publisher)
-        before = self._links.get(name)
-        self._links[name] = (io.chain_position, io.hash)
-        if before is None or io.chain_position != before[0] + 1:
-            return "first"
-        if io.previous_hash == before[1]:
-            return "linked"
-        self._summary.chains[chain].forked += 1
-        return "forked"
-
-    def _note(self, record: Record, decoded: Decoded) -> None:
-        chain = self._summary.chains[record.chain]
-        chain.valid += 1
-        run = self._runs.get(record.chain)
-        if run is None:
-            self._runs[record.chain] = _Run(decoded)
-        elif not run.extend(decoded):
-            chain.spans.append(run.span())
-            chain.unordered |= decoded.opened.ref <= run.last
-            self._runs[record.chain] = _Run(decoded)
-        if decoded.boot is not None:
-            self._boots.setdefault(decoded.boot)
-        if decoded.event is not None:
-            self._note_event(decoded.event)
-
-    def _note_rejected(self, record: Record) -> None:
-        chain = self._summary.chains[record.chain]
-        chain.rejected += 1
-        chain.held.append((record.timestamp_ms, record.sequence))
-
-    def _note_event(self, event: GapNotice | ClockCorrection) -> None:
-        if isinstance(event, ClockCorrection):
-            self._summary.corrections.append(Correction(event.boot_id.hex(), event.monotonic_ms, event.offset_ms))
-            return
-        notice = Notice(
-            journal=event.journal.hex(),
-            number=event.number,
-            chain=event.chain,
-            count=event.count,
-            first=event.first,
-            last=event.last,
-            cause=event.cause,
-        )
-        self._summary.notices.append(notice)
-
-
-class _Run:
-    """A span that grows."""
-
-    __slots__ = ("counted", "first", "identity", "last", "last_hash", "positions", "previous", "previous_hash")
-
-    def __init__(self, decoded: Decoded) -> None:
-        self.identity, self.first, self.previous, _ = decoded.opened
-        self.last = self.first
-        io = decoded.io
-        position = None if io is None or io.hash is None else io.chain_position
-        self.counted = position is not None
-        self.positions = [position, position]
-        self.previous_hash = io.previous_hash if self.counted and io is not None else None
-        self.last_hash = io.hash if self.counted and io is not None else None
-
-    def extend(self, decoded: Decoded) -> bool:
-        """Take the next message of the chain, unless it names another predecessor than the last one."""
-        (_, ref, previous, _), io = decoded.opened, decoded.io
-        if previous != self.last:
-            return False
-        self.last = ref
-        position = None if io is None or io.hash is None else io.chain_position
-        self.counted = self.counted and position == self.positions[1] + 1  # type: ignore[operator]  # counted: a number
-        self.positions[1] = position
-        self.last_hash = None if io is None else io.hash
-        return True
-
-    def span(self) -> Span:
-        first_position, last_position = self.positions if self.counted else (None, None)
-        return Span(
-            self.first,
-            self.last,
-            self.previous,
-            first_position,
-            last_position,
-            self.previous_hash,
-            self.last_hash if self.counted else None,
-        )
-
-
-def _rejected_row(record: Record, number: int, offset: int, problem: Rejected) -> tuple[Any, ...]:
+def _rejected_row(record: Record, number: int, offset: int, problem: Rejected) -> Row:
     return (
         number, record.chain, record.timestamp_ms, record.sequence, record.arrived_at_ms * 1000, offset, 1,
         problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
@@ -330,20 +248,17 @@ class _RowBatches:
     def __init__(self, summary: ArchiveSummary) -> None:
         self.summary = summary
 
-    def messages(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        return self._batch(MESSAGE_SCHEMA, "message", (*ROW_COLUMNS, "link"), rows)
+    def messages(self, rows: list[Row], links: list[str]) -> pa.RecordBatch:
+        return self._batch(MESSAGE_SCHEMA, "message", {**_columns(ROW_COLUMNS, rows), "link": links}, len(rows))
 
-    def quarantine(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        return self._batch(DECODED_SCHEMA, "quarantine", _QUARANTINE_COLUMNS, rows)
+    def quarantine(self, rows: list[Row]) -> pa.RecordBatch:
+        return self._batch(DECODED_SCHEMA, "quarantine", _columns(_QUARANTINE_COLUMNS, rows), len(rows))
 
     def summary_row(self, verdict: str) -> pa.RecordBatch:
         self.summary.verdict = verdict
-        return self._batch(DECODED_SCHEMA, "summary", ("summary",), [(self.summary.to_json(),)])
+        return self._batch(DECODED_SCHEMA, "summary", {"summary": [self.summary.to_json()]}, 1)
 
-    def _batch(
-        self, schema: pa.Schema, kind: str, names: tuple[str, ...], rows: list[tuple[Any, ...]]
-    ) -> pa.RecordBatch:
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    def _batch(self, schema: pa.Schema, kind: str, columns: Mapping[str, Sequence[Any]], count: int) -> pa.RecordBatch:
         summary = self.summary
         same = {
             "kind": kind,
@@ -352,11 +267,15 @@ class _RowBatches:
             "device": summary.device,
             "landed_at": summary.landed_at_ms * 1000,
         }
-        arrays = [_array(field, columns.get(field.name), same.get(field.name), len(rows)) for field in schema]
+        arrays = [_array(field, columns.get(field.name), same.get(field.name), count) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(field: pa.Field, column: tuple[Any, ...] | None, same: Any, count: int) -> pa.Array:
+def _columns(names: Sequence[str], rows: list[Row]) -> dict[str, Sequence[Any]]:
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
+
+
+def _array(field: pa.Field, column: Sequence[Any] | None, same: Any, count: int) -> pa.Array:
     if column is not None:
         return pa.array(column, field.type)
     return pa.nulls(count, field.type) if same is None else pa.repeat(pa.scalar(same, field.type), count)

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +62,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-keys", type=Path, metavar="FILE", help="keys of encrypted streams, in JSON")
     parser.add_argument(
         "--sealing-key", type=Path, metavar="FILE", help="the collector's key that opens sealed archives"
+    )
+    parser.add_argument(
+        "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
     )
     parser.add_argument(
         "--batch-megabytes", type=int, default=64, metavar="N", help="archives per commit, by their size"
@@ -133,14 +138,20 @@ def _spark(arguments: argparse.Namespace) -> "Iterator[SparkSession]":
 def _run_job(arguments: argparse.Namespace) -> int:
     if not arguments.landing.is_dir():
         raise FileNotFoundError(2, "no such landing area", str(arguments.landing))
+    if arguments.receipts is not None and not arguments.receipts.is_dir():
+        raise FileNotFoundError(2, "no such folder of receipts", str(arguments.receipts))
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
     from ingest.store import Store
 
     Store(settings.tables, settings.table_format).close()  # refuse now what would be refused once Spark has started
+    stopping = threading.Event()
     with _spark(arguments) as spark:
-        run_job(spark, settings, Progress(quiet=arguments.quiet))
+        if settings.every_s is not None:  # a run that would end by itself can as well be killed
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: stopping.set())
+        run_job(spark, settings, Progress(quiet=arguments.quiet), stopping)
         is_wanted = arguments.report is not None or arguments.json
         return _write_report(spark, settings.tables, arguments.report, arguments.json) if is_wanted else 0
 
@@ -169,6 +180,7 @@ def _decode_settings(arguments: argparse.Namespace) -> "DecodeSettings":
         devices=_devices(arguments.devices, arguments.device),
         group_keys=read_group_keys(arguments.group_keys) if arguments.group_keys else {},
         unsealing_key=bytes(load_sealing_key(arguments.sealing_key)) if arguments.sealing_key else None,
+        receipts=arguments.receipts.resolve() if arguments.receipts else None,
     )
 
 

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     ARCHIVE_MISNAMED = "archive misnamed"  # its name says another digest
     ARCHIVE_SEALED = "archive sealed"  # and no key that opens it was given
     DEVICE_UNKNOWN = "device unknown"  # the archive is true, but not of a device on the allow-list
+    DEVICE_MISMATCH = "device mismatch"  # another device brought it, sealed, as its own
     # a block of an archive
     BLOCK_DAMAGED = "block damaged"
     # one record

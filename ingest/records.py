@@ -1,6 +1,7 @@
 """Decode one archived record: verify its signature, open its content, judge its seal, and lay it out as a row.
 
-Every record of every device passes here, beside the cost of one signature check; hence the plain tuples.
+Nearly every record goes the short way (`ingest/quick.py`). Here is the long way, which takes every kind of message and
+says what is wrong with the others.
 """
 
 import binascii
@@ -9,8 +10,19 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from ingest.decoded import (
+    EARLIEST_MS,
+    LATEST_MS,
+    MAX_INTEGER,
+    MAX_PARTITION,
+    MAX_POSITION,
+    MAX_PRIORITY,
+    Decoded,
+    Seal,
+    scalar_columns,
+)
 from ingest.keyring import Keyring
-from ingest.quick import Opened, QuickReader
+from ingest.quick import QuickReader
 from ingest.reasons import SIGNATURE_REASONS, Reason, Rejected
 from protocol.archive import Record
 from protocol.clock import CORRECTION_INFO_TYPE, ClockContext, ClockCorrection
@@ -19,22 +31,13 @@ from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import IoMessage, message_hash
 from protocol.iomessage.binary_seal import sealed_hash
 from protocol.iomessage.chain import leading_zero_bits
-from protocol.scalars import decode_scalar, unit_of
+from protocol.scalars import unit_of
 from protocol.streamr import EncryptionType, MessageType, StreamMessage, parse_stream_message
 from protocol.streamr.encryption import decrypt_message
 from protocol.streamr.signing import Verdict, Verifier
 
-__all__ = ["ROW_COLUMNS", "Content", "Decoded", "Readers", "decode_records", "open_content", "verify_record"]
+__all__ = ["Content", "Readers", "decode_record", "decode_records", "open_content", "verify_record"]
 
-EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
-LATEST_MS: Final = 4_102_444_800_000  # 2100-01-01
-MAX_INTEGER: Final = 2**63 - 1
-MAX_PRIORITY: Final = 2**31 - 1
-
-_NOT_ENCRYPTED: Final = EncryptionType.NONE
-_MESSAGE: Final = MessageType.MESSAGE
-_VERIFIED: Final = Verdict.VERIFIED
-_NO_VALUES: Final = (None, None, None, None, None)
 _BINARY_START, _BINARY_END = '{"ioMessage":"', '"}'
 _NOTHING_DESCRIBED: Final = (None,) * 15
 _EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {
@@ -51,16 +54,6 @@ class Content(NamedTuple):
     digest: str | None = None  # SHA-256 of the ioMessage as its seal counts it
 
 
-class Decoded(NamedTuple):
-    """A record that is true. `row` is in the order of `ROW_COLUMNS`; the link to the message before is judged later."""
-
-    opened: Opened
-    io: IoMessage | None
-    row: tuple[Any, ...]
-    event: GapNotice | ClockCorrection | None
-    boot: str | None  # of a message whose time a correction tells
-
-
 class Readers:
     """The two ways to read and verify a message. What they have seen changes their speed, never their verdict."""
 
@@ -69,37 +62,24 @@ class Readers:
         self.verifier = Verifier()
 
 
-ROW_COLUMNS: Final = (
-    "record", "chain", "timestamp_ms", "sequence", "arrived_at", "stream_id", "stream_partition", "msg_chain_id",
-    "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "sensor", "tag", "group_id",
-    "priority", "quantity", "format", "unit", "value", "value_integer", "value_text", "value_boolean", "content",
-    "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time",
-)  # fmt: skip
-
-
 def decode_records(
     records: list[Record], first: int, device: str, keyring: Keyring, readers: Readers
 ) -> Iterator[Decoded | Rejected]:
     """What each record holds, or why it belongs into quarantine. `first` is the number of the first of them."""
-    for number, (record, opened) in enumerate(zip(records, readers.quick.read(records, device), strict=True), first):
+    for number, (record, quick) in enumerate(zip(records, readers.quick.read(records, first, device), strict=True)):
         try:
-            yield _decode_record(record, number, device, keyring, readers, opened)
+            yield quick or decode_record(record, first + number, device, keyring, readers)
         except Rejected as problem:
             yield problem
 
 
-def _decode_record(
-    record: Record, number: int, device: str, keyring: Keyring, readers: Readers, opened: Opened | None
-) -> Decoded:
-    if opened is None:
-        message = verify_record(record, device, readers.verifier)
-        readers.quick.learn(message, device)
-        opened = _opened(message)
-        state, io, digest = open_content(message, keyring)
-    else:
-        state, io, digest = _read_iomessage("plain", opened.content)
-    (stream_id, partition, msg_chain_id), (timestamp_ms, sequence), previous, _ = opened
-    previous_ms, previous_sequence = previous or (None, None)
+def decode_record(record: Record, number: int, device: str, keyring: Keyring, readers: Readers) -> Decoded:
+    """The long way. Raises: Rejected."""
+    message = verify_record(record, device, readers.verifier)
+    readers.quick.learn(message, device)
+    state, io, digest = open_content(message, keyring)
+    stream_id, partition, timestamp_ms, sequence, _, msg_chain_id = message.message_id
+    previous = message.prev_msg_ref and (message.prev_msg_ref.timestamp, message.prev_msg_ref.sequence_number)
     if io is None:
         event, described, clock = None, _NOTHING_DESCRIBED, _read_clock(None, None, timestamp_ms)
     else:
@@ -107,20 +87,29 @@ def _decode_record(
         clock = _read_clock(io.context_data, io.timestamp, timestamp_ms)
     row = (
         number, record.chain, timestamp_ms, sequence, record.arrived_at_ms * 1000, stream_id, partition, msg_chain_id,
-        previous_ms, previous_sequence, state, *described, *clock,
+        *(previous or (None, None)), state, *described, *clock,
     )  # fmt: skip
-    return Decoded(opened, io, row, event, clock[1])
+    _check_fits(row)
+    identity = (stream_id, partition, msg_chain_id)
+    return Decoded(identity, (timestamp_ms, sequence), previous, _seal_of(io, digest), row, event, clock[1])
 
 
-def _opened(message: StreamMessage) -> Opened:
-    stream_id, partition, timestamp_ms, sequence, _, msg_chain_id = message.message_id
-    previous = message.prev_msg_ref
-    return Opened(
-        (stream_id, partition, msg_chain_id),
-        (timestamp_ms, sequence),
-        None if previous is None else (previous.timestamp, previous.sequence_number),
-        message.content,
-    )
+def _check_fits(row: tuple[Any, ...]) -> None:
+    """Signed nonsense must not stop the table that it does not fit into. Raises: Rejected."""
+    numbers = [each for each in row if type(each) is int]
+    partition = row[6]
+    if partition > MAX_PARTITION or max(numbers) > MAX_INTEGER:
+        raise Rejected(Reason.NOT_A_MESSAGE, "a number in it is larger than a column holds")
+    try:
+        "".join(each for each in row if type(each) is str).encode()
+    except UnicodeEncodeError:
+        raise Rejected(Reason.NOT_A_MESSAGE, "a text in it has half a character") from None
+
+
+def _seal_of(io: IoMessage | None, digest: str | None) -> Seal | None:
+    if io is None or digest is None or io.chain_position is None or io.chain_position > MAX_POSITION:
+        return None
+    return Seal(io.publisher, io.chain_position, digest, io.previous_hash)
 
 
 def verify_record(record: Record, device: str, verifier: Verifier) -> StreamMessage:
@@ -135,16 +124,16 @@ def verify_record(record: Record, device: str, verifier: Verifier) -> StreamMess
     if publisher_id != device and publisher_id.lower() != device:
         raise Rejected(Reason.FOREIGN_PUBLISHER, f"its publisher is {publisher_id[:80]!r}")
     verdict = verifier.verify(message)
-    if verdict is not _VERIFIED:
+    if verdict is not Verdict.VERIFIED:
         raise Rejected(SIGNATURE_REASONS[verdict], str(verdict))
     return message
 
 
 def open_content(message: StreamMessage, keyring: Keyring) -> Content:
     """Raises: Rejected."""
-    if message.message_type is not _MESSAGE:
+    if message.message_type is not MessageType.MESSAGE:
         return Content("other", None)
-    if message.encryption_type is _NOT_ENCRYPTED:
+    if message.encryption_type is EncryptionType.NONE:
         return _read_iomessage("plain", message.content)
     key = keyring.find(message.message_id.stream_id, message.group_key_id)
     if key is None or message.encryption_type is EncryptionType.RSA:
@@ -210,24 +199,10 @@ def _describe(io: IoMessage, digest: str | None) -> tuple[Any, ...]:
 
 
 def _scalar_columns(data: bytes) -> tuple[Any, ...]:
-    """value, value_integer, value_text, value_boolean, content."""
     try:
-        scalar = decode_scalar(data)
+        return scalar_columns(data)
     except WireError as error:
         raise Rejected(Reason.CONTENT_UNREADABLE, f"not a scalar: {error}") from None
-    match scalar:
-        case float():
-            return (scalar, None, None, None, None)
-        case bool():
-            return (None, None, None, scalar, None)
-        case int():
-            return (float(scalar), scalar if -MAX_INTEGER - 1 <= scalar <= MAX_INTEGER else None, None, None, None)
-        case str():
-            return (None, None, scalar, None, None)
-        case bytes():
-            return (None, None, None, None, scalar)
-        case None:
-            return _NO_VALUES
 
 
 def _small(number: int | None) -> int | None:

@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from testbed.errors import BenchError
 
-__all__ = ["HEADGATE", "HeadgateProcess", "node_arguments", "run_headgate", "running"]
+__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "run_headgate", "running"]
 
 HEADGATE: Final = (sys.executable, "-m", "agent")
 PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
@@ -107,6 +107,52 @@ class HeadgateProcess:
         with self._heard:
             self.lines.append(line.rstrip("\n"))
             self._heard.notify_all()
+
+
+class RestartableProcess:
+    """One part of a bench: the same command again and again, in one log. For any thread; `close` has the last word."""
+
+    def __init__(self, *arguments: str, says: str, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """`says` is what it says when it is ready, with one group."""
+        self._arguments = arguments
+        self._says = says
+        self._log = log
+        self._environment = environment
+        self._process: HeadgateProcess | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Returns when it is ready. Raises: BenchError."""
+        self._process = HeadgateProcess(*self._arguments, log=self._log, environment=self._environment)
+        if self._is_closed:
+            self._end(HeadgateProcess.kill)  # whoever closed it did not see this one
+        else:
+            self._process.wait_for(self._says)
+
+    def stop(self) -> None:
+        self._end(HeadgateProcess.stop)
+
+    def kill(self) -> None:
+        self._end(HeadgateProcess.kill)
+
+    def stand_still(self) -> None:
+        if self._process is not None:
+            self._process.signal(signal.SIGSTOP)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.is_running
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.kill()
+
+    def _end(self, end: Callable[[HeadgateProcess], object]) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.is_running:
+                end(process)
+            process.close()
 
 
 @contextmanager

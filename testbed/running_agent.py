@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,14 +77,21 @@ class Agent:
     def command(self, *arguments: str) -> Sequence[str]:
         return [sys.executable, "-m", "agent", *arguments]
 
-    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
+    @contextmanager
+    def start(self, *arguments: str, **environment: str) -> "Iterator[subprocess.Popen[bytes]]":
+        """It does not outlive the block, however that ends."""
         with (self.folder / "log").open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self.command("run", "--config", str(self.config), *arguments),
                 stderr=log,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **environment},
             )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def log(self) -> str:
         return (self.folder / "log").read_text()

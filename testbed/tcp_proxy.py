@@ -8,16 +8,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 CHUNK_BYTES = 64 * 1024
+SLOW_CHUNK_BYTES = 1024
 
 
 class TcpProxy:
     """Between clients on `port` and a server. Awaitable events tell what passed, so that tests need not guess."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, target_host: str = "127.0.0.1") -> None:
         self.port = 0
         self.connections = 0  # accepted so far
         self.passed_bytes = 0  # from clients to the server
-        self._target_port = target_port
+        self._target = (target_host, target_port)
+        self._bytes_per_s: int | None = None
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
         self._stalled = False
@@ -51,6 +53,10 @@ class TcpProxy:
         self._stalled = False
         await self.cut()
 
+    def slow(self, bytes_per_s: int | None) -> None:
+        """Each way of each connection; None: as fast as it goes."""
+        self._bytes_per_s = bytes_per_s
+
     async def flap(self, times: int, passed_bytes: int) -> None:
         """Cut everything, so many times, whenever clients have sent that many bytes more."""
         for _ in range(times):
@@ -66,7 +72,7 @@ class TcpProxy:
         task = asyncio.current_task()
         assert task is not None
         try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
         except OSError:
             writer.transport.abort()
             return
@@ -86,9 +92,11 @@ class TcpProxy:
                 each.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool) -> None:
-        while data := await reader.read(CHUNK_BYTES):
+        while data := await reader.read(SLOW_CHUNK_BYTES if self._bytes_per_s else CHUNK_BYTES):
             if self._stalled:
                 continue
+            if self._bytes_per_s is not None:
+                await asyncio.sleep(len(data) / self._bytes_per_s)
             writer.write(data)
             await writer.drain()
             if counts:

@@ -60,7 +60,7 @@ class CoincurvePrivateKey:
     def sign(self, digest: bytes) -> bytes:
         if len(digest) != DIGEST_BYTES:
             raise _wrong_digest(digest)
-        buffers = signature, _, written, recovery_id, written_bytes = _take_buffers()
+        buffers = signature, _, written, recovery_id, written_bytes, _ = _take_buffers()
         if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
             raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
         _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
@@ -85,8 +85,11 @@ class CoincurvePublicKey:
             raise _wrong_digest(digest)
         if len(signature) != SIGNATURE_BYTES:
             return False
-        parsed = _new(_SIGNATURE)
-        return bool(_parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key))
+        buffers = _take_buffers()
+        parsed = buffers[-1]
+        holds = _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
+        _buffer_pool.append(buffers)
+        return bool(holds)
 
 
 class CoincurveBackend:
@@ -101,7 +104,7 @@ class CoincurveBackend:
             raise _wrong_digest(digest)
         if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
-        buffers = parsed, key, written, _, written_bytes = _take_buffers()
+        buffers = parsed, key, written, _, written_bytes, _ = _take_buffers()
         public_key: bytes | None = None
         if _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET) and _recover(
             _CONTEXT, key, parsed, digest
@@ -112,7 +115,9 @@ class CoincurveBackend:
         return public_key
 
 
-_Buffers = tuple[Any, Any, Any, Any, Any]  # signature, public key, either's 65 bytes, recovery id, a view of the bytes
+# what the library writes to: recoverable signature, public key, either's 65 bytes, recovery id, a view of the bytes,
+# plain signature
+_Buffers = tuple[Any, Any, Any, Any, Any, Any]
 _buffer_pool: Final[list[_Buffers]] = []  # as many as ever were in use at once
 
 
@@ -121,7 +126,8 @@ def _take_buffers() -> _Buffers:
         return _buffer_pool.pop()
     except IndexError:
         written = _new(_CHAR_65)
-        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), written, _new(_INT), ffi.buffer(written)
+        view = ffi.buffer(written)
+        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), written, _new(_INT), view, _new(_SIGNATURE)
 
 
 def _wrong_digest(digest: bytes) -> ValueError:

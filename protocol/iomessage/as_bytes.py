@@ -92,18 +92,24 @@ def decode(data: bytes) -> tuple[Any, ...]:
         Unsupported: the version is not 4.
         Corrupt: bytes follow the message, or a length is impossible.
     """
-    header = data[:HEADER_BYTES]
-    size = message_size(header)
-    if len(data) < size:
-        raise Truncated(f"the message is {size} bytes long and ends after {len(data)}", offset=len(data))
-    if len(data) > size:
-        raise Corrupt(f"{len(data) - size} bytes follow the message", offset=size)
-    values = _layout(header).unpack(data)
+    values = split_values(data)
     try:
         return _decode_values(values)
     except UnicodeDecodeError:
         fields = Fields._make(_decode_values(_latin1_to_utf8(values)))
         return fields._replace(quirks=fields.quirks | Quirk.LATIN1_TEXT)
+
+
+def split_values(data: bytes) -> tuple[bytes, ...]:
+    """The 19 values of exactly one message, as the bytes that stand there. Raises: as `decode`."""
+    layout = _layout(data[:HEADER_BYTES])
+    size = layout.size
+    if len(data) < size:
+        raise Truncated(f"the message is {size} bytes long and ends after {len(data)}", offset=len(data))
+    if len(data) > size:
+        raise Corrupt(f"{len(data) - size} bytes follow the message", offset=size)
+    values: tuple[bytes, ...] = layout.unpack(data)
+    return values
 
 
 @lru_cache(maxsize=_HEADERS_REMEMBERED)
@@ -128,6 +134,8 @@ def message_size(header: bytes) -> int:
 
 @lru_cache(maxsize=_HEADERS_REMEMBERED)
 def _layout(header: bytes) -> struct.Struct:
+    """Raises: as `message_size`."""
+    message_size(header)
     lengths = HEADER.unpack(header)[1:]
     return struct.Struct(f"{HEADER_BYTES}x" + "".join(f"{length}s" for length in lengths))
 

@@ -13,13 +13,18 @@ _HEADERS_REMEMBERED: Final = 256  # as in `as_bytes`: the messages of one device
 
 
 def sealed_hash(data: bytes) -> str:
-    """The SHA-256, in lower-case hex, of a whole binary message with its hash field empty.
+    """The same digest in lower-case hex, as it stands in the message."""
+    return sealed_digest(data).hex()
+
+
+def sealed_digest(data: bytes) -> bytes:
+    """The SHA-256 of a whole binary message with its hash field empty.
 
     `data` has been decoded before, so its lengths are true. A message in the minimal profile is sealed by this hash; of
     any other writer's bytes, `message_hash` decides.
     """
     header, start, end = _around_hash(data[:HEADER_BYTES])
-    return hashlib.sha256(b"".join((header, data[HEADER_BYTES:start], data[end:]))).hexdigest()
+    return hashlib.sha256(b"".join((header, data[HEADER_BYTES:start], data[end:]))).digest()
 
 
 @lru_cache(maxsize=_HEADERS_REMEMBERED)

@@ -19,7 +19,7 @@ KEY_BYTES: Final = 32
 HOST_NONCE_BYTES: Final = 8
 BOOT_ID_BYTES: Final = 8
 TAG_BYTES: Final = 8
-MAX_COUNTER: Final = 2**32 - 1
+MAX_COUNTER: Final = 2**32 - 2
 
 _LABEL: Final = b"headgate link 1"
 _NO_TAG: Final = bytes(TAG_BYTES)

@@ -23,7 +23,6 @@ class CommandStatus(IntEnum):
     UNKNOWN = 1  # no such command
     BAD_ARGUMENT = 2
     FAILED = 3
-    STALE = 4  # a later command was seen before; whether this one ever ran, the device no longer knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +36,7 @@ class Command:
     argument: CommandValue = None
 
     def __post_init__(self) -> None:
-        payload.check_range(self, MAX_UINT32, "id")
-        if self.id == 0:
-            raise ValueError("id 0 stands for no command")
+        _check_id(self.id)
         payload.check_range(self, 2 * MAX_DESCRIBED, "command")
         _check_value(self.argument)
 
@@ -65,7 +62,7 @@ class CommandResult:
     value: CommandValue = None
 
     def __post_init__(self) -> None:
-        payload.check_range(self, MAX_UINT32, "id")
+        _check_id(self.id)
         _check_value(self.value)
 
     def to_bytes(self) -> bytes:
@@ -83,6 +80,11 @@ def _value(found: CborValue) -> CommandValue:
     if isinstance(found, bool) or not isinstance(found, int | str | None):
         raise Corrupt(f"an integer, text or null is expected, not {type(found).__name__}")
     return found
+
+
+def _check_id(number: int) -> None:
+    if not 1 <= number <= MAX_UINT32:
+        raise ValueError(f"id {number} is not within 1..{MAX_UINT32}; 0 stands for no command")
 
 
 def _check_value(value: CommandValue) -> None:

@@ -116,17 +116,17 @@ class BrokerFarEnd(FarEnd):
         more = f"max_queued_messages 0\nmax_packet_size {MAX_PACKET_BYTES}\n{more_configuration}\n"
         self._broker = Broker(folder, more + self._tls_listener())
         self.port = self._tls_port if use_tls else self._broker.port
-        self._subscriber = _Subscriber(self._broker.port)
+        self.subscriber = _Subscriber(self._broker.port)
 
     def start(self) -> None:
         self._broker.start()
-        self._subscriber.start()
+        self.subscriber.start()
 
     def stop(self) -> None:
         self._broker.stop()
 
     def close(self) -> None:
-        self._subscriber.close()
+        self.subscriber.close()
         self.stop()
 
     def publisher(self, port: int) -> Publisher:
@@ -144,7 +144,7 @@ class BrokerFarEnd(FarEnd):
         )
 
     def received(self, count: int) -> list[dict[str, Any]]:
-        return [json.loads(message.content) for message in self._subscriber.messages(count)]
+        return [json.loads(message.content) for message in self.subscriber.messages(count)]
 
     def spoil(self, message: StreamMessage) -> StreamMessage:
         """A broker of version 5 says how much it takes; of version 3.1.1 we only know what is no topic."""

@@ -1,4 +1,6 @@
+import hashlib
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -6,16 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nacl.signing import SigningKey
 from pyspark.sql import SparkSession
 
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES
 from ingest.summary import ArchiveSummary
-from protocol.archive import is_sealed
-from testbed.corpus import Archive, Device
-from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything
+from protocol.archive import is_sealed, sign_receipt
+from protocol.streamr.signing import sign_message
+from testbed.corpus import Archive, Device, noise
+from testbed.corpus_scenario import DEVICES, GROUP_KEYS, ONE, SEALING_KEY, TWO, everything
 
+AS_JSON = Device(9).chain("json", as_json=True, sealed=False).reading(1.0, 1_790_000_000_001).message.content
 LANDED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
 
@@ -78,6 +83,51 @@ def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
     rows = rows_of("x", Archive(device, 0).add(made).to_bytes(), DecodeSettings())
     assert [row["link"] for row in rows[:-1]] == ["first", "linked", "forked", "linked"]
     assert summary_of(rows).chains["boiler"].forked == 1
+
+
+def give_receipt(folder: Path, device: Device, file: bytes) -> None:
+    key = SigningKey(noise("collector"))
+    receipt = sign_receipt(
+        archive=hashlib.sha256(file).digest(),
+        size_bytes=len(file),
+        device=bytes.fromhex(device.address[2:]),
+        received_at_ms=1_790_000_000_000,
+        collector_key=bytes(key.verify_key),
+        sign=lambda message: key.sign(message).signature,
+    )
+    path = folder / device.address[2:] / f"{hashlib.sha256(file).hexdigest()}.receipt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(receipt.to_bytes())
+
+
+def test_a_sealed_archive_that_only_another_device_brought_is_refused(tmp_path: Path) -> None:
+    sealed = next(landed for landed in everything()[0].landed if is_sealed(landed.data) and landed.filed)
+    settings = replace(SETTINGS, receipts=tmp_path)
+    assert summary_of(rows_of(sealed.name, sealed.data, settings)).verdict == "verified"  # nobody has a receipt
+    give_receipt(tmp_path, ONE, sealed.data)
+    rows = rows_of(sealed.name, sealed.data, settings)
+    assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["device mismatch"]
+    assert f"of {TWO.address}, brought by {ONE.address}" in rows[0]["detail"]
+    known = {summary_of(rows).archive: "device mismatch"}
+    give_receipt(tmp_path, TWO, sealed.data)
+    again = rows_of(sealed.name, sealed.data, replace(settings, known=known))
+    assert summary_of(again).verdict == "verified"
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        lambda message: message.replace(message_id=message.message_id._replace(stream_partition=2**40)),
+        lambda message: message.replace(content=AS_JSON.replace("boiler", "half \\ud800")),
+    ],
+)
+def test_signed_nonsense_does_not_stop_the_rest_of_its_archive(nonsense: Any) -> None:
+    device = Device(9)
+    honest, odd = (device.chain(name).reading(1.0, 1_790_000_000_000) for name in ("boiler", "odd"))
+    archive = Archive(device, 0).add([honest])
+    archive.file(odd, text=sign_message(nonsense(odd.message), device.signer).serialize().encode())
+    rows = rows_of("x", archive.to_bytes(), DecodeSettings())
+    assert [row["kind"] for row in rows] == ["message", "quarantine", "summary"]
 
 
 def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:

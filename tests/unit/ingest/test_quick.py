@@ -1,18 +1,25 @@
-"""The short way takes nothing that the long way would refuse, and says the same of what it takes."""
+"""The short way takes nothing that the long way would refuse, and makes the same row of what it takes."""
 
+import base64
 from typing import Any
 
+import cbor2
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.keyring import Keyring
 from ingest.quick import QuickReader
 from ingest.reasons import Rejected
-from ingest.records import verify_record
+from ingest.records import Readers, decode_record, verify_record
 from protocol.archive import Record
+from protocol.clock import ClockContext
+from protocol.events import GAP_INFO_TYPE
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, seal
+from protocol.iomessage.as_bytes import Profile
 from protocol.streamr import parse_stream_message
-from protocol.streamr.signing import Verifier
+from protocol.streamr.signing import Verifier, sign_message
 from testbed.corpus import Device
 
 DEVICE = Device(5)
@@ -36,14 +43,13 @@ def quick() -> QuickReader:
 
 
 def read(quick: QuickReader, filed: Record) -> Any:
-    return quick.read([filed], DEVICE.address)[0]
+    return quick.read([filed], 0, DEVICE.address)[0]
 
 
 def test_the_usual_message_is_taken(quick: QuickReader) -> None:
     opened = read(quick, record(ELEMENTS[1]))
     assert opened.identity == (CHAIN.stream_id, 0, "c1")
     assert (opened.ref, opened.previous) == (MADE[1].ref, MADE[0].ref)
-    assert opened.content == MADE[1].message.content
     assert read(quick, record(ELEMENTS[0], ref=MADE[0].ref)).previous is None
 
 
@@ -53,7 +59,7 @@ def test_nothing_is_taken_of_a_device_that_is_not_known() -> None:
 
 def test_a_message_filed_elsewhere_or_of_another_device_is_not_taken(quick: QuickReader) -> None:
     assert read(quick, record(ELEMENTS[1], ref=MADE[2].ref)) is None
-    assert quick.read([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
+    assert quick.read([record(ELEMENTS[1])], 0, "0x" + "00" * 20) == [None]
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -82,12 +88,78 @@ def test_a_bit_that_is_flipped_is_judged_as_the_long_way_judges_it(quick: QuickR
 
 
 def _agree(quick: QuickReader, filed: Record) -> None:
-    opened = read(quick, filed)
-    if opened is None:
-        return
-    message = verify_record(filed, DEVICE.address, Verifier())  # raises if it refuses
-    assert message.message_id.ref == opened.ref
-    assert message.content == opened.content
+    """Whatever the short way takes, the long way takes too, and makes the same of it."""
+    decoded = read(quick, filed)
+    if decoded is not None:
+        assert decoded == decode_record(filed, 0, DEVICE.address, Keyring(), Readers())  # raises if it refuses
+
+
+READINGS: list[Any] = [20.5, float("inf"), 7, -3, 2**70, True, None, "open", b"\x00\xff", ""]
+FIELDS: list[dict[str, Any]] = [
+    {},
+    {"sequence_number": 3, "sequence_total": 2**32},
+    {"priority": 2**40},
+    {"priority": 0, "tag": "t", "group_id": "g", "auth_id": "a", "nonce": "n"},
+    {"publisher": "größer"},
+    {"info_format": "application/cbor"},
+    {"info_format": "text/plain"},
+    {"info_type": GAP_INFO_TYPE},
+    {"timestamp": 0},
+    {"timestamp": 2**40},
+    {"chain_position": 2**50},
+    {"hash": "00" * 32},
+    {"difficulty_target": 4},
+    {"context_data": b"\xa0"},
+    {"context_data": ClockContext(boot_id=bytes(16), monotonic_ms=5, is_synchronised=False).to_bytes()},
+]
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+@pytest.mark.parametrize("fields", FIELDS)
+def test_an_unusual_reading_is_judged_as_the_long_way_judges_it(
+    quick: QuickReader, fields: dict[str, Any], is_sealed: bool
+) -> None:
+    for value in READINGS:
+        _agree(quick, _reading(fields, value, is_sealed=is_sealed))
+    if not {"priority", "sequence_total", "chain_position"} & fields.keys():
+        _agree(quick, _reading(fields, 20.5, is_sealed=is_sealed, profile="agent"))
+
+
+def _reading(fields: dict[str, Any], value: Any, *, is_sealed: bool, profile: Profile = "minimal") -> Record:
+    usual = {
+        "id": "x",
+        "timestamp": MADE[1].ref[0],
+        "publisher": "boiler",
+        "info_type": "temperature",
+        "info_format": "Cel/cbor",
+        "content_data": cbor2.dumps(value),
+    }
+    io = IoMessage(**{**usual, **fields})
+    written = seal(io, EMPTY_CHAIN).replace(**fields) if is_sealed else io
+    content = base64.b64encode(written.to_bytes(profile=profile)).decode()
+    message = MADE[1].message.replace(content=f'{{"ioMessage":"{content}"}}')
+    return record(sign_message(message, DEVICE.signer).serialize().encode())
+
+
+def test_a_usual_reading_goes_the_short_way(quick: QuickReader) -> None:
+    assert read(quick, _reading({}, 20.5, is_sealed=True)) is not None
+    assert read(quick, _reading({}, 20.5, is_sealed=False)) is not None
+    assert read(quick, _reading({"info_format": "text/plain"}, 20.5, is_sealed=True)) is not None
+
+
+@given(data=st.binary(max_size=64))
+def test_any_content_is_judged_as_the_long_way_judges_it(quick: QuickReader, data: bytes) -> None:
+    content = f'{{"ioMessage":"{base64.b64encode(data).decode()}"}}'
+    signed = sign_message(MADE[1].message.replace(content=content), DEVICE.signer)
+    _agree(quick, record(signed.serialize().encode()))
+
+
+@pytest.mark.parametrize("stream", ["größe", 'a"b', "a\\b", "a,b", "a/b c", "\x7f"])
+def test_any_stream_is_judged_as_the_long_way_judges_it(quick: QuickReader, stream: str) -> None:
+    for partition in (0, 7, 10**9, 2**31, 2**52):
+        place = MADE[1].message.message_id._replace(stream_id=stream, stream_partition=partition)
+        signed = sign_message(MADE[1].message.replace(message_id=place), DEVICE.signer)
+        _agree(quick, record(signed.serialize().encode()))
 
 
 def test_the_long_way_refuses_what_was_tampered_with() -> None:

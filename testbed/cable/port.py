@@ -1,4 +1,4 @@
-"""Serial cables made of ptys: one end a device file for a driver, the other in the hands of a test."""
+"""Ports made of ptys: one end a device file for a driver, the other in the hands of whoever made it."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-class PtyCable:
+class PtyPort:
     """A port with a stable name that can be pulled and plugged in again."""
 
     def __init__(self, link: Path) -> None:
@@ -26,11 +26,17 @@ class PtyCable:
             self.link.symlink_to(os.ttyname(theirs))
 
     def unplug(self) -> None:
+        """Whoever has it open sees it hang up."""
         if self._fds is not None:
             self.link.unlink()
             for fd in self._fds:
                 os.close(fd)
             self._fds = None
+
+    @property
+    def fd(self) -> int | None:
+        """Our end, to wait for; None while unplugged."""
+        return self._fds[0] if self._fds else None
 
     def send(self, data: bytes) -> int:
         """As much as the line takes at once; nothing while unplugged."""

@@ -1,0 +1,125 @@
+"""The records of one archive in order: how each goes on from the one before, and what its chains amount to."""
+
+from ingest.decoded import Decoded, Ref, Seal
+from ingest.reasons import Reason, Rejected
+from ingest.spans import Span
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
+from protocol.archive import Record
+from protocol.clock import ClockCorrection
+from protocol.events import GapNotice
+
+__all__ = ["Walk"]
+
+FIRST, LINKED, FORKED, UNSEALED = "first", "linked", "forked", "unsealed"
+
+
+class Walk:
+    """Give it every record that was decoded, and finish. The summary is complete then."""
+
+    def __init__(self, summary: ArchiveSummary) -> None:
+        self._summary = summary
+        self._chains: dict[str, _ChainWalk] = {}
+        self._boots: dict[str, None] = {}
+
+    def take(self, record: Record, decoded: Decoded) -> str | Rejected:
+        """How the message is linked to the one before it; or why it does not belong into this chain."""
+        walk = self._chains.get(record.chain)
+        if walk is None:
+            walk = self._chains[record.chain] = _ChainWalk(self._summary.chains[record.chain], decoded)
+        elif walk.identity != decoded.identity:
+            return Rejected(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
+        else:
+            walk.extend(decoded)
+        if decoded.boot is not None:
+            self._boots.setdefault(decoded.boot)
+        if decoded.event is not None:
+            self._note_event(decoded.event)
+        return walk.link(decoded.seal)
+
+    def reject(self, record: Record) -> None:
+        chain = self._summary.chains[record.chain]
+        chain.rejected += 1
+        chain.held.append((record.timestamp_ms, record.sequence))
+
+    def finish(self) -> None:
+        for walk in self._chains.values():
+            walk.finish()
+        self._summary.boots = list(self._boots)
+
+    def _note_event(self, event: GapNotice | ClockCorrection) -> None:
+        if isinstance(event, ClockCorrection):
+            self._summary.corrections.append(Correction(event.boot_id.hex(), event.monotonic_ms, event.offset_ms))
+            return
+        notice = Notice(
+            journal=event.journal.hex(),
+            number=event.number,
+            chain=event.chain,
+            count=event.count,
+            first=event.first,
+            last=event.last,
+            cause=event.cause,
+        )
+        self._summary.notices.append(notice)
+
+
+class _ChainWalk:
+    """One chain: a span that grows until a message names another predecessor than the last one."""
+
+    __slots__ = (
+        "_first", "_first_seal", "_is_counted", "_last", "_last_seal", "_links", "_previous", "_summary", "_valid",
+        "identity",
+    )  # fmt: skip
+
+    def __init__(self, summary: ChainSummary, decoded: Decoded) -> None:
+        self.identity = decoded.identity
+        self._summary = summary
+        self._valid = 0
+        self._links: dict[str | None, Seal] = {}
+        self._begin(decoded)
+
+    def _begin(self, decoded: Decoded) -> None:
+        self._valid += 1
+        self._first: Ref = decoded.ref
+        self._last: Ref = decoded.ref
+        self._previous = decoded.previous
+        self._first_seal = self._last_seal = decoded.seal
+        self._is_counted = decoded.seal is not None  # whether the positions count up by one
+
+    def extend(self, decoded: Decoded) -> None:
+        _, ref, previous, seal, *_ = decoded
+        if previous != self._last:
+            self._summary.spans.append(self._span())
+            self._summary.unordered |= ref <= self._last
+            self._begin(decoded)
+            return
+        self._valid += 1
+        self._last = ref
+        before = self._last_seal
+        if seal is None or before is None or seal.position != before.position + 1:
+            self._is_counted = False
+        self._last_seal = seal
+
+    def link(self, seal: Seal | None) -> str:
+        """How it goes on from the message before it in the hash chain, where that is in this archive."""
+        if seal is None:
+            return UNSEALED
+        publisher, position, _, previous_hash = seal
+        before = self._links.get(publisher)
+        self._links[publisher] = seal
+        if before is None or position != before.position + 1:
+            return FIRST
+        if previous_hash == before.hash:
+            return LINKED
+        self._summary.forked += 1
+        return FORKED
+
+    def finish(self) -> None:
+        self._summary.spans.append(self._span())
+        self._summary.valid = self._valid
+
+    def _span(self) -> Span:
+        first, last = self._first_seal, self._last_seal
+        if not self._is_counted or first is None or last is None:
+            return Span(self._first, self._last, self._previous, None, None, first and first.previous_hash)
+        positions = (first.position, last.position)
+        return Span(self._first, self._last, self._previous, *positions, first.previous_hash, last.hash)
