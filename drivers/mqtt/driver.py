@@ -61,8 +61,10 @@ class MqttDriver(Driver):
         if self._connection is None:
             raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
         if not self._surplus and (room := await self._wait_for_room()):
-            for message in await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S):
-                self._surplus += self._take(message)
+            messages = await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S)
+            at_ms = now_ms()
+            for message in messages:
+                self._surplus += self._take(message, at_ms)
         readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
         return readings
 
@@ -83,17 +85,17 @@ class MqttDriver(Driver):
         if connection is not None:
             connection.close()
 
-    def _take(self, message: Message) -> list[Reading]:
+    def _take(self, message: Message, at_ms: int) -> list[Reading]:
         """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
         if not message.number:
-            return self._readings_of(message, None)
+            return self._readings_of(message, None, at_ms)
         if self._ledger.is_committed(message):
             self._acknowledge_now([message.number])
             return []
         token = self._ledger.hand_over(message)
         if token is None:
             return []
-        readings = self._readings_of(message, token)
+        readings = self._readings_of(message, token, at_ms)
         if not readings:
             self._acknowledge_now([self._ledger.commit(token)])
         return readings
@@ -103,10 +105,9 @@ class MqttDriver(Driver):
         if self._connection is not None:
             self._connection.acknowledge([number for number in numbers if number is not None])
 
-    def _readings_of(self, message: Message, token: int | None) -> list[Reading]:
+    def _readings_of(self, message: Message, token: int | None, at_ms: int) -> list[Reading]:
         if message.is_retained and self.settings.retained == "skip":
             return []
-        at_ms = now_ms()
         try:
             readings = [
                 Reading(sensor, quantity, value, unit, taken_at_ms=at_ms, mime_type=mime_type, token=token)

@@ -8,6 +8,7 @@ once more, as QoS 1 allows.
 A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
 """
 
+from collections import OrderedDict
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
@@ -27,7 +28,9 @@ class Ledger:
     def __init__(self) -> None:
         self._next_token = 0
         self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
-        self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._committed: OrderedDict[int, int] = (
+            OrderedDict()
+        )  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
         """How many are handed over and not committed."""
@@ -56,7 +59,7 @@ class Ledger:
             self._committed.pop(number, None)
             self._committed[number] = hashed
             if len(self._committed) > MAX_UNACKNOWLEDGED:
-                del self._committed[next(iter(self._committed))]
+                self._committed.popitem(last=False)
         return number
 
 
