@@ -7,7 +7,7 @@ read at once, and what one commit made safe is acknowledged at once: a message a
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -77,7 +77,7 @@ class MqttDriver(Driver):
         return MAX_UNACKNOWLEDGED - len(self._ledger)
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        self._acknowledge_now([self._ledger.commit(token) for token in tokens])
+        self._acknowledge_now(self._ledger.commit(tokens))
         self._has_room.set()
 
     async def close(self) -> None:
@@ -97,13 +97,13 @@ class MqttDriver(Driver):
             return []
         readings = self._readings_of(message, token, at_ms)
         if not readings:
-            self._acknowledge_now([self._ledger.commit(token)])
+            self._acknowledge_now(self._ledger.commit([token]))
         return readings
 
-    def _acknowledge_now(self, numbers: Iterable[int | None]) -> None:
+    def _acknowledge_now(self, numbers: Collection[int]) -> None:
         """If the link is down, the broker sends the messages again, and the ledger knows them."""
         if self._connection is not None:
-            self._connection.acknowledge([number for number in numbers if number is not None])
+            self._connection.acknowledge(numbers)
 
     def _readings_of(self, message: Message, token: int | None, at_ms: int) -> list[Reading]:
         if message.is_retained and self.settings.retained == "skip":

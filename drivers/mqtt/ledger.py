@@ -9,6 +9,7 @@ A message is known by its number and by the hash of what it says: 64 bits, keyed
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
@@ -52,15 +53,16 @@ class Ledger:
         self._committed.pop(message.number, None)  # the number begins a new life
         return False
 
-    def commit(self, token: int) -> int | None:
-        """The number to acknowledge; None if the token is unknown."""
-        number, hashed = self._pending.pop(token, (None, 0))
-        if number is not None:
-            self._committed.pop(number, None)
-            self._committed[number] = hashed
-            if len(self._committed) > MAX_UNACKNOWLEDGED:
-                self._committed.popitem(last=False)
-        return number
+    def commit(self, tokens: Iterable[int]) -> list[int]:
+        """The numbers to acknowledge; a token that is unknown gives none."""
+        pending, committed = self._pending, self._committed
+        known = [pending.pop(token) for token in tokens if token in pending]
+        for number, hashed in known:
+            committed.pop(number, None)
+            committed[number] = hashed
+        while len(committed) > MAX_UNACKNOWLEDGED:
+            committed.popitem(last=False)
+        return [number for number, _ in known]
 
 
 def _hash(message: Message) -> int:
