@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # everything that runs is ended, as by Ctrl-C
     match arguments.action:
         case "list":
             return _list()
@@ -61,15 +64,9 @@ def _list() -> int:
 def _run_named(arguments: argparse.Namespace) -> int:
     scenarios = [load_scenario(name) for name in arguments.scenarios]
     if arguments.seed is not None:
-        scenarios = [_reseeded(scenario, arguments.seed) for scenario in scenarios]
+        scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
     outcomes = asyncio.run(_run_all(scenarios, arguments))
     return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
-
-
-def _reseeded(scenario: Scenario, seed: int) -> Scenario:
-    from dataclasses import replace
-
-    return replace(scenario, seed=seed)
 
 
 async def _run_all(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[Outcome]:

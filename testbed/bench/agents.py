@@ -24,7 +24,9 @@ SHIP_FAILURES_S: Final = 5.0
 
 
 class AgentPart:
-    def __init__(self, folder: Path, volume: Volume | None, clock: HeldClock | None) -> None:
+    def __init__(
+        self, folder: Path, volume: Volume | None, clock: HeldClock | None, environment: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self.volume = volume
         self.clock = clock
@@ -35,7 +37,7 @@ class AgentPart:
             *("run", "--config", str(self.config)),
             says=r"(running; device=)",
             log=folder / "agent.log",
-            environment=None if clock is None else clock.environment,
+            environment={**environment, **({} if clock is None else clock.environment)},
         )
         self._fresh_from_s = 0.0
 
