@@ -39,8 +39,8 @@ fuzz: $(INSTALLED) ## fuzz one decoder: make fuzz TARGET=iomessage SECONDS=60
 	$(BIN)/python -m tests.fuzz $(TARGET) -max_total_time=$(or $(SECONDS),60)
 
 .PHONY: bench
-bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
-	$(BIN)/python -m benchmarks
+bench: $(PEERS_INSTALLED) ## print ratios against limits and peers; also into build/benchmarks
+	$(BIN)/python -m benchmarks --out build/benchmarks
 
 .PHONY: demo
 demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in a minute or two

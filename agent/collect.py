@@ -49,7 +49,7 @@ class Collector:
                     await self._pass_on(happening)
 
     async def _pass_on(self, readings: Sequence[Reading]) -> None:
-        tokens = {reading.token for reading in readings if reading.token is not None}
+        tokens = dict.fromkeys([reading.token for reading in readings if reading.token is not None])  # in their order
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
         batch = Batch(self._driver.name, readings, is_lasting=self._driver.HAS_LASTING_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))

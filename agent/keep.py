@@ -152,9 +152,15 @@ class Keeper:
         """Readings by route; those of one route in the order in which they came."""
         routed: dict[Route, list[Reading]] = {}
         for batch in batches:
+            known: dict[tuple[str, str], list[Reading]] = {}  # sensors and quantities are few
             for reading in batch.readings:
-                if route := batch.route or self._find_route(batch.source, reading):
-                    routed.setdefault(route, []).append(reading)
+                group = known.get(reading[:2])
+                if group is None:
+                    route = batch.route or self._find_route(batch.source, reading)
+                    if route is None:
+                        continue
+                    group = known[reading[:2]] = routed.setdefault(route, [])
+                group.append(reading)
         return list(routed.items())
 
     def _find_route(self, source: str, reading: Reading) -> Route | None:

@@ -11,7 +11,8 @@ from drivers.settings import Matching, Text
 __all__ = ["OFF", "PageConfig"]
 
 OFF: Final = "off"
-LISTEN_FORM: Final = Matching(r"off|(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}", "127.0.0.1:7080, or off")
+_NAME: Final = r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*"
+LISTEN_FORM: Final = Matching(rf"off|(\[[0-9A-Fa-f:.]+\]|{_NAME}):[0-9]{{1,5}}", "127.0.0.1:7080, or off")
 MAX_PORT: Final = 65_535
 
 
@@ -20,7 +21,7 @@ class PageConfig:
     """The `[page]` table. Whoever can reach an address that is not this machine's own must show a token."""
 
     listen: Annotated[str, LISTEN_FORM] = "127.0.0.1:7080"  # port 0: any that is free
-    token_file: Path | None = None
+    token_file: Path | None = None  # private file; required where the address can be reached from elsewhere
     hosts: tuple[Text, ...] = ()  # names by which a browser may ask besides the address; of a proxy in front, say
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ manager finds a name only while the kernel has its module loaded.
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,10 @@ __all__ = ["DROP_IN_PATH", "compose_drop_in", "device_groups"]
 
 DROP_IN_PATH: Final = Path("/etc/systemd/system/headgate.service.d/headgate.conf")
 OWN_FOLDERS: Final = (Path("/var/lib/headgate"), Path("/run/headgate"))
+MAKE_FOLDER: Final = "/usr/bin/install -d -o headgate -g headgate -m 0750"
 HIDDEN_FOLDERS: Final = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108
 
+MAX_SAMPLE: Final = 100  # nodes of a kind that a pattern is tried on
 _NUMBERS: Final = {"ttyS": 4, "ttyACM": 166, "ttyUSB": 188, "ttyAMA": 204}  # as the kernel's list of devices fixes them
 _ALIASES: Final = (
     (re.compile(r"usb:.*|/dev/serial/by-(id|path)/.*|/dev/headgate/.*"), ("ttyUSB", "ttyACM")),
@@ -34,11 +37,16 @@ _ALIASES: Final = (
 def compose_drop_in(config: Config) -> str:
     """The text of the drop-in. Raises: ConfigError for a path that the unit hides from the agent."""
     ports = {name: driver.ports for name, driver in config.build_drivers().items() if driver.ports}
+    kept, written = _outside(_kept_folders(config)), _outside(_kept_folders(config) | _target_folders(config))
+    _refuse_hidden(config)
     lines = [
-        f"# Made by `headgate systemd` from {config.path}; make it again when ports or paths in there change.",
+        f"# Made by `headgate systemd` from {_quoted(config.path)}; make it again when ports or paths in there change.",
         "[Service]",
         *_device_lines(ports),
-        *(f"ReadWritePaths={_quoted(path)}" for path in _outside_paths(config)),
+        *(f"ExecStartPre=+{MAKE_FOLDER} {_quoted(folder).replace('$', '$$')}" for folder in kept),
+        *(f"ReadWritePaths={_quoted(folder, prefix='-')}" for folder in written),
+        *(["[Unit]"] if kept else []),
+        *(f"RequiresMountsFor={_quoted(folder)}" for folder in kept),
     ]
     return "\n".join(lines) + "\n"
 
@@ -49,6 +57,10 @@ def device_groups(port: str) -> list[str]:
         if pattern.fullmatch(port):
             return [_group(kind) for kind in kinds]
     kind = re.fullmatch(r"/dev/(tty[A-Za-z]+)[0-9]+", port)
+    if kind is None and re.search(r"[*?[]", port):
+        return [
+            _group(kind) for kind in _NUMBERS if any(fnmatchcase(f"/dev/{kind}{n}", port) for n in range(MAX_SAMPLE))
+        ]
     return [_group(kind[1])] if kind else [port]
 
 
@@ -69,26 +81,41 @@ def _device_lines(ports: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def _outside_paths(config: Config) -> list[Path]:
-    """The folders that the agent writes to and the unit does not open by itself."""
-    wanted = {
-        "device.data_directory": config.device.data_directory,
-        "journal.directory": config.journal_directory,
-        "archive.directory": config.archive_directory if config.archive else None,
-        "ship.directory": config.ship.directory if config.ship else None,
-        "status.file": config.status_file.parent,
-    }
+def _kept_folders(config: Config) -> dict[str, Path]:
+    """What the agent keeps for itself, and makes if it is missing."""
+    folders = {"device.data_directory": config.device.data_directory, "journal.directory": config.journal_directory}
+    if config.archive:
+        folders["archive.directory"] = config.archive_directory
+    return folders
+
+
+def _target_folders(config: Config) -> dict[str, Path]:
+    """Where it writes for others. They may be absent, as a stick is that someone carries."""
+    folders = {"status.file": config.status_file.parent}
+    if config.ship and config.ship.directory:
+        folders["ship.directory"] = config.ship.directory
     for name, publisher in config.publishers.items():
         if isinstance(publisher, FileConfig):
             folder = publisher.path if publisher.form == "directory" else publisher.path.parent
-            wanted[f"publishers.{name}.path"] = folder
-    folders = {setting: folder.absolute() for setting, folder in wanted.items() if folder is not None}
-    hidden = [f"{setting}: {folder}" for setting, folder in folders.items() if _is_below(folder, HIDDEN_FOLDERS)]
+            folders[f"publishers.{name}.path"] = folder
+    return folders
+
+
+def _refuse_hidden(config: Config) -> None:
+    folders = _kept_folders(config) | _target_folders(config)
+    hidden = [
+        f"{setting}: {folder}" for setting, folder in folders.items() if _is_below(folder.absolute(), HIDDEN_FOLDERS)
+    ]
     if hidden:
         raise ConfigError(
             "\n  ".join([f"{config.path}: the service cannot reach these; move them below /var/lib/headgate", *hidden])
         )
-    outside = sorted({folder for folder in folders.values() if not _is_below(folder, OWN_FOLDERS)})
+
+
+def _outside(folders: Mapping[str, Path]) -> list[Path]:
+    """Those that the unit does not open by itself, the uppermost only."""
+    absolute = {folder.absolute() for folder in folders.values()}
+    outside = sorted(folder for folder in absolute if not _is_below(folder, OWN_FOLDERS))
     return [folder for folder in outside if not _is_below(folder.parent, outside)]
 
 
@@ -96,8 +123,7 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
     return any(folder.is_relative_to(other) for other in others)
 
 
-def _quoted(text: object) -> str:
-    """One word for the unit's parser, in which % begins a specifier. An absent path does not stop the service."""
-    word = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    word = f"-{word}" if isinstance(text, Path) else word
-    return f'"{word}"' if re.search(r"[\s\"']", word) else word
+def _quoted(text: object, prefix: str = "") -> str:
+    """One word for the unit's parser, in which % begins a specifier. The prefix `-`: it may be absent."""
+    word = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{prefix}{word}"' if re.search(r"[\s\"'\\]", word) else prefix + word

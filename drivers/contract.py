@@ -55,7 +55,7 @@ class Driver(ABC):
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """The device files it opens, as its settings name them; for whoever has to grant access to them."""
+        """The device files it opens, as its settings name them (some by a pattern); for whoever has to grant access."""
         return ()
 
     @abstractmethod

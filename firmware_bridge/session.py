@@ -108,6 +108,11 @@ class HostSession:
         return f"<HostSession {self._session}, {'open' if self.is_open else 'not open'}>"
 
     @property
+    def number(self) -> int:
+        """Of the present session, or of the one that is sought."""
+        return self._session
+
+    @property
     def hello(self) -> Hello | None:
         """What the device said of itself when the present session began; None while there is none."""
         return self._hello

@@ -106,6 +106,14 @@ class Account:
             self.chains[name].ingested -= count
             self.chains[name].duplicate += count
 
+    def add_copies(self, copies: Iterable[ArchiveSummary]) -> None:
+        """Count the records of archives that were entered before and have come again in another file."""
+        for copy in copies:
+            for chain, found in copy.chains.items():
+                account = self.chains[ChainName(copy.device or "", chain)]
+                account.archived += found.archived
+                account.duplicate += found.archived
+
     def learn(self, summaries: Iterable[ArchiveSummary]) -> set[Boot]:
         """Take in the corrections of new archives. The boots of which the true time has changed by that."""
         before = dict(self.corrections)

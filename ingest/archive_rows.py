@@ -51,6 +51,7 @@ class DecodeSettings:
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
     unsealing_key: bytes | None = field(default=None, repr=False)
+    landing: str = ""  # files are named from here on, so that the landing area can be moved
     receipts: Path | None = None  # the collector's, to know who brought what is sealed
     known: dict[str, str] = field(default_factory=dict, repr=False)  # archives in the tables, with their verdicts
 
@@ -63,7 +64,8 @@ def decode_archive(
     Nothing about the file makes it raise.
     """
     file_digest = hashlib.sha256(data).hexdigest()
-    summary = ArchiveSummary(archive=file_digest, path=path, landed_at_ms=landed_at_ms, size_bytes=len(data))
+    name = path.partition(f"{settings.landing}/")[2] if settings.landing else path
+    summary = ArchiveSummary(archive=file_digest, path=name, landed_at_ms=landed_at_ms, size_bytes=len(data))
     rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
@@ -76,6 +78,7 @@ def decode_archive(
             _check_bringer(archive, settings.receipts, file_digest)
     except Rejected as problem:
         summary.verdict = problem.reason
+        summary.chains = {}
         if not _is_known(summary, settings):
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
@@ -134,6 +137,7 @@ def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
     summary.journal = header.journal_id.hex()
     summary.created_at_ms = header.created_at_ms
     summary.records = manifest.records
+    summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in manifest.chains}
 
 
 def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
@@ -159,7 +163,6 @@ def _decode_blocks(
     archive: OpenArchive, rows: "_RowBatches", keyring: Keyring, take_messages: TakeMessages
 ) -> Iterator[pa.RecordBatch]:
     summary = rows.summary
-    summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in archive.manifest.chains}
     summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
     walk = Walk(summary)
     for index, entry in enumerate(archive.manifest.blocks):

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,8 +146,12 @@ def _run_job(arguments: argparse.Namespace) -> int:
     from ingest.store import Store
 
     Store(settings.tables, settings.table_format).close()  # refuse now what would be refused once Spark has started
+    stopping = threading.Event()
     with _spark(arguments) as spark:
-        run_job(spark, settings, Progress(quiet=arguments.quiet))
+        if settings.every_s is not None:  # a run that would end by itself can as well be killed
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: stopping.set())
+        run_job(spark, settings, Progress(quiet=arguments.quiet), stopping)
         is_wanted = arguments.report is not None or arguments.json
         return _write_report(spark, settings.tables, arguments.report, arguments.json) if is_wanted else 0
 

@@ -28,7 +28,8 @@ _DEVICES: Final = """
     SELECT m.device, m.messages, m.first, m.last, coalesce(a.archives, 0) AS archives, coalesce(g.gaps, 0) AS open_gaps
     FROM (SELECT device, count(*) AS messages, min(event_time) AS first, max(event_time) AS last FROM messages
           GROUP BY device) m
-    LEFT JOIN (SELECT device, count(*) AS archives FROM archives GROUP BY device) a ON a.device = m.device
+    LEFT JOIN (SELECT device, count(DISTINCT archive) AS archives FROM archives GROUP BY device) a
+    ON a.device = m.device
     LEFT JOIN (SELECT device, count(*) AS gaps FROM gaps WHERE state = 'open' GROUP BY device) g ON g.device = m.device
     ORDER BY m.device"""
 _QUARANTINE: Final = """

@@ -11,18 +11,19 @@ archives in them, so a lost checkpoint costs a second look at each file and chan
 
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings
 from ingest.decode import decode_archives
+from ingest.deliveries import Deliveries
 from ingest.load import Loaded, load_batch
 from ingest.progress import Progress
 from ingest.store import Store, TableFormat
@@ -31,6 +32,7 @@ __all__ = ["JobSettings", "run_job"]
 
 FILES: Final = "path string, modificationTime timestamp, length long, content binary"  # as binaryFile gives them
 ARCHIVE_NAMES: Final = "*.hg[as]"
+LOOK_EVERY_S: Final = 1  # for a wish to stop
 FOR_EVER: Final = "36500d"  # Spark passes over files that look older than this beside the newest
 
 
@@ -46,29 +48,46 @@ class JobSettings:
     again: bool = False  # look at every file of the landing area once more
 
 
-def run_job(spark: SparkSession, settings: JobSettings, progress: Progress | None = None) -> None:
-    """Ingest what is in the landing area. Raises: IngestBusy, IngestError."""
+def run_job(
+    spark: SparkSession,
+    settings: JobSettings,
+    progress: Progress | None = None,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Ingest what is in the landing area; once `stopping` is set, end after the batch that is under way.
+
+    Raises: IngestBusy, IngestError.
+    """
     with Store(settings.tables, settings.table_format) as store:
         if settings.again:
             shutil.rmtree(store.checkpoint, ignore_errors=True)
-        known = _known_archives(store)
+        deliveries = Deliveries.of(store)
         shown = progress or Progress()
-        shown.expect(_count_archives(settings.landing) - len(known))
+        shown.expect(_count_archives(settings.landing) - len(deliveries))
+
+        under_way = threading.Lock()
 
         def ingest(files: DataFrame, _batch: int) -> None:
-            loaded = _ingest_batch(store, files, replace(settings.decode, known=known))
-            known.update({each.archive: each.verdict for each in loaded.known})
-            shown.reach(loaded)
+            with under_way:
+                decode = replace(settings.decode, known=deliveries.verdicts, landing=settings.landing.as_posix())
+                shown.reach(_ingest_batch(store, files, decode, deliveries))
 
-        _start(spark, settings, store, ingest).awaitTermination()
+        _await_end(_start(spark, settings, store, ingest), stopping or threading.Event(), under_way)
         shown.finish()
 
 
-def _ingest_batch(store: Store, files: DataFrame, settings: DecodeSettings) -> Loaded:
+def _await_end(query: StreamingQuery, stopping: threading.Event, under_way: threading.Lock) -> None:
+    while not query.awaitTermination(LOOK_EVERY_S):
+        if stopping.is_set():
+            with under_way:
+                query.stop()
+
+
+def _ingest_batch(store: Store, files: DataFrame, settings: DecodeSettings, deliveries: Deliveries) -> Loaded:
     folder = store.work("decoded")
     decoded = decode_archives(files, settings, folder).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return load_batch(store, decoded, folder)
+        return load_batch(store, decoded, folder, deliveries)
     finally:
         decoded.sparkSession.catalog.clearCache()
 
@@ -95,15 +114,6 @@ def _batch_limit(settings: JobSettings) -> tuple[str, str]:
     if settings.batch_archives is not None:
         return "maxFilesPerTrigger", str(settings.batch_archives)
     return "maxBytesPerTrigger", str(settings.batch_bytes)
-
-
-def _known_archives(store: Store) -> dict[str, str]:
-    """The digests of all archives in the tables, each with its verdict."""
-    known: dict[str, str] = {}
-    for file in store.files("archives"):
-        rows = pq.read_table(store.path("archives", file), columns=["archive", "verdict"])
-        known.update(zip(rows["archive"].to_pylist(), rows["verdict"].to_pylist(), strict=True))
-    return known
 
 
 def _count_archives(landing: Path) -> int:

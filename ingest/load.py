@@ -1,7 +1,7 @@
 """One batch of archives → one commit of all tables."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,11 +19,12 @@ from ingest.clean import (
     rows_of_boots,
     suspected_rows,
 )
+from ingest.deliveries import Deliveries
 from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
 from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
-from ingest.summary import KNOWN, VERIFIED, ArchiveSummary, Correction
+from ingest.summary import DUPLICATE, KNOWN, VERIFIED, ArchiveSummary, Correction
 
 __all__ = ["ORDER", "Loaded", "load_batch", "read_files", "write_files"]
 
@@ -37,20 +38,20 @@ class Loaded:
 
     archives: int
     records: int
-    known: list[ArchiveSummary]  # the archives that it entered into the tables
 
 
-def load_batch(store: Store, decoded: DataFrame, folder: Path) -> Loaded:
+def load_batch(store: Store, decoded: DataFrame, folder: Path, deliveries: Deliveries) -> Loaded:
     """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none.
 
     `folder` is where the decoder has written the messages.
     """
-    summaries, files = _collect(decoded)
-    chosen = _choose(summaries)
-    loaded = Loaded(archives=len(summaries), records=sum(summary.records or 0 for summary in summaries), known=chosen)
-    if chosen:
-        _Batch(store, decoded, summaries, chosen, _Staged(folder, files)).load()
-    return loaded
+    delivered, files = _collect(decoded)
+    chosen = _choose(delivered)
+    copies = deliveries.copies(delivered, chosen)
+    if chosen or copies:
+        _Batch(store, decoded, delivered, chosen, copies, _Staged(folder, files)).load()
+        deliveries.enter(chosen, copies)
+    return Loaded(archives=len(delivered), records=sum(summary.records or 0 for summary in delivered))
 
 
 def _collect(decoded: DataFrame) -> tuple[list[ArchiveSummary], list[Path]]:
@@ -105,22 +106,30 @@ class _Batch:
         decoded: DataFrame,
         delivered: list[ArchiveSummary],
         chosen: list[ArchiveSummary],
+        copies: list[ArchiveSummary],
         staged: _Staged,
     ) -> None:
         self._store = store
         self._spark = decoded.sparkSession
         self._decoded = decoded
         self._unwanted_paths = sorted({each.path for each in delivered} - {each.path for each in chosen})
-        self._came_twice = len({each.archive for each in delivered if each.chains}) < sum(
-            bool(each.chains) for each in delivered
-        )
+        decoded_now = [each.archive for each in delivered if each.chains and each.verdict != KNOWN]
+        self._came_twice = len(set(decoded_now)) < len(decoded_now)
         self._summaries = chosen
+        self._copies = copies
         self._staged = staged
         self._account = store.account()
         self._gaps_before = self._account.gaps()
         self._changes: dict[str, Change] = {}
 
     def load(self) -> None:
+        if self._summaries:
+            self._enter_messages()
+        self._account.add_copies(self._copies)
+        self._write_small_tables()
+        self._store.commit(self._account, self._changes)
+
+    def _enter_messages(self) -> None:
         changed_boots = self._account.learn(self._summaries)
         corrections = self._corrections()
         moved, kept, rewritten = self._rows_to_move(changed_boots)
@@ -139,8 +148,6 @@ class _Batch:
         self._write_quarantine()
         self._account.add(self._summaries, _count_by_chain(duplicates))
         self._note_boots(final, changed_boots)
-        self._write_small_tables()
-        self._store.commit(self._account, self._changes)
 
     def _corrections(self) -> dict[Boot, Correction]:
         """What is known now of the boots in which messages of this batch were made."""
@@ -212,7 +219,9 @@ class _Batch:
         closed = self._closed_before() + gap_rows(closed_gaps(self._gaps_before, now), CLOSED)
         self._replace("gaps", closed + gap_rows(now, OPEN))
         self._replace("ledger", self._account.ledger())
-        self._changes["archives"] = Change([self._write_small("archives", archive_rows(self._summaries))])
+        copies = [replace(copy, verdict=DUPLICATE) for copy in self._copies]
+        archives = archive_rows([*self._summaries, *copies])
+        self._changes["archives"] = Change([self._write_small("archives", archives)])
 
     def _closed_before(self) -> list[dict[str, Any]]:
         files = [self._store.path("gaps", file) for file in self._store.files("gaps")]

@@ -1,10 +1,12 @@
 """The report: one HTML page that needs nothing but itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
-from ingest.plots import Point, bar_plot, line_plot, stacked_plot
+from ingest.plots import SERIES, Point, bar_plot, line_plot, number, stacked_plot
+from ingest.report_style import STYLE
 
 __all__ = ["render_page"]
 
@@ -12,59 +14,89 @@ LEDGER_COLUMNS: Final = (
     "device", "chain", "produced", "archived", "ingested", "duplicate", "quarantined", "held", "lost_explained",
     "lost_unexplained", "broken_links", "archives", "balanced",
 )  # fmt: skip
-GAP_COLUMNS: Final = (
-    "device", "chain", "after_timestamp_ms", "before_timestamp_ms", "missing", "explained", "held", "cause",
-)  # fmt: skip
+GAP_COLUMNS: Final = ("device", "chain", "after", "before", "missing", "explained", "held", "cause")
 DEVICE_COLUMNS: Final = ("device", "messages", "archives", "open_gaps", "first", "last")
-_STYLE: Final = """
-body{font:14px/1.5 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;font-size:12px;display:block;overflow-x:auto}
-td,th{padding:3px 8px;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}
-td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}
-svg{width:100%;max-width:760px;font:11px sans-serif}
-.legend span{margin-right:1em}.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}
-.yes{color:#2b7a3d;font-weight:bold}.no{color:#b3261e;font-weight:bold}
-"""
+QUARANTINE_COLUMNS: Final = ("reason", "rows", "records")
+TEXT_COLUMNS: Final = frozenset({"device", "chain", "cause", "reason"})
+HOUR_S: Final = 3600
 
 
 def render_page(facts: Mapping[str, Any]) -> str:
     """The page for these facts, as `ingest.facts` collects them."""
     totals = facts["totals"]
-    verdict = _verdict(facts["balanced"])
-    sections = [
-        f"<p>{totals['messages']} messages of {totals['devices']} devices in {totals['chains']} chains, "
-        f"from {_text(totals['first'])} to {_text(totals['last'])}.</p>{verdict}",
-        _section("Volume, messages per hour", _volume_plot(facts["volume"])),
-        _section("Devices", _table(DEVICE_COLUMNS, facts["devices"])),
-        _section("Latency, from the event to the collector", _latency(facts)),
-        _section("Open gaps per device", bar_plot([(each["device"], each["open_gaps"]) for each in facts["devices"]])),
-        _section("Open gaps", _table(GAP_COLUMNS, facts["gaps"])),
-        _section("Quarantine by reason", bar_plot([(each["reason"], each["rows"]) for each in facts["quarantine"]])),
-        _section("Ledger", _table(LEDGER_COLUMNS, facts["ledger"])),
-        *(_section(_curve_title(curve), _curve_plot(curve)) for curve in facts["curves"]),
-    ]
+    span = f"{_text(totals['first'])} to {_text(totals['last'])} UTC" if totals["first"] else "no messages yet"
+    body = (
+        f"<header><h1>Headgate ingest</h1><p>{escape(span)}</p></header>",
+        _verdict(facts["balanced"]),
+        _tiles(facts),
+        _section("Volume", "messages per hour, by device", _volume(facts["volume"])),
+        _pair(
+            _section("Latency", "from the event to the collector", _latency(facts)),
+            _section("Quarantine", "by reason", _quarantine(facts["quarantine"])),
+        ),
+        _section("Devices", "", _table(DEVICE_COLUMNS, facts["devices"])),
+        _section("Gaps per device", "open ones", _gaps_per_device(facts["devices"])),
+        _section("Open gaps", "holes in the chains, and what explains them", _gaps(facts["gaps"])),
+        _section("Ledger", "one row per chain", _table(LEDGER_COLUMNS, facts["ledger"])),
+        _pair(*map(_curve, facts["curves"])),
+    )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate ingest</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Headgate ingest</h1>{''.join(sections)}</body></html>\n"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><title>Headgate ingest</title>'
+        f"<style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
     )
 
 
 def _verdict(balanced: bool) -> str:
     if balanced:
-        return '<p class="yes">The ledger balances: every message is ingested, in quarantine or accounted for.</p>'
-    return '<p class="no">The ledger does not balance: see the rows that say so.</p>'
+        return (
+            '<p class="verdict yes">The ledger balances: every message is ingested, in quarantine or accounted for.</p>'
+        )
+    return '<p class="verdict no">The ledger does not balance: see the rows that say so.</p>'
 
 
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+def _tiles(facts: Mapping[str, Any]) -> str:
+    totals, ledger = facts["totals"], facts["ledger"]
+    lost = sum(row["lost_unexplained"] for row in ledger)
+    tiles = [
+        (totals["messages"], "messages", False),
+        (totals["devices"], f"devices, {totals['chains']} chains", False),
+        (sum(row["duplicate"] for row in ledger), "duplicates, counted out", False),
+        (sum(row["rows"] for row in facts["quarantine"]), "in quarantine", False),
+        (sum(row["lost_explained"] for row in ledger), "lost, and explained", False),
+        (lost, "lost without a word", lost > 0),
+    ]
+    shown = (
+        f'<div class="tile{" no" if is_bad else ""}"><b>{number(value)}</b><span>{escape(name)}</span></div>'
+        for value, name, is_bad in tiles
+    )
+    return f'<div class="tiles">{"".join(shown)}</div>'
 
 
-def _volume_plot(volume: list[dict[str, Any]]) -> str:
+def _section(title: str, says: str, body: str) -> str:
+    small = f" <small>{escape(says)}</small>" if says else ""
+    return f"<section><h2>{escape(title)}{small}</h2>{body}</section>"
+
+
+def _pair(*sections: str) -> str:
+    return f'<div class="pair">{"".join(sections)}</div>' if sections else ""
+
+
+def _volume(volume: list[dict[str, Any]]) -> str:
     by_hour: dict[Any, dict[str, float]] = {}
     for row in volume:
         by_hour.setdefault(row["hour"], {})[row["device"]] = row["messages"]
-    return stacked_plot(sorted(by_hour.items()), sorted({row["device"] for row in volume}))
+    devices = sorted({row["device"] for row in volume})
+    return stacked_plot(sorted(by_hour.items()), devices, HOUR_S) + _legend(devices)
+
+
+def _legend(devices: Sequence[str]) -> str:
+    marks = (
+        f'<span><svg viewBox="0 0 10 10"><rect class="s{index % SERIES}" width="10" height="10" rx="2"/></svg>'
+        f"{_address(device)}</span>"
+        for index, device in enumerate(devices)
+    )
+    return f'<p class="legend">{"".join(marks)}</p>'
 
 
 def _latency(facts: Mapping[str, Any]) -> str:
@@ -73,6 +105,62 @@ def _latency(facts: Mapping[str, Any]) -> str:
     said = ", ".join(f"{name} within {_duration(latency[key])}" for key, name in names if latency[key] is not None)
     bars = [(_up_to(each["up_to_s"]), each["messages"]) for each in facts["latency_histogram"]]
     return f"<p>{escape(said)}</p>{bar_plot(bars)}"
+
+
+def _quarantine(reasons: list[dict[str, Any]]) -> str:
+    if not reasons:
+        return '<p class="none">nothing is in quarantine</p>'
+    return bar_plot([(each["reason"], each["rows"]) for each in reasons])
+
+
+def _gaps_per_device(devices: list[dict[str, Any]]) -> str:
+    if not any(each["open_gaps"] for each in devices):
+        return '<p class="none">no chain has a hole</p>'
+    return bar_plot([(_short(each["device"]), each["open_gaps"]) for each in devices])
+
+
+def _gaps(gaps: list[dict[str, Any]]) -> str:
+    shown = [
+        {**gap, "after": _moment(gap["after_timestamp_ms"]), "before": _moment(gap["before_timestamp_ms"])}
+        for gap in gaps
+    ]
+    return _table(GAP_COLUMNS, shown)
+
+
+def _curve(curve: Mapping[str, Any]) -> str:
+    points = [Point(each["at"], each["min"], each["mean"], each["max"]) for each in curve["points"]]
+    title = f"{curve['quantity']} of {curve['sensor']}"
+    says = f"{curve['unit']}; {number(curve['readings'])} readings of {_short(curve['device'])}"
+    return _section(title, says, line_plot(points, curve["step_s"]))
+
+
+def _table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    names = list(columns)
+    head = "".join(f"<th{_side(name)}>{escape(name.replace('_', ' '))}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_cell(name, row[name]) for name in names)}</tr>" for row in rows)
+    if not body:
+        return '<p class="none">none</p>'
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(column: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f'<td class="{"yes" if value else "no"}">{"yes" if value else "NO"}</td>'
+    if column == "device":
+        return f"<td{_side(column)}>{_address(str(value))}</td>"
+    return f"<td{_side(column)}>{escape(_text(value))}</td>"
+
+
+def _side(column: str) -> str:
+    return ' class="text"' if column in TEXT_COLUMNS else ""
+
+
+def _address(device: str) -> str:
+    return f'<abbr title="{escape(device)}">{escape(_short(device))}</abbr>'
+
+
+def _short(device: str) -> str:
+    return device if len(device) <= 14 else f"{device[:6]}…{device[-4:]}"
 
 
 def _up_to(seconds: float | None) -> str:
@@ -86,26 +174,19 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def _curve_title(curve: Mapping[str, Any]) -> str:
-    return f"{curve['quantity']} of {curve['sensor']} in {curve['unit']} ({curve['device']})"
-
-
-def _curve_plot(curve: Mapping[str, Any]) -> str:
-    return line_plot([Point(each["at"], each["min"], each["mean"], each["max"]) for each in curve["points"]])
-
-
-def _table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    names = list(columns)
-    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if body else "<p>none</p>"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return f'<td class="{"yes" if value else "no"}">{"yes" if value else "NO"}</td>'
-    return f"<td>{escape(_text(value))}</td>"
+def _moment(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "the beginning"
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}"
+        case int() | float():
+            return number(value)
+    return str(value)

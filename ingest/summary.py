@@ -15,6 +15,7 @@ __all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Notice"]
 
 VERIFIED = "verified"
 DAMAGED = "damaged"
+DUPLICATE = "duplicate"  # of a file that brought an archive again
 KNOWN = "known"  # all of it was ingested before; nothing is done with it
 RETRIED = frozenset(
     {Reason.ARCHIVE_MISNAMED, Reason.ARCHIVE_SEALED, Reason.DEVICE_UNKNOWN, Reason.DEVICE_MISMATCH}

@@ -46,6 +46,23 @@ class Truth:
         return [landed for landed in once.values() if landed.rejected is None]
 
     @property
+    def copies(self) -> list[Filed]:
+        """The records of files that brought an archive again."""
+        taken = {id(landed) for landed in self.taken}
+        again = [landed for landed in self.landed if landed.rejected is None and id(landed) not in taken]
+        return [filed for landed in again for filed in landed.filed]
+
+    def archives(self) -> Counter[tuple[str, str]]:
+        """Digest and verdict of each file."""
+        seen: Counter[tuple[str, str]] = Counter()
+        for landed in self.landed:
+            is_copy = any(digest == landed.digest for digest, _ in seen)
+            verdict = "damaged" if landed.damaged_blocks else "verified"
+            first = verdict if landed.rejected is None else landed.rejected[0]
+            seen[landed.digest, "duplicate" if is_copy else first] += 1
+        return seen
+
+    @property
     def filed(self) -> list[Filed]:
         return [filed for landed in self.taken for filed in landed.filed]
 
@@ -165,11 +182,12 @@ class Truth:
         held = {ref for ref in held if ref > max(present) or any(_is_inside(gap, ref) for gap in holes)}
         explained = sum(gap["explained"] for gap in holes)
         unexplained = sum(_unexplained(gap) for gap in holes)
+        copied = sum(filed.made is not None and filed.made.chain is chain for filed in self.copies)
         return {
             "produced": len(present) + len(held) + explained + unexplained,
-            "archived": len(mine),
+            "archived": len(mine) + copied,
             "ingested": len(present),
-            "duplicate": len(valid) - len(present),
+            "duplicate": len(valid) - len(present) + copied,
             "quarantined": len(mine) - len(valid),
             "held": len(held),
             "lost_explained": explained,

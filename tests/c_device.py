@@ -10,6 +10,7 @@ LIBRARY = Path(__file__).parents[1] / "firmware_bridge" / "c"
 OUTPUT_BYTES = 65536
 NO_VALUE = -(2**31)
 OK, FULL, BAD_ARGUMENT, DOWN = 0, -1, -2, -3
+WITH_AUTH, WITH_UPDATE = "-DHG_WITH_AUTH=1", "-DHG_WITH_UPDATE=1"
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
 
 
@@ -20,7 +21,8 @@ class CSample(ctypes.Structure):
 def build_library(directory: Path, *options: str) -> ctypes.CDLL:
     """Options are those of headgate_link.h, as -D…"""
     built = directory / "device.so"
-    sources = [*map(str, sorted(LIBRARY.glob("h*.c"))), str(Path(__file__).with_name("c_device.c"))]
+    names = ["headgate_link.c", "hg_wire.c", *(["hg_blake2s.c"] if WITH_AUTH in options else [])]
+    sources = [*(str(LIBRARY / name) for name in names), str(Path(__file__).with_name("c_device.c"))]
     command = ["gcc", *WARNINGS, "-O1", "-g", "-shared", "-fPIC", f"-I{LIBRARY}", *options, *sources, "-o", str(built)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

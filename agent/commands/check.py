@@ -18,9 +18,15 @@ DESCRIPTION = "Check the configuration and the key files it names. All problems 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--settings", action="store_true", help="print what can be set, as Markdown, and end")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.settings:
+        from agent.settings_reference import render_settings
+
+        print(render_settings(), end="")
+        return ExitCode.OK
     config = load_named_config(arguments)
     device = check_files(config)
     if arguments.json:

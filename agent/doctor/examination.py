@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from agent.config import Config
@@ -56,17 +57,18 @@ def _checks(config: Config) -> list[Check]:
         own_pid = (gather_service(config).status or {}).get("pid", 0)
         return [each for facts in gather_ports(config, {own_pid, os.getpid()}) for each in judge_port(facts)]
 
-    def look_at_link(end: FarEnd) -> list[Finding]:
-        return judge_link(gather_link(end, keys))
-
     return [
         Check("disk", lambda: [each for facts in gather_disks(config) for each in judge_disk(facts)]),
         Check("journal", lambda: judge_journal(gather_journal(config))),
         Check("keys", look_at_keys),
         Check("port", look_at_ports),
-        *(Check(f"link {end.name}", lambda end=end: look_at_link(end)) for end in far_ends(config)),  # type: ignore[misc]
+        *(Check(f"link {end.name}", partial(_look_at_link, end, keys)) for end in far_ends(config)),
         Check("service", lambda: [*judge_service(gather_service(config)), *judge_unit(gather_unit(config))]),
     ]
+
+
+def _look_at_link(end: FarEnd, keys: "_Unlocked | None") -> list[Finding]:
+    return judge_link(gather_link(end, keys))
 
 
 def perform(checks: Sequence[Check], deadline_s: float = DEADLINE_S) -> list[Finding]:

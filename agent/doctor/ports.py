@@ -1,6 +1,7 @@
 """Are the ports there, may they be opened, and does somebody else hold them?"""
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +27,24 @@ class PortFacts:
 
 
 def gather_ports(config: Config, own_pids: Collection[int], root: Path = Path("/")) -> list[PortFacts]:
+    """One for each port; of a pattern, one for each that fits."""
     wanted = [(name, port) for name, driver in config.build_drivers().items() for port in driver.ports]
-    return [_look_at(name, port, own_pids, root) for name, port in wanted]
+    return [
+        PortFacts(driver=name, wanted=port, device=None)
+        if device is None
+        else _look_at(name, port, device, own_pids, root)
+        for name, port in wanted
+        for device in _find(port, root)
+    ]
 
 
-def _look_at(driver: str, port: str, own_pids: Collection[int], root: Path) -> PortFacts:
-    device = find_port(port, None, root)
-    if device is None:
-        return PortFacts(driver=driver, wanted=port, device=None)
+def _find(port: str, root: Path) -> list[str | None]:
+    if not re.search(r"[*?[]", port):
+        return [find_port(port, None, root)]
+    return [f"/{found.relative_to(root)}" for found in sorted(root.glob(port.lstrip("/")))] or [None]
+
+
+def _look_at(driver: str, port: str, device: str, own_pids: Collection[int], root: Path) -> PortFacts:
     file = root / device.lstrip("/")
     return PortFacts(
         driver=driver,

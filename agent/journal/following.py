@@ -12,7 +12,7 @@ from agent.journal.inspection import View, look
 from agent.journal.layout import HEAD_BYTES, MAX_TABLE_BYTES, PAGE_BYTES, decode_block, parse_head
 from agent.journal.pool import file_name, segment_pages
 from agent.journal.records import Record
-from agent.journal.segment import Owner, find_block
+from agent.journal.segment import Found, Owner, find_block
 from agent.journal.state import Segment, StateFiles
 
 __all__ = ["Follower"]
@@ -43,7 +43,9 @@ class Follower:
             place = self._places.setdefault(number, _Place())
             for segment, following in zip(lane.segments, [*lane.segments[1:], None], strict=True):
                 if following is None or following.first_position > place.position:
-                    reading = _SegmentReading(disk, pages, state.journal_id, segment, is_last=following is None)
+                    reading = _SegmentReading(
+                        disk, pages, Owner(state.journal_id, segment.id), segment, is_last=following is None
+                    )
                     yield from reading.records(place)
 
 
@@ -51,7 +53,7 @@ class Follower:
 class _SegmentReading:
     disk: Disk
     pages: Mapping[int, int]
-    journal_id: int
+    owner: Owner
     segment: Segment
     is_last: bool
 
@@ -59,23 +61,28 @@ class _SegmentReading:
         """From the place on, moving it."""
         if place.segment_id != self.segment.id:
             place.segment_id, place.page = self.segment.id, 0
-        owner, end_page = Owner(self.journal_id, self.segment.id), self.pages.get(self.segment.file, 0)
-        while not self.is_last or self._has_head(owner, place.page):
-            found = find_block(self.disk, self.segment.file, owner, place.page, end_page)
-            if found is None:
-                return
-            records, losses = decode_block(found.head, found.block)
-            if losses and self.is_last and not self._has_head(owner, found.head.end_page):
-                return  # it is being written: another look will find it whole
+        while (found := self._next_block(place.page)) is not None:
             first, place.position = place.position, max(place.position, found.head.end_position)
             place.page = found.head.end_page
-            yield from (record for record in records if record.position >= first)
+            yield from (record for record in decode_block(*found).records if record.position >= first)
 
-    def _has_head(self, owner: Owner, page: int) -> bool:
+    def _next_block(self, page: int) -> Found | None:
+        """The next one that is written to its end. Whether it is shows in it, or in that another one follows it."""
+        if not self.is_last:
+            return self._find(page)
+        found = self._find(page) if self._has_head(page) else None
+        if found is None or not decode_block(*found).losses:
+            return found
+        return self._find(page) if self._has_head(found.head.end_page) else None
+
+    def _find(self, page: int) -> Found | None:
+        return find_block(self.disk, self.segment.file, self.owner, page, self.pages.get(self.segment.file, 0))
+
+    def _has_head(self, page: int) -> bool:
         """Whether a block begins here: a look at one page, where `find_block` would search the rest of the file."""
         try:
             window = self.disk.read(file_name(self.segment.file), page * PAGE_BYTES, HEAD_BYTES + MAX_TABLE_BYTES)
         except OSError:
             return False
         head = parse_head(window)
-        return head is not None and head.page == page and owner.owns(head)
+        return head is not None and head.page == page and self.owner.owns(head)

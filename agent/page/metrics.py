@@ -16,6 +16,7 @@ from agent.page.history import as_number
 __all__ = ["CONTENT_TYPE_METRICS", "METRICS", "Metric", "metrics_text"]
 
 CONTENT_TYPE_METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+IS_UP: Final = ("up", "troubled")
 
 Status = Mapping[str, Any]
 Sample = tuple[Mapping[str, str], float | None]  # labels and value; None: not known, so not told
@@ -102,6 +103,12 @@ def _of_sensor(value_of: Callable[[Any], float | None]) -> Callable[[Status], It
     return samples
 
 
+def _figures(status: Status) -> Iterable[Sample]:
+    for device, each in status["devices"].items():
+        for name, value in each["counters"].items():
+            yield {"device": device, "name": name}, value
+
+
 def _info(status: Status) -> Iterable[Sample]:
     device = status["device"]
     yield {"version": status["headgate"], "device": device["name"], "address": device["address"]}, 1
@@ -141,177 +148,93 @@ def _cpu_seconds(_: Status) -> Iterable[Sample]:
     yield {}, time.process_time()
 
 
+def _gauge(name: str, text: str, samples: Callable[[Status], Iterable[Sample]]) -> Metric:
+    return Metric(f"headgate_agent_{name}", "gauge", text, samples)
+
+
+def _counter(name: str, text: str, samples: Callable[[Status], Iterable[Sample]]) -> Metric:
+    return Metric(f"headgate_agent_{name}_total", "counter", text, samples)
+
+
 METRICS: Final = (
-    Metric("headgate_agent_info", "gauge", "Which agent this is; always 1.", _info),
-    Metric("headgate_agent_start_time_seconds", "gauge", "When the pipeline started, since the epoch.", _started),
-    Metric("headgate_agent_moving", "gauge", "1 while readings get to the disk.", _one("is_moving")),
-    Metric("headgate_agent_messages_total", "counter", "Messages committed since the start.", _one("messages")),
-    Metric(
-        "headgate_agent_readings_refused_total", "counter", "Readings no message can hold.", _one("refused_readings")
-    ),
-    Metric("headgate_agent_readings_unrouted_total", "counter", "Readings no rule names.", _one("unrouted_readings")),
-    Metric("headgate_agent_storage_failing", "gauge", "1 while the disk refuses the journal.", _storage),
-    Metric(
-        "headgate_agent_clock_synchronised",
-        "gauge",
-        "1 while the clock is kept right.",
-        _one("clock", "is_synchronised"),
-    ),
-    Metric("headgate_agent_clock_max_error_seconds", "gauge", "How wrong the clock can be.", _clock_error),
-    Metric(
-        "headgate_agent_device_up",
-        "gauge",
-        "1 while readings come from the device.",
-        _of_device(lambda device: device["state"] in ("up", "troubled")),
-    ),
-    Metric(
-        "headgate_agent_device_troubled",
-        "gauge",
+    _gauge("info", "Which agent this is; always 1.", _info),
+    _gauge("start_time_seconds", "When the pipeline started, since the epoch.", _started),
+    _gauge("moving", "1 while readings get to the disk.", _one("is_moving")),
+    _counter("messages", "Messages committed since the start.", _one("messages")),
+    _counter("readings_refused", "Readings no message can hold.", _one("refused_readings")),
+    _counter("readings_unrouted", "Readings no rule names.", _one("unrouted_readings")),
+    _gauge("storage_failing", "1 while the disk refuses the journal.", _storage),
+    _gauge("clock_synchronised", "1 while the clock is kept right.", _one("clock", "is_synchronised")),
+    _gauge("clock_max_error_seconds", "How wrong the clock can be.", _clock_error),
+    # Devices and sensors
+    _gauge("device_up", "1 while readings come from the device.", _of_device(lambda device: device["state"] in IS_UP)),
+    _gauge(
+        "device_troubled",
         "1 while the device floods or sends much that is damaged.",
         _of_device(lambda device: device["state"] == "troubled"),
     ),
-    Metric(
-        "headgate_agent_device_readings_total",
-        "counter",
-        "Readings taken from the device since the start.",
-        _of_device(lambda device: device["readings"]),
-    ),
-    Metric(
-        "headgate_agent_sensor_value",
-        "gauge",
+    _counter("device_readings", "Readings taken since the start.", _of_device(lambda device: device["readings"])),
+    _gauge("device_figure", "What the driver counts, by the names in its README.", _figures),
+    _gauge(
+        "sensor_value",
         "The last value, in its own unit; on is 1, off is 0.",
         _of_sensor(lambda sensor: as_number(sensor["value"])),
     ),
-    Metric(
-        "headgate_agent_sensor_reading_time_seconds",
-        "gauge",
+    _gauge(
+        "sensor_reading_time_seconds",
         "When that was, since the epoch.",
         _of_sensor(lambda sensor: _seconds(sensor["taken_at_ms"])),
     ),
-    Metric("headgate_agent_journal_disk_bytes", "gauge", "On the disk.", _one("journal", "bytes_on_disk")),
-    Metric("headgate_agent_journal_max_bytes", "gauge", "At most on the disk.", _one("journal", "max_bytes")),
-    Metric(
-        "headgate_agent_journal_room_bytes",
-        "gauge",
-        "Can be written before anything is lost.",
-        _one("journal", "room_bytes"),
+    # The journal
+    _gauge("journal_disk_bytes", "On the disk.", _one("journal", "bytes_on_disk")),
+    _gauge("journal_max_bytes", "At most on the disk.", _one("journal", "max_bytes")),
+    _gauge("journal_room_bytes", "Can be written before anything is lost.", _one("journal", "room_bytes")),
+    _gauge(
+        "journal_full_seconds", "Until it is full if nothing is released from now on.", _one("journal", "full_in_s")
     ),
-    Metric(
-        "headgate_agent_journal_full_seconds",
-        "gauge",
-        "Until it is full if nothing is released from now on.",
-        _one("journal", "full_in_s"),
+    _gauge("card_life_seconds", "Until the card is worn out at the present rate.", _one("journal", "card_life_s")),
+    _counter("journal_records", "Records, over its life.", _one("journal", "records")),
+    _counter("journal_commits", "Commits, over its life.", _one("journal", "commits")),
+    _counter("journal_payload_bytes", "Bytes of messages, over its life.", _one("journal", "payload_bytes")),
+    _counter("journal_written_bytes", "Bytes written to the card, over its life.", _one("journal", "written_bytes")),
+    _counter("journal_shed_records", "Records lost for want of room, over its life.", _one("journal", "shed_records")),
+    _counter("journal_damaged_records", "Records lost to damage, over its life.", _one("journal", "damaged_records")),
+    _counter(
+        "journal_torn_tails", "Power cuts in the middle of a commit, over its life.", _one("journal", "torn_tails")
     ),
-    Metric(
-        "headgate_agent_card_life_seconds",
-        "gauge",
-        "Until the card is worn out at the present rate.",
-        _one("journal", "card_life_s"),
-    ),
-    Metric("headgate_agent_journal_records_total", "counter", "Records, over its life.", _one("journal", "records")),
-    Metric("headgate_agent_journal_commits_total", "counter", "Commits, over its life.", _one("journal", "commits")),
-    Metric(
-        "headgate_agent_journal_payload_bytes_total",
-        "counter",
-        "Bytes of messages, over its life.",
-        _one("journal", "payload_bytes"),
-    ),
-    Metric(
-        "headgate_agent_journal_written_bytes_total",
-        "counter",
-        "Bytes written to the card, over its life.",
-        _one("journal", "written_bytes"),
-    ),
-    Metric(
-        "headgate_agent_journal_shed_records_total",
-        "counter",
-        "Records lost for want of room, over its life.",
-        _one("journal", "shed_records"),
-    ),
-    Metric(
-        "headgate_agent_journal_damaged_records_total",
-        "counter",
-        "Records lost to damage, over its life.",
-        _one("journal", "damaged_records"),
-    ),
-    Metric(
-        "headgate_agent_journal_torn_tails_total",
-        "counter",
-        "Power cuts in the middle of a commit, over its life.",
-        _one("journal", "torn_tails"),
-    ),
-    Metric("headgate_agent_journal_pending_gaps", "gauge", "Losses still to be told.", _one("journal", "pending_gaps")),
-    Metric(
-        "headgate_agent_lane_records",
-        "gauge",
-        "Records in the lane.",
-        _of_journal("lanes", "lane", lambda lane: lane["records"]),
-    ),
-    Metric(
-        "headgate_agent_lane_segments",
-        "gauge",
-        "Segments of the lane.",
-        _of_journal("lanes", "lane", lambda lane: lane["segments"]),
-    ),
-    Metric(
-        "headgate_agent_waiting_records",
-        "gauge",
+    _gauge("journal_pending_gaps", "Losses still to be told.", _one("journal", "pending_gaps")),
+    _gauge("lane_records", "Records in the lane.", _of_journal("lanes", "lane", lambda lane: lane["records"])),
+    _gauge("lane_segments", "Segments of the lane.", _of_journal("lanes", "lane", lambda lane: lane["segments"])),
+    _gauge(
+        "waiting_records",
         "Committed and not yet acknowledged to this reader of the journal.",
         _of_journal("waiting", "cursor", lambda depth: depth),
     ),
-    Metric(
-        "headgate_agent_oldest_waiting_seconds",
-        "gauge",
+    _gauge(
+        "oldest_waiting_seconds",
         "Since the first of them was committed.",
         _of_journal("oldest_waits_s", "cursor", lambda age_s: age_s),
     ),
-    Metric("headgate_agent_link_up", "gauge", "1 while the link is up.", _of_link(lambda link: link["is_up"])),
-    Metric(
-        "headgate_agent_link_failures",
-        "gauge",
-        "Failed attempts in a row.",
-        _of_link(lambda link: link["failures"]),
+    # Links and archives
+    _gauge("link_up", "1 while the link is up.", _of_link(lambda link: link["is_up"])),
+    _gauge("link_failures", "Failed attempts in a row.", _of_link(lambda link: link["failures"])),
+    _counter("link_connections", "Connections made since the start.", _of_link(lambda link: link["connections"])),
+    _counter("link_sent", "Messages sent since the start, repetitions too.", _of_link(lambda link: link["sent"])),
+    _counter(
+        "link_acknowledged", "Messages acknowledged since the start.", _of_link(lambda link: link["acknowledged"])
     ),
-    Metric(
-        "headgate_agent_link_connections_total",
-        "counter",
-        "Connections made since the start.",
-        _of_link(lambda link: link["connections"]),
-    ),
-    Metric(
-        "headgate_agent_link_sent_total",
-        "counter",
-        "Messages sent since the start, repetitions too.",
-        _of_link(lambda link: link["sent"]),
-    ),
-    Metric(
-        "headgate_agent_link_acknowledged_total",
-        "counter",
-        "Messages acknowledged since the start.",
-        _of_link(lambda link: link["acknowledged"]),
-    ),
-    Metric(
-        "headgate_agent_link_set_aside_total",
-        "counter",
-        "Messages refused for good since the start.",
-        _of_link(lambda link: link["set_aside"]),
-    ),
-    Metric(
-        "headgate_agent_link_last_acknowledged_time_seconds",
-        "gauge",
+    _counter("link_set_aside", "Messages refused for good since the start.", _of_link(lambda link: link["set_aside"])),
+    _gauge(
+        "link_last_acknowledged_time_seconds",
         "When something was last acknowledged, since the epoch.",
         _of_link(lambda link: _seconds(link["last_acknowledged_at_ms"])),
     ),
-    Metric("headgate_agent_archives_kept", "gauge", "Archives without a receipt yet.", _one("archives", "kept")),
-    Metric("headgate_agent_archives_kept_bytes", "gauge", "Their size.", _one("archives", "kept_bytes")),
-    Metric(
-        "headgate_agent_archives_shipped_total",
-        "counter",
-        "Archives with a receipt, since the start.",
-        _one("archives", "shipped"),
-    ),
-    Metric("headgate_agent_archives_shipped_bytes_total", "counter", "Their size.", _one("archives", "shipped_bytes")),
-    Metric("headgate_agent_archives_failing", "gauge", "1 while archiving or shipping fails.", _shipping),
+    _gauge("archives_kept", "Archives without a receipt yet.", _one("archives", "kept")),
+    _gauge("archives_kept_bytes", "Their size.", _one("archives", "kept_bytes")),
+    _counter("archives_shipped", "Archives with a receipt, since the start.", _one("archives", "shipped")),
+    _counter("archives_shipped_bytes", "Their size.", _one("archives", "shipped_bytes")),
+    _gauge("archives_failing", "1 while archiving or shipping fails.", _shipping),
+    # The process, by the names that everybody uses
     Metric("process_resident_memory_bytes", "gauge", "Memory of the process.", _resident_bytes),
     Metric("process_cpu_seconds_total", "counter", "Processor time of the process.", _cpu_seconds),
     Metric("process_open_fds", "gauge", "Open files of the process.", _open_files),

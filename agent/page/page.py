@@ -27,6 +27,7 @@ ASSETS: Final = {
 }
 FOLDER: Final = Path(__file__).parent / "assets"
 HTML: Final = "text/html; charset=utf-8"
+CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 
 class Page:
@@ -78,13 +79,13 @@ class Page:
             return text_response(HTTPStatus.SEE_OTHER, "welcome", Location="/", Set_Cookie=cookie)
         await asyncio.sleep(GUESS_DELAY_S)
         body = _read("login.html").replace(*WRONG_TOKEN)
-        return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=_CHALLENGE)
+        return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
 
     def _ask_for_token(self, request: Request) -> Response:
         if request.path == "/":
             body = _read("login.html")
-            return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=_CHALLENGE)
-        return text_response(HTTPStatus.UNAUTHORIZED, "a token is wanted", **_CHALLENGE)
+            return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
+        return text_response(HTTPStatus.UNAUTHORIZED, "a token is wanted", **CHALLENGE)
 
     # For those who may
 
@@ -121,9 +122,6 @@ class Page:
                 await asyncio.sleep(SAMPLE_S)
         finally:
             self._watchers -= 1
-
-
-_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 
 def _event(status: dict[str, object] | None) -> bytes:

@@ -249,7 +249,7 @@ class _Link:
         if publication is None:
             return
         if not reason.is_failure:
-            self.box.put(*(Acknowledged(record.lane, record.position) for record in publication.records))
+            self.box.put(*[Acknowledged(record.lane, record.position) for record in publication.records])
         elif reason.value in _PASSING_TROUBLE:
             self.box.fail(self._down(f"the broker does not take messages: {reason}"))
         else:

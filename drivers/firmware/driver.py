@@ -89,6 +89,10 @@ class FirmwareDriver(Driver):
         return self.quality.trouble
 
     @property
+    def ports(self) -> tuple[str, ...]:
+        return self._port.device_files
+
+    @property
     def outage(self) -> str:
         since_s = self._without_session_since_s
         if since_s is None or self._clock_s() - since_s < self.settings.silence_s:

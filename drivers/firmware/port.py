@@ -48,6 +48,11 @@ class DevicePort:
         self._port = KnownPort(wanted, root)
         self._tried: frozenset[tuple[str, int, int]] = frozenset()
 
+    @property
+    def device_files(self) -> tuple[str, ...]:
+        """As the settings name them; none behind a TCP converter."""
+        return self._port.device_files
+
     async def open(self, session: HostSession) -> tuple[DeviceLink, ThrottledPort]:
         """Raises: DeviceError."""
         if is_pattern(self._wanted):

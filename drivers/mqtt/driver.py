@@ -6,15 +6,17 @@ more waits here than `MAX_WAITING`, the socket is left alone, and the broker kee
 read at once, and what one commit made safe is acknowledged at once: a message alone costs more than its reading.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
 from drivers.health import Quality
 from drivers.mqtt.connection import MqttConnection
-from drivers.mqtt.ledger import Ledger, Message
+from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger, Message
 from drivers.mqtt.mappings import Mapping as TopicMapping
 from drivers.mqtt.mappings import Sample, SubscriptionMapping
 from drivers.mqtt.ready_made import READY_MADE
@@ -40,6 +42,7 @@ class MqttDriver(Driver):
         self._ledger = Ledger()
         self._surplus: deque[Reading] = deque()
         self._connection: MqttConnection | None = None
+        self._has_room = asyncio.Event()
         made = [READY_MADE[kind]() for kind in settings.ready_made]
         own = [SubscriptionMapping(name, subscription) for subscription in settings.subscriptions]
         self._mappings: list[TopicMapping] = [*made, *own]
@@ -58,13 +61,22 @@ class MqttDriver(Driver):
     async def read(self) -> list[Reading]:
         if self._connection is None:
             raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
-        if not self._surplus:
-            for message in await self._connection.receive(MAX_MESSAGES_PER_READ, IDLE_S):
+        if not self._surplus and (room := await self._wait_for_room()):
+            for message in await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S):
                 self._surplus += self._take(message)
         return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
 
+    async def _wait_for_room(self) -> int:
+        """How many more messages may be handed over, 0 if none in time. Brokers do not always keep to the maximum."""
+        if len(self._ledger) >= MAX_UNACKNOWLEDGED:
+            self._has_room.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_room.wait(), IDLE_S)
+        return MAX_UNACKNOWLEDGED - len(self._ledger)
+
     async def acknowledge(self, tokens: Collection[int]) -> None:
         self._acknowledge_now([self._ledger.commit(token) for token in tokens])
+        self._has_room.set()
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None

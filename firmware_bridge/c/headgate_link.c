@@ -294,7 +294,7 @@ static bool write_next(hg_link_t *link)
 #endif
     };
     for (unsigned i = 0; i < sizeof writers / sizeof *writers; i++) {
-        if (link->answers >> i & 1u) {
+        if ((unsigned)link->answers >> i & 1u) {
             link->answers = (uint8_t)(link->answers & ~(1u << i));
             writers[i](link);
             return true;

@@ -22,6 +22,7 @@ from tests.spark_session import OPTIONS
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE_S = 180
+LONGEST_HALF_LIFE_S = 0.3  # for which what is left of a run may go on without the part that was killed
 
 
 def operator_files(folder: Path) -> list[str]:
@@ -43,14 +44,43 @@ def run_arguments(folder: Path, *others: str) -> list[str]:
 
 def start_run(arguments: list[str]) -> "subprocess.Popen[str]":
     """In a session of its own, so that it can be killed with all that it started."""
+    return _start([sys.executable, "-m", "agent", "ingest", "run", *arguments])
+
+
+def _start(command: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "agent", "ingest", "run", *arguments],
+        command,
         cwd=ROOT,
         env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+WARM_UP = """
+import sys
+from ingest.session import open_session
+from tests.spark_session import OPTIONS
+open_session(None, OPTIONS)
+print("warm", file=sys.stderr, flush=True)
+sys.stdin.readline()
+from agent.cli import main
+sys.exit(main(["ingest", "run", *sys.argv[1:]]))
+"""
+
+
+def prepare_run(arguments: list[str]) -> "subprocess.Popen[str]":
+    """A run whose Spark starts now, and which begins when `begin` says so: while another is being killed."""
+    return _start([sys.executable, "-c", WARM_UP, *arguments])
+
+
+def begin(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
 
 
 def environment() -> dict[str, str]:
@@ -87,7 +117,7 @@ def kill(process: "subprocess.Popen[str]", chance: random.Random) -> None:
     whole = chance.random() < 0.5 or not members
     if not whole:
         os.kill(chance.choice([process.pid, members[0]]), signal.SIGKILL)
-        time.sleep(chance.random())
+        time.sleep(chance.random() * LONGEST_HALF_LIFE_S)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
@@ -31,34 +31,15 @@ FLAGS = [
 class Browser:
     """One page. What the page complains of (scripts, content policy, failed requests) gathers in `complaints`."""
 
-    def __init__(self, folder: Path) -> None:
-        program = shutil.which("chromium")
-        assert program is not None
-        self._process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    def __init__(self, connection: ClientConnection) -> None:
         self.complaints: list[str] = []
+        self._connection = connection
         self._next_id = 0
-        self._connection = self._connect(folder / "DevToolsActivePort")
         target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
         attached = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})
         self._session: str | None = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-        self._process.terminate()
-        try:
-            self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._call(method, parameters, self._session)
@@ -128,15 +109,30 @@ class Browser:
             case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
 
-    def _connect(self, port_file: Path) -> ClientConnection:
-        until_s = time.monotonic() + PATIENCE_S
-        while not port_file.exists() or len(lines := port_file.read_text().splitlines()) < 2:
-            assert time.monotonic() < until_s, "the browser does not start"
-            time.sleep(0.02)
-        return connect(f"ws://127.0.0.1:{lines[0]}{lines[1]}", max_size=None, proxy=None)
-
 
 @contextmanager
 def browsing(folder: Path) -> Iterator[Browser]:
-    with Browser(folder) as browser:
-        yield browser
+    """A browser of its own, with its profile in `folder`."""
+    program = shutil.which("chromium")
+    assert program is not None
+    command = [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with connect(_address(folder / "DevToolsActivePort"), max_size=None, proxy=None) as connection:
+            yield Browser(connection)
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(port_file: Path) -> str:
+    """Where the browser listens, as soon as it says so."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not port_file.exists() or len(lines := port_file.read_text().splitlines()) < 2:
+        assert time.monotonic() < until_s, "the browser does not start"
+        time.sleep(0.02)
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}"

@@ -33,7 +33,7 @@ class Image:
     root: Path
 
     def install(self, *arguments: str, expect: int = 0) -> str:
-        command = ["env", f"PYTHON={self.tools / 'python'}", INSTALLER, "--root", self.root, *arguments]
+        command = ["env", f"PYTHON={self.tools / 'python'}", str(INSTALLER), "--root", str(self.root), *arguments]
         done = subprocess.run([*AS_ROOT, *command], capture_output=True, text=True, check=False)
         assert done.returncode == expect, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -18,7 +18,10 @@ PROGRAM = "/opt/headgate/current/bin/headgate"
 UNITS = ["headgate.service", "headgate-collector.service", "headgate-node.service"]
 MAX_EXPOSURE = 1.5
 MAX_EXPOSURE_WITH_PORTS = 1.7  # who may open a port cannot have a /dev without any
-PORT = '[device]\nname = "bench"\n[drivers.gps]\ndriver = "nmea"\nport = "/dev/ttyUSB0"\n'
+PORT = (
+    '[device]\nname = "bench"\n[drivers.gps]\ndriver = "nmea"\nport = "/dev/ttyUSB0"\n'
+    '[journal]\ndirectory = "/mnt/a b$1/100%"\n'
+)
 
 needs_systemd = pytest.mark.needs("systemd-analyze", "systemd")
 

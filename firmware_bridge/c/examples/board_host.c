@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,7 @@ int main(int count, char **words)
     static app_t app;
     uint32_t interval_ms = parse_options(count, words);
     clock_gettime(CLOCK_MONOTONIC, &started);
+    signal(SIGPIPE, SIG_IGN);      /* writing says so as well */
     fcntl(in_fd, F_SETFL, fcntl(in_fd, F_GETFL) | O_NONBLOCK);
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (app_init(&app, interval_ms) != HG_OK) {

@@ -44,6 +44,8 @@ def assert_tables_are_true(tables: dict[str, Rows], truth: Truth, closed_gaps: l
     gaps = [{**gap, "state": "open"} for gap in truth.gaps()] + [{**gap, "state": "closed"} for gap in closed_gaps]
     assert_same(dict(enumerate(sorted(tables["gaps"], key=repr))), dict(enumerate(sorted(gaps, key=repr))))
     assert_rollups_are_true(tables["rollups"], truth)
+    archives = Counter((row["archive"], row["verdict"]) for row in tables["archives"])
+    assert_same(dict(archives), dict(truth.archives()))
     ledger = {(row.pop("device"), row.pop("chain")): row for row in [dict(row) for row in tables["ledger"]]}
     assert_same(ledger, {name: {**row, "broken_links": 0} for name, row in truth.ledger().items()})
 

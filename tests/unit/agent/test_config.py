@@ -70,6 +70,7 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ('[page]\nlisten = "[::]:7080"\n', "page.token_file: missing; :: can be reached from elsewhere"),
         ('[page]\nlisten = "127.0.0.1.example:7080"\n', "page.token_file: missing; 127.0.0.1.example can"),
         ('[page]\nlisten = "127.0.0.1:99999"\n', "page.listen: port 99999 is above 65535"),
+        ('[page]\nlisten = "a..b:1"\n', "page.listen: 'a..b:1' does not look like 127.0.0.1:7080, or off"),
         ('[page]\nlisten = "7080"\n', "page.listen: '7080' does not look like 127.0.0.1:7080, or off"),
     ],
 )

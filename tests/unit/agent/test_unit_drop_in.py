@@ -34,6 +34,9 @@ def _settings(drop_in: str) -> list[str]:
         ("usb:0403:6001:A10K5LZ7", ["char-188", "char-166"]),
         ("/dev/pts/3", ["char-pts"]),
         ("/dev/modbus", ["/dev/modbus"]),
+        ("/dev/ttyACM*", ["char-166"]),
+        ("/dev/tty[AU]*", ["char-166", "char-188", "char-204"]),
+        ("/dev/serial/by-id/usb-Arduino*", ["char-188", "char-166"]),
     ],
 )
 def test_a_port_is_granted_by_its_kind_for_its_node_may_change(port: str, groups: list[str]) -> None:
@@ -69,9 +72,19 @@ def test_paths_outside_the_state_directory_are_opened_and_those_within_are_not_n
     )
     assert _settings(compose_drop_in(_config(tmp_path, text))) == [
         "[Service]",
+        "ExecStartPre=+/usr/bin/install -d -o headgate -g headgate -m 0750 /mnt/ssd/journal",
         'ReadWritePaths="-/media/usb stick/100%%"',
         "ReadWritePaths=-/mnt/ssd/journal",
+        "[Unit]",
+        "RequiresMountsFor=/mnt/ssd/journal",
     ]
+
+
+def test_a_path_cannot_add_a_setting_of_its_own(tmp_path: Path) -> None:
+    text = '[ship]\ndirectory = "/media/a\\nUser=root"\n[archive]\n'
+    drop_in = compose_drop_in(_config(tmp_path, text))
+    assert "User=root" not in drop_in.splitlines()
+    assert r'ReadWritePaths="-/media/a\nUser=root"' in drop_in.splitlines()
 
 
 def test_paths_that_the_service_cannot_see_are_told_all_at_once(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@ import ctypes
 
 import pytest
 
-from tests.c_device import build_library
+from tests.c_device import WITH_AUTH, WITH_UPDATE, build_library
 
 
 @pytest.fixture(scope="session")
 def c_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """With every option on."""
-    return build_library(tmp_path_factory.mktemp("c_library"), "-DHG_WITH_AUTH=1", "-DHG_WITH_UPDATE=1")
+    return build_library(tmp_path_factory.mktemp("c_library"), WITH_AUTH, WITH_UPDATE)

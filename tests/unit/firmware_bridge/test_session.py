@@ -300,7 +300,7 @@ def test_a_frame_that_somebody_else_makes_in_an_authenticated_session_is_counted
     bench = Bench(ModelDevice(key=KEY), key=KEY)
     bench.run(500)
     forged = Record(rseq=0, uptime_ms=1, samples=(Sample(0, 1),))
-    session = bench.session._session
+    session = bench.session.number
     assert bench.session.receive(frame_of(forged, session=session).to_bytes(), bench.moment) == []
     assert bench.session.counters.refused_frames == 1
 
@@ -309,7 +309,7 @@ def test_a_sensor_that_is_not_described_costs_that_sample_only() -> None:
     bench = Bench()
     bench.run(500)
     record = Record(rseq=0, uptime_ms=1, samples=(Sample(9, 1), Sample(0, 2150), Sample(1, None)))
-    session = bench.session._session
+    session = bench.session.number
     events = bench.session.receive(frame_of(record, session=session).to_bytes(), bench.moment)
     assert [event.value for event in events] == [21.5]  # type: ignore[union-attr]
     assert bench.session.counters.foreign_frames == 1

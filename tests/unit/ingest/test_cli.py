@@ -94,8 +94,8 @@ def test_progress_tells_what_is_done_and_what_is_left() -> None:
     stream = io.StringIO()
     progress = Progress(stream)
     progress.expect(5)
-    progress.reach(Loaded(archives=2, records=300, known=[]))
-    progress.reach(Loaded(archives=3, records=200, known=[]))
+    progress.reach(Loaded(archives=2, records=300))
+    progress.reach(Loaded(archives=3, records=200))
     progress.finish()
     lines = stream.getvalue().splitlines()
     assert lines[0] == "5 archives to look at"

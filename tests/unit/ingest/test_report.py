@@ -1,9 +1,14 @@
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingest.plots import Point, bar_plot, line_plot, stacked_plot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Point, bar_plot, line_plot, stacked_plot
 from ingest.report import render_page
 
+HOUR_S = 3600
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS: dict[str, Any] = {
     "totals": {"messages": 3, "devices": 1, "chains": 1, "first": START, "last": START},
@@ -35,16 +40,41 @@ def test_latency_is_told_in_units_of_its_size() -> None:
 
 
 def test_plots_of_nothing_say_so() -> None:
-    assert bar_plot([]) == stacked_plot([], []) == line_plot([]) == "<p>nothing to show</p>"
+    for plot in (bar_plot([]), stacked_plot([], [], HOUR_S), line_plot([], 60)):
+        assert "nothing to show" in plot
 
 
 def test_a_line_stays_within_its_plot() -> None:
     points = [Point(START + timedelta(minutes=each), each - 1.0, each, each + 1.0) for each in range(5)]
-    plot = line_plot(points)
-    assert '<polyline points="70.0,' in plot
-    assert " 708.0," in plot
+    plot = line_plot(points, 60)
+    (line,) = re.findall(r'<polyline class="line" points="([^"]+)"', plot)
+    places = [tuple(map(float, place.split(","))) for place in line.split()]
+    assert (places[0][0], places[-1][0]) == (LEFT, WIDTH - RIGHT)
+    assert all(TOP <= y <= HEIGHT - BOTTOM for _, y in places)
+
+
+def test_a_line_is_broken_where_nothing_came() -> None:
+    points = [Point(START + timedelta(minutes=each), 1.0, 1.0, 1.0) for each in (0, 1, 2, 30, 31)]
+    assert line_plot(points, 60).count("<polyline") == 2
 
 
 def test_one_point_and_one_column_are_drawn() -> None:
-    assert "<polyline" in line_plot([Point(START, 1.0, 1.0, 1.0)])
-    assert "<rect" in stacked_plot([(START, {"0xd1": 3})], ["0xd1"])
+    assert "<circle" in line_plot([Point(START, 1.0, 1.0, 1.0)], 60)
+    assert "<rect" in stacked_plot([(START, {"0xd1": 3})], ["0xd1"], HOUR_S)
+
+
+@given(low=st.floats(-1e12, 1e12), spread=st.floats(0, 1e12))
+def test_any_range_of_values_has_a_few_ticks(low: float, spread: float) -> None:
+    points = [Point(START, low, low, low), Point(START + timedelta(days=40), low, low, low + spread)]
+    assert 1 <= line_plot(points, 60).count('class="value"') <= 8
+
+
+def test_the_page_draws_gaps_and_curves() -> None:
+    gap = dict.fromkeys(("missing", "explained", "held", "cause", "after_timestamp_ms"), None)
+    gap |= {"device": "0xd1", "chain": "boiler", "before_timestamp_ms": 1_790_000_000_000}
+    point = {"at": START, "min": 1.0, "mean": 2.0, "max": 3.0}
+    curve = {"quantity": "temperature", "sensor": "boiler", "unit": "Cel", "device": "0xd1", "readings": 1}
+    page = render_page({**FACTS, "gaps": [gap], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    assert "the beginning" in page
+    assert "temperature of boiler" in page
+    assert "2026-09-21 14:13:20" in page

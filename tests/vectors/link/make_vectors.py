@@ -323,6 +323,9 @@ def _repeats() -> dict[str, Any]:
         _host(ACK, [0], seq=2),  # late: behind what is known
         _host(ACK, [0], seq=7),  # never sent
         _host(ACK, [7], seq=6),  # never made
+        _host(ACK, [6], seq=3),  # durable, though it was not received: what is on the way stays
+        {"now_ms": 410},
+        *(_reading(number, number) for number in range(3, 6)),
         _host(ACK, [6], seq=6),
         {"now_ms": 3000},
         {"record": [[0, 6]]},
@@ -342,7 +345,7 @@ def _new_session() -> dict[str, Any]:
         _host(ACK, [1], seq=3),  # three received, one durable
         _host(SYNC, [other, 300], session=9),
         _device(HELLO, hello(other, syncs=2, uptime=10, rseq=3), session=9),
-        _host(ACK, [3], seq=3),  # of the old session
+        _host(ACK, [3]),  # of the old session
         {"record": [[0, 3]]},
         _host(ACK, [2], session=9),  # in the meantime two are durable
         _reading(2, 0, session=9),

@@ -47,3 +47,16 @@ def test_who_holds_a_port_is_found_and_we_ourselves_do_not_count(tmp_path: Path)
     os.close(theirs)
     (gone,) = gather_ports(config, own_pids=())
     assert gone.device is None
+
+
+def test_a_pattern_means_every_port_that_fits(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "headgate.toml").write_text(
+        '[device]\nname = "bench"\n[drivers.m]\ndriver = "firmware"\nport = "/dev/ttyACM*"\ndevice_id = "0a"\n'
+    )
+    config = load_config(tmp_path / "headgate.toml")
+    assert [facts.device for facts in gather_ports(config, (), tmp_path)] == [None]
+    (tmp_path / "dev" / "ttyACM0").touch()
+    (tmp_path / "dev" / "ttyACM3").touch()
+    assert [facts.device for facts in gather_ports(config, (), tmp_path)] == ["/dev/ttyACM0", "/dev/ttyACM3"]

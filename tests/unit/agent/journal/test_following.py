@@ -95,3 +95,25 @@ def test_damage_costs_what_is_damaged() -> None:
     name = next(name for name in sorted(disk.names()) if not name.startswith("state"))
     disk.write(name, PAGE_BYTES, bytes(PAGE_BYTES))
     assert new(follower, disk) == [0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_block_torn_at_first_sight_is_looked_at_again_once_another_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer may finish a block, and the next, between two reads of one look."""
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    commit(journal, 0, entry(0))
+    follower = Follower(look(disk))
+    name = next(name for name in disk.names() if not name.startswith("state"))
+    commit(journal, 0, entry(1, 3000))
+    commit(journal, 0, entry(2))
+    whole = disk.read(name, PAGE_BYTES, PAGE_BYTES)
+    disk.write(name, PAGE_BYTES, whole[:200] + bytes(PAGE_BYTES - 200))
+    real_read = disk.read
+
+    def finish_after_the_first_look(file: str, offset: int, size: int) -> bytes:
+        if (file, offset) == (name, 2 * PAGE_BYTES):
+            disk.write(name, PAGE_BYTES, whole)
+        return real_read(file, offset, size)
+
+    monkeypatch.setattr(disk, "read", finish_after_the_first_look)
+    assert new(follower, disk) == [1, 2]

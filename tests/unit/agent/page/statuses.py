@@ -27,6 +27,7 @@ def status(**changes: Any) -> dict[str, Any]:
                 "state": "up",
                 "reason": "",
                 "readings": 12,
+                "counters": {"damaged_frames": 3},
                 "last": sensor(),
                 "sensors": [sensor(), sensor("valve", True, unit=""), sensor("mode", "eco", unit="")],
                 "has_more_sensors": False,

@@ -39,6 +39,7 @@ def test_the_parser_of_prometheus_reads_every_value() -> None:
     names = (("device", "boiler"), ("quantity", "temperature"), ("sensor", "boiler"), ("unit", "Cel"))
     assert samples["headgate_agent_sensor_value", names] == 21.5
     assert samples["headgate_agent_sensor_reading_time_seconds", names] == 9.0
+    assert samples["headgate_agent_device_figure", (("device", "boiler"), ("name", "damaged_frames"))] == 3
     assert samples["process_resident_memory_bytes", ()] > 1_000_000
 
 

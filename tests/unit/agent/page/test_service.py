@@ -13,6 +13,7 @@ import pytest
 from agent.page import service as service_module
 from agent.page.service import serve_page
 from agent.page_config import PageConfig
+from testbed.free_port import free_port
 
 PATIENCE_S = 20.0
 
@@ -52,7 +53,12 @@ async def health(port: int) -> bytes:
 
 
 async def until(port: int, answer: bytes) -> None:
-    while await health(port) != answer:
+    while await health(port) != answer:  # noqa: ASYNC110 - what listens there tells nobody
+        await asyncio.sleep(0.01)
+
+
+async def until_told(caplog: pytest.LogCaptureFixture, text: str) -> None:
+    while text not in caplog.text:  # noqa: ASYNC110 - nor does the log
         await asyncio.sleep(0.01)
 
 
@@ -61,12 +67,6 @@ def taken_port() -> socket.socket:
     taken.bind(("127.0.0.1", 0))
     taken.listen()
     return taken
-
-
-def free_port() -> int:
-    with taken_port() as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 OK = b"HTTP/1.1 200 OK"
@@ -78,9 +78,8 @@ def test_a_port_that_is_taken_is_told_once_and_tried_again(caplog: pytest.LogCap
     pipeline = SimpleNamespace(config=config(listen=f"127.0.0.1:{port}"), collectors={})
 
     async def free_it() -> None:
-        while "no status page, trying again" not in caplog.text:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        await until_told(caplog, "no status page, trying again")
+        await asyncio.sleep(0.1)  # in which it tries some more
         taken.close()
         await until(port, OK)
 
@@ -126,8 +125,7 @@ def test_a_token_that_went_missing_closes_the_page_and_not_the_agent(
     pipeline = SimpleNamespace(config=config(listen=f"127.0.0.1:{port}", token_file=token), collectors={})
 
     async def put_it_back() -> None:
-        while "no status page" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await until_told(caplog, "no status page")
         assert await health(port) == b""
         token.touch(mode=0o600)
         token.write_text("correct-horse-battery-staple")

@@ -1,0 +1,47 @@
+"""`--every`: a run that goes on, takes archives as they arrive, and ends when it is told to."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ingest.archive_rows import DecodeSettings
+from ingest.job import JobSettings, run_job
+from ingest.progress import Progress
+from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything, land
+from testbed.corpus_truth import Truth
+from tests.fault.spark_processes import PATIENCE_S, await_line, children, operator_files, run_arguments, start_run
+from tests.integration.ingest.tables import assert_messages_are_true, read_all, read_parquet
+
+pytestmark = pytest.mark.slow
+
+
+def test_archives_are_taken_as_they_arrive_until_the_run_is_told_to_end(spark: SparkSession, tmp_path: Path) -> None:
+    landed = everything()[0].landed[:6]
+    land(tmp_path / "landing", landed[:2])
+    report = ["--report", str(tmp_path / "report.html"), "--json"]
+    process = start_run(run_arguments(tmp_path, *operator_files(tmp_path), "--every", "0.2", *report))
+    await_line(process, "2 archives, ")
+    before = len(read_parquet(tmp_path / "tables", "messages"))
+    land(tmp_path / "landing", landed[2:4], at_s=1_791_000_000)
+    land(tmp_path / "landing", landed[4:], at_s=1_792_000_000)
+    await_line(process, "6 archives, ")
+    process.send_signal(signal.SIGTERM)
+    out, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said[-3000:]
+    assert "done: 6 archives" in said
+    assert children(process.pid) == []
+    rows = read_parquet(tmp_path / "tables", "messages")
+    assert len(rows) > before > 0
+    assert_messages_are_true(rows, Truth(landed))
+    facts = json.loads(out)
+    assert facts["balanced"]
+    assert facts["totals"]["messages"] == len(rows)
+    assert (tmp_path / "report.html").stat().st_size > 0
+    tables = read_all(tmp_path / "tables")
+    decode = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+    job = JobSettings(landing=tmp_path / "landing", tables=tmp_path / "tables", decode=decode, again=True)
+    run_job(spark, job, Progress(quiet=True))
+    assert read_all(tmp_path / "tables") == tables
