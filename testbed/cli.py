@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.exit_codes import ExitCode
+from testbed.interruption import run_until_told
 from testbed.scenario import Scenario, list_scenarios, load_scenario
 from testbed.soak import random_scenario
 from testbed.trial import Outcome, run_scenario
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # everything that runs is ended, as by Ctrl-C
     match arguments.action:
         case "list":
             return _list()
@@ -65,7 +64,7 @@ def _run_named(arguments: argparse.Namespace) -> int:
     scenarios = [load_scenario(name) for name in arguments.scenarios]
     if arguments.seed is not None:
         scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
-    outcomes = asyncio.run(_run_all(scenarios, arguments))
+    outcomes = run_until_told(_run_all(scenarios, arguments))
     return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
 
 
@@ -85,7 +84,7 @@ def _soak(arguments: argparse.Namespace) -> int:
         if arguments.count is None and time.monotonic() > until_s:
             break
         repeat = f"headgate testbed soak --seed {seed} --count 1"
-        outcome = asyncio.run(_run_and_tell(random_scenario(seed), arguments, repeat))
+        outcome = run_until_told(_run_and_tell(random_scenario(seed), arguments, repeat))
         if not outcome.is_good:
             return ExitCode.NO
     return ExitCode.OK

@@ -48,7 +48,7 @@ def gather_evidence(bench: Bench) -> Evidence:
         group_keys |= _group_keys(name, agent)
     for name, server in bench.servers.items():
         if isinstance(server, NodeServer):
-            found.seen.update(dict.fromkeys(_stored(server.data), name))
+            found.seen = {**dict.fromkeys(_stored(server.data), name), **found.seen}
     found.group_keys = group_keys
     found.said = {name: _said(bench, name) for name in bench.devices}
     return found
