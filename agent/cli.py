@@ -90,10 +90,17 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _imported(name: str) -> object:
-    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none."""
+    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none.
+
+    Raises: ConfigError where this installation lacks what the command needs.
+    """
     gc.disable()
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        from agent.errors import ConfigError
+
+        raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
     finally:
         gc.freeze()
         gc.enable()

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from agent.errors import ConfigError
@@ -74,3 +76,14 @@ def test_every_kind_of_fault_has_its_targets() -> None:
 def test_a_seed_always_makes_the_same_scenario() -> None:
     assert random_scenario(5) == random_scenario(5)
     assert random_scenario(5) != random_scenario(6)
+
+
+def test_the_manual_names_every_scenario_and_every_kind_of_fault() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "testbed.md").read_text(encoding="utf-8")
+    assert [name for name in (*list_scenarios(), *FAULT_KINDS) if f"`{name}`" not in manual] == []
+
+
+def test_the_example_in_the_manual_is_a_valid_scenario() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "testbed.md").read_text(encoding="utf-8")
+    example = manual.partition("```toml\n")[2].partition("```")[0]
+    assert len(parse_scenario(example.encode(), "example", "docs/testbed.md").faults) == 2
