@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.claims import who_else_brought
 from ingest.decoded import ROW_COLUMNS, Decoded
-from ingest.keyring import GroupKeys, Keyring
+from ingest.keyring import GroupKeys, Keyring, LearnedKeys
 from ingest.reasons import Reason, Rejected
 from ingest.records import Readers, decode_records
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
@@ -50,6 +50,7 @@ class DecodeSettings:
 
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
+    learned: LearnedKeys = field(default_factory=dict, repr=False)
     unsealing_key: bytes | None = field(default=None, repr=False)
     landing: str = ""  # files are named from here on, so that the landing area can be moved
     receipts: Path | None = None  # the collector's, to know who brought what is sealed
@@ -57,9 +58,16 @@ class DecodeSettings:
 
 
 def decode_archive(
-    path: str, data: bytes, landed_at_ms: int, settings: DecodeSettings, take_messages: TakeMessages
+    path: str,
+    data: bytes,
+    landed_at_ms: int,
+    settings: DecodeSettings,
+    take_messages: TakeMessages,
+    learned: LearnedKeys | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the decoded schema. Messages are handed over as they come, at most one block's at a time.
+
+    `learned` are the group keys that messages of other archives handed over; this one's are added.
 
     Nothing about the file makes it raise.
     """
@@ -83,7 +91,11 @@ def decode_archive(
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
         if not _is_known(summary, settings):
-            yield from _decode_blocks(archive, rows, Keyring(settings.group_keys), take_messages)
+            own = None if learned is None else learned.setdefault(summary.device or "", {})
+            keyring = Keyring(settings.group_keys, own)
+            yield from _decode_blocks(archive, rows, keyring, take_messages)
+            summary.locked = keyring.locked()
+            summary.handed_over = [(stream, key.group_key_id, key.key.hex()) for stream, key in keyring.handed_over]
     yield rows.summary_row(KNOWN if _is_known(summary, settings) else summary.verdict)
 
 

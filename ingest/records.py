@@ -137,6 +137,7 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
         return _read_iomessage("plain", message.content)
     key = keyring.find(message.message_id.stream_id, message.group_key_id)
     if key is None or message.encryption_type is EncryptionType.RSA:
+        keyring.miss(message.message_id.stream_id, message.group_key_id, message.message_id.timestamp)
         return Content("locked", None)
     try:
         content, next_key = decrypt_message(message, key)
