@@ -1,4 +1,4 @@
-"""Whatever happens to line, device and host, in whatever order: no reading is stored twice, none is lost that was taken."""
+"""Whatever happens to line, device and host, in whatever order: no reading is stored twice, none taken is lost."""
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
