@@ -38,8 +38,10 @@ COMMANDS = {
     ),
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
+    "demo": Command("testbed.demo.cli", "show the whole picture on this machine, broken and settled, in two minutes"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
     "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
+    "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
@@ -97,10 +99,17 @@ def _end_before_the_beginning(_number: int, _frame: object) -> NoReturn:
 
 
 def _imported(name: str) -> object:
-    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none."""
+    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none.
+
+    Raises: ConfigError where this installation lacks what the command needs.
+    """
     gc.disable()
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        from agent.errors import ConfigError
+
+        raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
     finally:
         gc.freeze()
         gc.enable()
