@@ -65,7 +65,8 @@ def run_job(
             shutil.rmtree(store.checkpoint, ignore_errors=True)
         deliveries = Deliveries.of(store)
         shown = progress or Progress()
-        shown.expect(_count_archives(settings.landing) - len(deliveries))
+        there = _count_archives(settings.landing)
+        shown.expect(there if settings.again else there - len(deliveries))
 
         under_way = threading.Lock()
         desk = _Desk(spark, store, settings, deliveries)
