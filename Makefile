@@ -39,13 +39,17 @@ fuzz: $(INSTALLED) ## fuzz one decoder: make fuzz TARGET=iomessage SECONDS=60
 	$(BIN)/python -m tests.fuzz $(TARGET) -max_total_time=$(or $(SECONDS),60)
 
 .PHONY: bench
-bench: $(PEERS_INSTALLED) ## print ratios against limits and peers
-	$(BIN)/python -m benchmarks
+bench: $(PEERS_INSTALLED) ## print ratios against limits and peers; also into build/benchmarks
+	$(BIN)/python -m benchmarks --out build/benchmarks
 
 .PHONY: demo
 demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in a minute or two
-	$(BIN)/python -m testbed.demo
+	$(BIN)/headgate demo
+
+.PHONY: deb
+deb: $(INSTALLED) ## build dist/headgate_*.deb, which installs without a network
+	PYTHON=$(BIN)/python systemd/make-deb.sh
 
 .PHONY: clean
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

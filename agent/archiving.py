@@ -14,15 +14,23 @@ from typing import Any, Final, TypeVar
 
 from nacl.public import PublicKey
 
-from agent.archive import Archiver, ArchiverSettings, ArchiveStore, KeptArchive, RealDirectory, to_archive_record
+from agent.archive import (
+    Archiver,
+    ArchiverSettings,
+    ArchiveStore,
+    KeptArchive,
+    RealDirectory,
+    to_archive_loss,
+    to_archive_record,
+)
 from agent.clock import Clock
 from agent.config import ARCHIVE_CURSOR, ArchiveConfig
 from agent.errors import StorageError
-from agent.journal import Record as JournalRecord
+from agent.journal import Gap
 from agent.journal_thread import JournalThread
 from agent.keys import DeviceKeys
 from agent.public_key_file import read_public_key
-from protocol.archive import Receipt, Record
+from protocol.archive import Loss, Receipt, Record
 
 __all__ = ["Archiving"]
 
@@ -70,6 +78,10 @@ class Archiving:
         """What waits for a receipt, oldest first."""
         return self._store.state.kept
 
+    def is_archived(self, gap: Gap) -> bool:
+        """Whether a manifest tells of this loss, or need not because the messages themselves are archived."""
+        return gap.number <= self._store.state.losses_up_to or not self._is_lost(gap)
+
     async def run(self) -> None:
         await self._acknowledge_released()
         while True:
@@ -78,9 +90,10 @@ class Archiving:
             await asyncio.sleep(min(CHECK_S, self._config.every_s))
 
     async def archive_all(self) -> None:
-        """Everything that is committed and not archived yet."""
+        """Everything that is committed now and not archived yet."""
         async with self._lock:
-            records = self._records()
+            waiting, _ = await self._journal.call(self._waiting)
+            records = self._records(waiting)
             try:
                 while archive := await self._in_thread(partial(self._archive_one, records)):
                     log.info("archived; file=%s bytes=%d", archive.file_name, archive.size_bytes)
@@ -128,14 +141,27 @@ class Archiving:
         return waiting, stats.payload_bytes / max(1, stats.records)
 
     def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
-        return self._archiver.archive(records, (), now_ms=self._clock.now_ms())  # losses travel as signed messages
+        losses = self._journal.call_from_thread(self._losses)
+        return self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
 
-    def _records(self) -> Iterator[Record]:
-        while not self._is_closing and (records := self._journal.call_from_thread(self._take)):
-            yield from map(to_archive_record, records)
+    def _losses(self) -> list[Loss]:
+        lost = filter(self._is_lost, self._journal.journal.pending_gaps())
+        return [to_archive_loss(gap.loss, number=gap.number, reason=gap.cause.value) for gap in lost]
 
-    def _take(self) -> list[JournalRecord]:
-        return self._cursor.take(RECORDS_PER_TAKE)
+    def _is_lost(self, gap: Gap) -> bool:
+        """Whether messages are gone of which no archive has all."""
+        archived = self._store.state.archived_up_to.get(gap.loss.lane, -1)
+        return ARCHIVE_CURSOR in gap.missed_by and gap.loss.last_position > archived
+
+    def _records(self, count: int) -> Iterator[Record]:
+        """So many that are in no archive yet. The journal grows meanwhile, and an archive must end all the same."""
+        while count > 0 and not self._is_closing:
+            take = partial(self._cursor.take, min(count, RECORDS_PER_TAKE))
+            if not (taken := self._journal.call_from_thread(take)):
+                return
+            fresh = [record for record in taken if not self._store.is_archived(record.lane, record.position)]
+            count -= len(fresh)
+            yield from map(to_archive_record, fresh)
 
     async def _acknowledge_released(self) -> None:
         released = {lane: position for lane, position in self._store.state.released_up_to().items() if position >= 0}

@@ -20,3 +20,4 @@ class Batch(NamedTuple):
     readings: Sequence[Reading]
     route: Route | None = None  # one that no rule chooses: the agent's own events
     committed: Callable[[], Awaitable[None]] = nothing_to_do
+    is_lasting: bool = False  # the tokens of these readings mean the same after a restart

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from agent.batch import Batch
+from agent.latest import LatestReadings
 from drivers import DeviceChange, DeviceState, Driver, Reading, attend
 
 __all__ = ["Collector", "CollectorStatus"]
@@ -22,6 +23,7 @@ class CollectorStatus:
     reason: str = ""
     readings: int = 0
     last: Reading | None = None
+    latest: LatestReadings = field(default_factory=LatestReadings)
 
 
 class Collector:
@@ -33,6 +35,11 @@ class Collector:
         self._queue = queue
         self._on_change = on_change
 
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What the driver itself counts."""
+        return self._driver.counters
+
     async def run(self) -> None:
         async with contextlib.aclosing(attend(self._driver)) as happenings:
             async for happening in happenings:
@@ -42,12 +49,13 @@ class Collector:
                     await self._pass_on(happening)
 
     async def _pass_on(self, readings: Sequence[Reading]) -> None:
-        tokens = {reading.token for reading in readings if reading.token is not None}
+        tokens = dict.fromkeys([reading.token for reading in readings if reading.token is not None])  # in their order
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
-        batch = Batch(self._driver.name, readings)
+        batch = Batch(self._driver.name, readings, is_lasting=self._driver.HAS_LASTING_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
         self.status.readings += len(readings)
         self.status.last = readings[-1]
+        self.status.latest.note(readings)
 
     def _note(self, change: DeviceChange) -> None:
         self.status.state, self.status.reason = change.after.value, change.reason

@@ -12,7 +12,7 @@ configuration file.
 | `[[streams]]` | which readings go where; the first rule that matches |
 | `[publishers.NAME]` | one far end each; `kind` says which |
 | `[archive]`, `[ship]` | archives, and where they go |
-| `[status]`, `[log]` | what the operator sees |
+| `[page]`, `[status]`, `[log]` | what the operator sees |
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from agent.errors import ConfigError
 from agent.journal import JournalSettings
 from agent.journal.settings import MAX_CURSORS, MIB
+from agent.page_config import PageConfig
 from agent.publisher_config import PublisherConfig, check_publisher
 from agent.routing import DEFAULT_RULE, StreamRule
 from drivers.contract import Driver
@@ -55,30 +56,33 @@ ARCHIVE_CURSOR: Final = "archive"
 
 NAME_FORM: Final = Matching("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "boiler-room_7")
 Name = Annotated[str, NAME_FORM]
+CollectorUrl = Annotated[str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443")]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConfig:
-    name: Name
-    data_directory: Path = Path("/var/lib/headgate")
+    name: Name  # who this gateway is, in stream ids, events and logs
+    data_directory: Path = Path("/var/lib/headgate")  # journal, archives, keys and status; back up its keys
     key_file: Path | None = None  # default: handed in by the service manager, $HEADGATE_KEYS, or below data_directory
-    passphrase_file: Path | None = None
-    events_stream: Text = "{address}/{device}/events"
+    passphrase_file: Path | None = None  # private file that unlocks the keys; none: a credential, or asked for
+    events_stream: Text = "{address}/{device}/events"  # where start, stop, gaps, clock and device changes are told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalConfig:
     directory: Path | None = None  # default: below data_directory
-    max_megabytes: Annotated[int, Between(1, 1 << 20)] = 512
-    segment_kilobytes: Annotated[int, Between(16, 65_536)] = 4096
+    max_megabytes: Annotated[int, Between(1, 1 << 20)] = 512  # strict, of all its files together
+    segment_kilobytes: Annotated[int, Between(16, 65_536)] = 4096  # size of one file; these are used over and over
     commit_records: Annotated[int, Between(1, 16_384)] = 250  # commit when this many wait …
     commit_interval_s: Annotated[float, Between(0, 3600)] = 1.0  # … or this long after the commit before
-    compression: Literal["zstd", "none"] = "zstd"
+    compression: Literal["zstd", "none"] = "zstd"  # of each commit, as a whole
     when_full: Literal["shed", "stop_reading"] = "shed"  # shed: lowest priority first, every loss recorded
     thinned_priorities: tuple[Annotated[int, Between(0, 31)], ...] = ()  # keep every second before losing all
     positions_interval_s: Annotated[float, Between(0, 3600)] = 10.0  # how much a crash may send again
-    card_endurance_terabytes: Annotated[float, Between(0.001, 100_000)] | None = None
+    card_endurance_terabytes: Annotated[float, Between(0.001, 100_000)] | None = (
+        None  # of the card, to forecast its life
+    )
 
     def settings(self, cursors: tuple[str, ...]) -> JournalSettings:
         """Raises ValueError where the figures do not fit together."""
@@ -112,15 +116,15 @@ class ArchiveConfig:
 class ShipConfig:
     """To a collector (`url`, `collector_key`) or into a directory, which a person may carry."""
 
-    url: Annotated[str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443")] | None = None
+    url: CollectorUrl | None = None  # either this or a directory
     collector_key: Path | None = None  # file with the key that signs receipts, 64 hex digits
     ca_file: Path | None = None  # whom to trust for TLS; none: the system's list
-    directory: Path | None = None
+    directory: Path | None = None  # a folder or stick instead; `<sha256>.receipt` files are taken from there
     when: Literal["always", "idle"] = "always"  # idle: only while nothing waits to be published
-    check_every_s: Seconds = 30.0
+    check_every_s: Seconds = 30.0  # how often to look for archives that wait
     kilobytes_per_s: Annotated[float, Between(0.1, 1e7)] | None = None  # none: as fast as the link goes
     part_kilobytes: Annotated[int, Between(16, 65_536)] = 1024  # one request; what a broken link costs
-    timeout_s: Seconds = 60.0
+    timeout_s: Seconds = 60.0  # of one request
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.directory is None):
@@ -132,13 +136,13 @@ class ShipConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusConfig:
     file: Path | None = None  # default: below data_directory
-    every_s: Seconds = 5.0
+    every_s: Seconds = 5.0  # how often it is written; `headgate status` reads it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    form: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"  # and what is worse
+    form: Literal["text", "json"] = "text"  # words and key=value, or one JSON object per line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +154,7 @@ class _Document:
     streams: tuple[StreamRule, ...] = (DEFAULT_RULE,)
     archive: ArchiveConfig | None = None
     ship: ShipConfig | None = None
+    page: PageConfig = field(default_factory=PageConfig)
     status: StatusConfig = field(default_factory=StatusConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
@@ -173,6 +178,7 @@ class Config:
     publishers: Mapping[str, PublisherConfig]
     archive: ArchiveConfig | None
     ship: ShipConfig | None
+    page: PageConfig
     status: StatusConfig
     log: LogConfig
 
@@ -242,6 +248,7 @@ def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
         publishers={name: _resolved(each, folder) for name, each in publishers.items()},
         archive=document.archive and _resolved(document.archive, folder),
         ship=document.ship and _resolved(document.ship, folder),
+        page=_resolved(document.page, folder),
         status=_resolved(document.status, folder),
         log=document.log,
     )

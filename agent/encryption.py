@@ -16,12 +16,13 @@ counted anew, time is not. Any thread may call anything here.
 import logging
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent.keys import GroupKey, GroupKeyStore, Secret
-from agent.keys.group_keys import MAX_KEYS_PER_STREAM
+from agent.keys import Secret
+from agent.keys.group_keys import MAX_KEYS_PER_STREAM, GroupKey, GroupKeyStore
 from agent.wrap import Locked
 from protocol.ethereum.hashing import is_address
 from protocol.streamr import EncryptedGroupKey, MessageRef, Signer, StreamMessage
@@ -34,6 +35,7 @@ __all__ = ["EncryptedStream", "EncryptionRules", "StreamEncryption"]
 
 KEY_ID_BYTES: Final = 16
 CHAIN_ID_BYTES: Final = 15
+MAX_ANNOUNCEMENTS: Final = 1024  # that wait for a link; a reader who misses one asks
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ class StreamEncryption:
         self._random_bytes = random_bytes
         self._lock = threading.Lock()
         self._messages: dict[str, int] = {}  # since the current key came into use
+        self._announcements = deque[StreamMessage](maxlen=MAX_ANNOUNCEMENTS)
         self._publisher = KeyPublisher(signer, random_bytes(CHAIN_ID_BYTES).hex(), self._may_read)
         for stream_id in self._rules:
             for key in store.history(stream_id):
@@ -88,15 +91,24 @@ class StreamEncryption:
         """What encrypts the messages of this stream. Raises KeyError if the stream has no rules."""
         return EncryptedStream(stream_id, self._rules[stream_id], self._encrypt)
 
-    def rekey(self, stream_id: str, now_ms: int) -> list[StreamMessage]:
-        """A new key from now on. Publish what is returned: it tells those who may still read. Raises: StorageError."""
+    def rekey(self, stream_id: str, now_ms: int) -> None:
+        """A new key from now on, to be announced to those who asked for keys before and may still have them.
+
+        Raises: KeyError if the stream is not encrypted; OSError, and the old key stays, if the new one cannot be kept.
+        """
+        if stream_id not in self._rules:
+            raise KeyError(stream_id)
         with self._lock:
             self._require_key(stream_id, now_ms)
             key = self._new_key(stream_id, now_ms)
             if key is None:
-                return []
+                return
             log.info("stream rekeyed; stream=%s key=%s", stream_id, key.key_id)
-            return self._publisher.rekey(stream_id, _wire_key(key), now_ms)
+            self._announcements.extend(self._publisher.rekey(stream_id, _wire_key(key), now_ms))
+
+    def take_announcements(self) -> Sequence[StreamMessage]:
+        with self._lock:
+            return [self._announcements.popleft() for _ in range(len(self._announcements))]
 
     def set_readers(self, streams: Mapping[str, EncryptionRules]) -> None:
         """Other rules from now on, as after a reload. Whoever may no longer read is only kept out by rekeying."""

@@ -14,6 +14,7 @@ rule chooses and at the highest priority. So they are sealed, signed, committed,
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from agent.batch import Batch, nothing_to_do
@@ -33,6 +34,7 @@ CLOCK_CHECK_S: Final = 5.0
 GAP_CHECK_S: Final = 1.0
 MAX_REASON_CHARACTERS: Final = 200
 MAX_UNSENT_CHANGES: Final = 256
+MAX_UNARCHIVED_GAPS: Final = 32  # of the 64 that the journal keeps
 
 log = logging.getLogger(__name__)
 
@@ -94,25 +96,36 @@ def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
     )
 
 
-async def tell_gaps(events: Events, journal: JournalThread, journal_id: bytes) -> None:
-    """Each loss at least once: its message is committed before the journal may forget it. For as long as it runs."""
+async def tell_gaps(
+    events: Events, journal: JournalThread, journal_id: bytes, is_archived: Callable[[Gap], bool]
+) -> None:
+    """Each loss at least once, in a signed message and in an archive's manifest. For as long as it runs.
+
+    The journal may forget a loss when its message is committed and it is archived; or before, if so many wait for an
+    archive that the journal could not bear more.
+    """
     told: set[int] = set()
+    committed: set[int] = set()
     while True:
         pending = await journal.call(journal.journal.pending_gaps)
-        told &= {gap.number for gap in pending}
+        numbers = {gap.number for gap in pending}
+        told &= numbers
+        committed &= numbers
         for gap in pending:
             if gap.number not in told:
                 told.add(gap.number)
                 log.error("messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause)
-                await _tell_gap(events, journal, gap, journal_id)
+                await _tell_gap(events, gap, journal_id, committed)
+            elif gap.number in committed and (is_archived(gap) or len(pending) > MAX_UNARCHIVED_GAPS):
+                await journal.call(partial(journal.journal.acknowledge_gap, gap.number))
         await asyncio.sleep(GAP_CHECK_S)
 
 
-async def _tell_gap(events: Events, journal: JournalThread, gap: Gap, journal_id: bytes) -> None:
-    async def acknowledge() -> None:
-        await journal.call(lambda: journal.journal.acknowledge_gap(gap.number))
+async def _tell_gap(events: Events, gap: Gap, journal_id: bytes, committed: set[int]) -> None:
+    async def note_commit() -> None:
+        committed.add(gap.number)
 
-    await events.tell(GAP_INFO_TYPE, gap_notice(gap, journal_id).to_bytes(), acknowledge)
+    await events.tell(GAP_INFO_TYPE, gap_notice(gap, journal_id).to_bytes(), note_commit)
 
 
 async def watch_clock(events: Events, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from agent.clock import Clock
 from agent.errors import StorageError
 from agent.journal_thread import JournalThread
 from agent.routing import Route, Router
+from agent.token_log import LastingReadings, TokenLog
 from agent.wrap import Refused, Wrapped, Wrapper
 from drivers.reading import Reading
 from protocol.errors import HeadgateError
@@ -51,6 +52,7 @@ class Keeper:
         wrapper: Wrapper,
         router: Router,
         clock: Clock,
+        tokens: TokenLog,
         *,
         commit_records: int,
         commit_interval_s: float,
@@ -64,6 +66,7 @@ class Keeper:
         self._journal = journal
         self._wrapper = wrapper
         self._clock = clock
+        self._tokens = tokens
         self._commit_records = commit_records
         self._commit_interval_s = commit_interval_s
         self._on_commit = on_commit
@@ -92,11 +95,15 @@ class Keeper:
 
     async def _keep(self, batches: Sequence[Batch]) -> None:
         routed = self._route(batches)
-        wrapped = Wrapped.nothing()
+        lasting, all_routed = LastingReadings(batches), list(routed)
+        wrapped, first_positions = Wrapped.nothing(), dict[int, int]()
         await self._insist(lambda: self._wrapper.wrap(routed, self._clock.read(), wrapped))
         self._note_refusals(wrapped.refused)
         messages = sum(map(len, wrapped.lanes.values()))
-        await self._insist(lambda: self._append(wrapped))
+        await self._insist(lambda: self._append(wrapped, first_positions))
+        if lasting:
+            places = lasting.place(all_routed, wrapped.refused, first_positions)
+            await self._insist(lambda: self._tokens.note(places))
         await self._insist(lambda: self._journal.journal.commit(self._clock.now_ms()))
         self._committed_at_s = self.moved_at_s = time.monotonic()
         self.status.commits += 1
@@ -113,12 +120,12 @@ class Keeper:
         except (TimeoutError, HeadgateError) as error:
             log.warning("a source was not told that its readings are stored; source=%s problem=%s", batch.source, error)
 
-    def _append(self, wrapped: Wrapped) -> None:
-        """Each lane once, however often the disk is asked again."""
+    def _append(self, wrapped: Wrapped, first_positions: dict[int, int]) -> None:
+        """Each lane once, however often the disk is asked again. Tells where in each lane the entries begin."""
         now_ms = self._clock.now_ms()
         while wrapped.lanes:
             lane, entries = next(iter(wrapped.lanes.items()))
-            self._journal.journal.append_many(lane, entries, now_ms)
+            first_positions[lane] = self._journal.journal.append_many(lane, entries, now_ms).start
             del wrapped.lanes[lane]
 
     async def _insist(self, work: Callable[[], T]) -> T:
@@ -145,9 +152,15 @@ class Keeper:
         """Readings by route; those of one route in the order in which they came."""
         routed: dict[Route, list[Reading]] = {}
         for batch in batches:
+            known: dict[tuple[str, str], list[Reading]] = {}  # sensors and quantities are few
             for reading in batch.readings:
-                if route := batch.route or self._find_route(batch.source, reading):
-                    routed.setdefault(route, []).append(reading)
+                group = known.get(reading[:2])
+                if group is None:
+                    route = batch.route or self._find_route(batch.source, reading)
+                    if route is None:
+                        continue
+                    group = known[reading[:2]] = routed.setdefault(route, [])
+                group.append(reading)
         return list(routed.items())
 
     def _find_route(self, source: str, reading: Reading) -> Route | None:

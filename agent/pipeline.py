@@ -27,13 +27,16 @@ from agent.collect import Collector
 from agent.config import Config
 from agent.errors import StorageError
 from agent.events import Events, tell_gaps, watch_clock
-from agent.journal import DirectoryDisk, Journal
+from agent.journal import DirectoryDisk, Gap, Journal
+from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
-from agent.keys import DeviceKeys, GroupKeyStore
+from agent.keys import DeviceKeys
 from agent.publish import CursorSource, Delivery, Quarantine
 from agent.publisher_config import PublisherConfig, build_publisher
+from agent.rekeying import FOLDER_NAME, rekey_when_asked
 from agent.routing import Router, StreamRule, expand_stream_id
+from agent.token_log import TokenLog
 from agent.version import VERSION
 from agent.wrap import Wrapper
 from drivers import build_driver
@@ -89,6 +92,8 @@ class Pipeline:
         config.device.data_directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         disk = DirectoryDisk(config.journal_directory)
         floor = read_floor(disk)
+        self._tokens = TokenLog(config.device.data_directory)
+        self._tokens.compare(look(disk))
         settings = config.journal.settings(config.cursors)
         journal = Journal(disk, settings, new_journal_id=secrets.randbits(64) | 1, now_ms=clock.now_ms())
         self.journal = JournalThread(journal, clock)
@@ -106,6 +111,7 @@ class Pipeline:
             wrapper,
             self._router(config),
             clock,
+            self._tokens,
             commit_records=config.journal.commit_records,
             commit_interval_s=config.journal.commit_interval_s,
             on_commit=self._notify_links,
@@ -120,6 +126,7 @@ class Pipeline:
         if not encrypted:
             return None
         from agent.encryption import EncryptionRules, StreamEncryption
+        from agent.keys.group_keys import GroupKeyStore
 
         names = self._device_names(self.config)
         rules = {
@@ -184,12 +191,14 @@ class Pipeline:
         self._start("keep", self.keeper.run())
         self._start("tick", self._tick())
         self._start("events: devices", self._events.pass_on_changes())
-        self._start("events: gaps", tell_gaps(self._events, self.journal, self._journal_id))
+        self._start("events: gaps", tell_gaps(self._events, self.journal, self._journal_id, self._is_archived))
         self._start("events: clock", watch_clock(self._events, self._clock))
         if self.archiving is not None:
             self._start("archive", self.archiving.run())
         if self.shipper is not None:
             self._start("ship", self.shipper.run())
+        if self._encryption is not None:
+            self._start("rekey", rekey_when_asked(self.config.device.data_directory / FOLDER_NAME, self._rekey))
         for name, publisher in self.config.publishers.items():
             self._start_publisher(name, publisher)
         for name, table in self.config.drivers.items():
@@ -199,7 +208,9 @@ class Pipeline:
         self._tasks[name] = self._group.create_task(work, name=name)
 
     def _start_collector(self, name: str, table: Any) -> None:
-        collector = Collector(build_driver(name, table), self._queue, self._events.device_changed)
+        driver = build_driver(name, table)
+        driver.recall(*self._tokens.recall(name))
+        collector = Collector(driver, self._queue, self._events.device_changed)
         self.collectors[name] = collector
         self._start(f"collect: {name}", collector.run())
 
@@ -222,6 +233,10 @@ class Pipeline:
     def _notify_links(self) -> None:
         for link in self.links.values():
             link.source.notify()
+
+    def _rekey(self, stream_id: str) -> None:
+        assert self._encryption is not None
+        self._encryption.rekey(stream_id, self._clock.now_ms())
 
     async def _tick(self) -> None:
         """Positions are saved, and the clock's ceiling raised, also while no reading comes."""
@@ -249,6 +264,9 @@ class Pipeline:
             return False
         waited_s = time.monotonic() - self.keeper.moved_at_s
         return self._queue.empty() or waited_s < LIFE_SIGN_S + self.config.journal.commit_interval_s
+
+    def _is_archived(self, gap: Gap) -> bool:
+        return self.archiving is None or self.archiving.is_archived(gap)
 
     def _is_published(self) -> bool:
         return all(link.delivery.status.is_up and link.delivery.in_flight == 0 for link in self.links.values())
@@ -282,9 +300,20 @@ class Pipeline:
     async def _change_collector(self, name: str) -> None:
         if name in self.collectors:
             await self._stop(f"collect: {name}")
+            await self._committed_up_to_now(name)
             del self.collectors[name]
         if name in self.config.drivers:
             self._start_collector(name, self.config.drivers[name])
+
+    async def _committed_up_to_now(self, name: str) -> None:
+        """Batches are committed in order, so when an empty one is, all before it are."""
+        is_done = asyncio.Event()
+
+        async def tell() -> None:
+            is_done.set()
+
+        await self._queue.put(Batch(name, (), committed=tell))
+        await is_done.wait()
 
     # Stopping
 

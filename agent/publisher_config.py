@@ -39,8 +39,8 @@ class PublisherConfig:
 
     backlog_per_s: Annotated[float, Between(0.001, 1e6)] | None = None  # none: as fast as it goes
     deadline_s: Seconds = 30.0  # without any acknowledgement, while something is under way: the link is dead
-    retry_first_s: Seconds = 0.5
-    retry_max_s: Seconds = 60.0
+    retry_first_s: Seconds = 0.5  # wait before the second attempt; it doubles, shortened by chance …
+    retry_max_s: Seconds = 60.0  # … up to this
 
     def delivery_settings(self) -> DeliverySettings:
         backoff = Backoff(first_s=self.retry_first_s, max_s=max(self.retry_first_s, self.retry_max_s))
@@ -49,40 +49,40 @@ class PublisherConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileConfig(PublisherConfig):
-    path: Path
-    form: Literal["lines", "directory"] = "lines"
+    path: Path  # of the file or folder
+    form: Literal["lines", "directory"] = "lines"  # one message per line, or one file per message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebsocketConfig(PublisherConfig):
-    url: Url
-    ca_file: Path | None = None
-    create_streams: bool = True
+    url: Url  # of the node: ws://host:port/api/v1/ws, wss for TLS
+    ca_file: Path | None = None  # whom to trust for TLS; none: the system's list
+    create_streams: bool = True  # that are not there yet, under the device's own address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpConfig(PublisherConfig):
-    url: Url
-    ca_file: Path | None = None
-    connections: Annotated[int, Between(1, 16)] = 4
-    create_streams: bool = True
+    url: Url  # of the node: http://host:port, https for TLS
+    ca_file: Path | None = None  # whom to trust for TLS; none: the system's list
+    connections: Annotated[int, Between(1, 16)] = 4  # at once; messages of one chain share one
+    create_streams: bool = True  # that are not there yet, under the device's own address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttConfig(PublisherConfig):
-    host: Text
-    port: Port = 1883
-    version: Literal["5", "3.1.1"] = "5"
+    host: Text  # of the broker
+    port: Port = 1883  # of the broker; 8883 is usual with TLS
+    version: Literal["5", "3.1.1"] = "5"  # of MQTT
     client_id: str = ""  # default: the device's address
-    topic: Text = "{stream}"
-    payload: Literal["stream_message", "io_message"] = "stream_message"
-    messages_per_publication: Annotated[int, Between(1, 1000)] = 64
-    username: str | None = None
-    password_file: Path | None = None
-    use_tls: bool = False
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
+    topic: Text = "{stream}"  # may hold `{stream}`, `{partition}`, `{publisher}`, `{chain}`
+    payload: Literal["stream_message", "io_message"] = "stream_message"  # io_message: without the signature
+    messages_per_publication: Annotated[int, Between(1, 1000)] = 64  # at most, as a JSON array; 1: never one
+    username: str | None = None  # for a broker that asks
+    password_file: Path | None = None  # private file; needs a username
+    use_tls: bool = False  # encrypt, and check who the broker is
+    ca_file: Path | None = None  # whom to trust for TLS; none: the system's list
+    certificate_file: Path | None = None  # of this device, for a broker that asks for one
+    key_file: Path | None = None  # of that certificate
 
     def __post_init__(self) -> None:
         from agent.publish.mqtt_payload import check_topic_template

@@ -31,17 +31,17 @@ class StreamRule:
     """One `[[streams]]` table. What it does not name it takes all of."""
 
     stream: Text  # the stream's id, placeholders allowed
-    driver: Text = "*"
-    sensor: Text = "*"
-    quantity: Text = "*"
-    partition: Annotated[int, Between(0, 99)] = 0
-    content: ContentForm = "binary"
+    driver: Text = "*"  # pattern, as for file names: which `[drivers.NAME]`
+    sensor: Text = "*"  # pattern: which of its sensors
+    quantity: Text = "*"  # pattern: which quantities
+    partition: Annotated[int, Between(0, 99)] = 0  # of the stream
+    content: ContentForm = "binary"  # `{"ioMessage": base64}`, or the ioMessage's own JSON
     priority: Annotated[int, Between(0, MAX_LANES - 1)] = 4  # lower is more important: sent first, shed last
     chain: str = ""  # a label; rules with another label have another chain on the same stream
-    encryption: Encryption = "none"
+    encryption: Encryption = "none"  # aes: for readers only; then `stream` has only `{address}` and `{device}`
     readers: tuple[Address, ...] = ()  # of an encrypted stream: who gets its keys
-    rotate_after_messages: Annotated[int, Between(1, 2**31)] | None = None
-    rotate_after_s: Seconds = 86_400.0
+    rotate_after_messages: Annotated[int, Between(1, 2**31)] | None = None  # then its key changes
+    rotate_after_s: Seconds = 86_400.0  # or by age
 
     def __post_init__(self) -> None:
         is_encrypted = self.encryption != "none"

@@ -1,4 +1,4 @@
-"""The process around the pipeline: signals, reloading, the watchdog and the status file.
+"""The process around the pipeline: signals, reloading, the watchdog, the status file and the status page.
 
 | signal | what |
 |---|---|
@@ -14,17 +14,22 @@ import logging
 import os
 import signal
 from pathlib import Path
+from typing import Final
 
 from agent.clock import Clock
 from agent.config import Config, load_config
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, find_key_file, load_keys, passphrase_from
 from agent.logs import set_up_logs
+from agent.page_config import OFF
 from agent.pipeline import Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
 from agent.status import collect_status, write_status
 
 __all__ = ["Service", "key_file_of", "open_keys"]
+
+PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
+LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +78,7 @@ class Service:
             "reload": self._reload_when_told(pipeline),
             "watchdog": self._feed_watchdog(pipeline),
             "status": self._show_status(pipeline),
+            "page": self._show_page(pipeline),
         }
         await pipeline.run(self._stop, companions)
 
@@ -122,14 +128,25 @@ class Service:
     # Watchdog and status
 
     async def _feed_watchdog(self, pipeline: Pipeline) -> None:
+        """Only while the pipeline moves. One look may meet it in an unlucky moment, so the next one follows soon."""
         interval_s = watchdog_interval_s()
         while interval_s is not None:
-            if await pipeline.is_moving():
+            is_moving = await pipeline.is_moving()
+            if is_moving:
                 notify(ALIVE)
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(interval_s if is_moving else min(LOOK_AGAIN_S, interval_s))
 
     async def _show_status(self, pipeline: Pipeline) -> None:
         while True:
-            status = await collect_status(pipeline, self._clock.now_ms(), os.getpid())
+            status = await collect_status(pipeline, self._clock, os.getpid())
             await asyncio.to_thread(write_status, pipeline.config.status_file, status)
             await asyncio.sleep(pipeline.config.status.every_s)
+
+    async def _show_page(self, pipeline: Pipeline) -> None:
+        """Imported once the pipeline runs: no reading waits for it, and a device without it saves the memory."""
+        while True:
+            await asyncio.sleep(PAGE_CHECK_S)
+            if pipeline.config.page.listen != OFF:
+                from agent.page import serve_page
+
+                await serve_page(pipeline, self._clock)

@@ -2,25 +2,37 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
+from agent.clock import Clock
+from agent.collect import Collector
+from agent.journal import JournalStats
+from agent.logs import RECENT_EVENTS
 from agent.pipeline import Pipeline
+from agent.publish import LinkStatus
+from agent.version import VERSION
+from drivers import Reading
+from drivers.reading import Scalar
 from protocol.ethereum import checksum_address
 
-__all__ = ["STATUS_VERSION", "collect_status", "read_status", "write_status"]
+__all__ = ["STATUS_VERSION", "collect_status", "is_process", "read_status", "write_status"]
 
 STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
 MAX_VALUE_CHARACTERS: Final = 80
+MAX_FILED_EVENTS: Final = 8  # the file may be on the card, and is written often
 
 
-async def collect_status(pipeline: Pipeline, now_ms: int, pid: int) -> dict[str, Any]:
+async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str, Any]:
     """JSON-ready. Field names are released: they may be added to, never changed."""
+    now_ms = clock.now_ms()
     stats = await pipeline.journal.call(lambda: pipeline.journal.journal.stats(now_ms))
     keeper = pipeline.keeper.status
     return {
         "version": STATUS_VERSION,
+        "headgate": VERSION,
         "written_at_ms": now_ms,
         "pid": pid,
         "device": {"name": pipeline.config.device.name, "address": checksum_address(pipeline.keys.address)},
@@ -30,47 +42,85 @@ async def collect_status(pipeline: Pipeline, now_ms: int, pid: int) -> dict[str,
         "refused_readings": keeper.refused,
         "unrouted_readings": keeper.unrouted,
         "storage_problem": keeper.problem,
-        "devices": {name: _device(collector.status) for name, collector in pipeline.collectors.items()},
-        "journal": {
-            "bytes_on_disk": stats.bytes_on_disk,
-            "max_bytes": stats.max_bytes,
-            "full_in_s": stats.full_in_s,
-            "card_life_s": stats.card_life_s,
-            "commits": stats.commits,
-            "written_per_payload_byte": stats.written_per_payload_byte,
-            "shed_records": stats.shed_records,
-            "damaged_records": stats.damaged_records,
-            "pending_gaps": stats.pending_gaps,
-            "waiting": {name: cursor.depth for name, cursor in stats.cursors.items()},
-            "oldest_waits_s": {name: cursor.oldest_age_s for name, cursor in stats.cursors.items()},
-        },
+        "clock": _clock(clock),
+        "devices": {name: _device(collector) for name, collector in pipeline.collectors.items()},
+        "journal": _journal(stats),
         "links": {name: _link(link.delivery.status) for name, link in pipeline.links.items()},
         "archives": _archives(pipeline),
+        "events": [event._asdict() for event in RECENT_EVENTS.events()],
     }
 
 
-def _device(status: Any) -> dict[str, Any]:
-    last = status.last
+def _clock(clock: Clock) -> dict[str, Any]:
+    reading = clock.read()
+    return {"is_synchronised": reading.is_synchronised, "max_error_ms": reading.max_error_ms}
+
+
+def _device(collector: Collector) -> dict[str, Any]:
+    status = collector.status
     return {
         "state": status.state,
         "reason": status.reason,
         "readings": status.readings,
-        "last": None
-        if last is None
-        else {
-            "sensor": last.sensor,
-            "quantity": last.quantity,
-            "value": f"{len(last.value)} bytes" if isinstance(last.value, bytes) else last.value,
-            "unit": last.unit,
-            "taken_at_ms": last.taken_at_ms,
-        },
+        "counters": dict(collector.counters),
+        "last": None if status.last is None else _reading(status.last),
+        "sensors": [_reading(reading) for reading in list(status.latest.readings.values())],
+        "has_more_sensors": status.latest.has_more,
     }
 
 
-def _link(status: Any) -> dict[str, Any]:
+def _reading(reading: Reading) -> dict[str, Any]:
+    return {
+        "sensor": reading.sensor,
+        "quantity": reading.quantity,
+        "value": _shown(reading.value),
+        "unit": reading.unit,
+        "taken_at_ms": reading.taken_at_ms,
+    }
+
+
+def _shown(value: Scalar | bytes) -> Scalar:
+    match value:
+        case bytes():
+            return f"{len(value)} bytes"
+        case str() if len(value) > MAX_VALUE_CHARACTERS:
+            return value[:MAX_VALUE_CHARACTERS] + "…"
+        case _:
+            return value
+
+
+def _journal(stats: JournalStats) -> dict[str, Any]:
+    return {
+        "bytes_on_disk": stats.bytes_on_disk,
+        "max_bytes": stats.max_bytes,
+        "room_bytes": stats.room_bytes,
+        "full_in_s": stats.full_in_s,
+        "card_life_s": stats.card_life_s,
+        "records": stats.records,
+        "commits": stats.commits,
+        "payload_bytes": stats.payload_bytes,
+        "written_bytes": stats.written_bytes,
+        "written_bytes_per_s": stats.written_bytes_per_s,
+        "written_per_payload_byte": stats.written_per_payload_byte,
+        "shed_records": stats.shed_records,
+        "damaged_records": stats.damaged_records,
+        "torn_tails": stats.torn_tails,
+        "pending_gaps": stats.pending_gaps,
+        "lanes": {
+            str(number): {"records": lane.next_position - lane.first_position, "segments": lane.segments}
+            for number, lane in stats.lanes.items()
+        },
+        "waiting": {name: cursor.depth for name, cursor in stats.cursors.items()},
+        "oldest_waits_s": {name: cursor.oldest_age_s for name, cursor in stats.cursors.items()},
+    }
+
+
+def _link(status: LinkStatus) -> dict[str, Any]:
     return {
         "is_up": status.is_up,
         "problem": status.problem,
+        "failures": status.failures,
+        "connections": status.connections,
         "sent": status.sent,
         "acknowledged": status.acknowledged,
         "set_aside": status.set_aside,
@@ -87,7 +137,9 @@ def _archives(pipeline: Pipeline) -> dict[str, Any] | None:
         "kept": len(kept),
         "kept_bytes": sum(archive.size_bytes for archive in kept),
         "problem": pipeline.archiving.problem,
+        "ships": shipper is not None,
         "shipped": 0 if shipper is None else shipper.status.shipped,
+        "shipped_bytes": 0 if shipper is None else shipper.status.shipped_bytes,
         "ship_problem": "" if shipper is None else shipper.status.problem,
     }
 
@@ -96,7 +148,7 @@ def write_status(path: Path, status: dict[str, Any]) -> None:
     """Whole or not at all to readers; not synced, for it is of no use after a crash. A disk that refuses is left be."""
     with contextlib.suppress(OSError):
         temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(json.dumps(status))
+        temporary.write_text(json.dumps({**status, "events": status["events"][-MAX_FILED_EVENTS:]}))
         temporary.replace(path)
 
 
@@ -107,3 +159,14 @@ def read_status(path: Path) -> dict[str, Any]:
     if not isinstance(status, dict) or status.get("version") != STATUS_VERSION:
         raise ValueError(f"{path}: not a status file of version {STATUS_VERSION}")
     return status
+
+
+def is_process(pid: int) -> bool:
+    """Whether there is such a process, whoever's it is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

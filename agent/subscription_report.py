@@ -10,28 +10,35 @@ import orjson
 
 from agent.subscription import Locked, Lost, Opened, SubscriptionEvent, Unverified
 from protocol.errors import WireError
+from protocol.events import MEDIA_TYPE
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
 from protocol.streamr import EncryptionType, StreamMessage
+from protocol.strict_cbor import CborBounds, decode
 
-__all__ = ["as_json_line", "as_text_line"]
+__all__ = ["as_json_line", "as_text_line", "printable"]
 
 MAX_SHOWN_CHARACTERS: Final = 200
+NOTICE_BOUNDS: Final = CborBounds(max_bytes=8192, max_items=64, max_depth=4)
 _LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
-def as_text_line(event: SubscriptionEvent) -> str:
-    """One line; nothing in the message can move the reader's cursor or fill the screen. Empty: nothing to show."""
+def as_text_line(event: SubscriptionEvent, *, with_stream: bool = False) -> str:
+    """One line; nothing in the message can move the reader's cursor or fill the screen. Empty: nothing to show.
+
+    It begins with the time and the chain; `with_stream`, for readers of several, with the stream instead.
+    """
+    head = _stream_head if with_stream else _chain_head
     match event:
         case Opened(message=message, content=content):
-            return f"{_head(message)}  {_printable(_summary(content))}"
+            return f"{head(message)}  {printable(_summary(content))}"
         case Unverified(message=message, verdict=verdict):
-            return f"{_head(message)}  UNVERIFIED: {verdict}"
+            return f"{head(message)}  UNVERIFIED: {verdict}"
         case Locked(message=message, reason=reason):
-            return f"{_head(message)}  LOCKED: {_printable(reason)}"
+            return f"{head(message)}  LOCKED: {printable(reason)}"
         case Lost(gap=gap):
             span = f"{_moment(gap.from_ref.timestamp)} to {_moment(gap.to_ref.timestamp)}"
-            return f"{_printable(gap.chain.msg_chain_id)}  LOST: {span}, {gap.cause}"
+            return f"{printable(gap.chain.msg_chain_id)}  LOST: {span}, {gap.cause}"
     return ""
 
 
@@ -74,8 +81,12 @@ def _identity(message: StreamMessage) -> dict[str, Any]:
     }
 
 
-def _head(message: StreamMessage) -> str:
-    return f"{_moment(message.message_id.timestamp)}  {_printable(message.message_id.msg_chain_id)}"
+def _chain_head(message: StreamMessage) -> str:
+    return f"{_moment(message.message_id.timestamp)}  {printable(message.message_id.msg_chain_id)}"
+
+
+def _stream_head(message: StreamMessage) -> str:
+    return f"{_moment(message.message_id.timestamp)}  {printable(message.message_id.stream_id)}"
 
 
 def _moment(timestamp_ms: int) -> str:
@@ -85,13 +96,17 @@ def _moment(timestamp_ms: int) -> str:
 
 
 def _summary(content: str) -> str:
-    """Of an ioMessage with a scalar: who, what, how much. Of anything else: the content."""
+    """Of a reading: who, what, how much. Of what the agent tells of itself: its fields. Of all else: the content."""
     message = _io_message(content)
     if message is None:
         return content
+    if (notice := _notice(message)) is not None:
+        told = (f"{name}={value}" for name, value in notice.items())
+        return " ".join([message.publisher or "", message.info_type or "", *told]).strip()
     value = _scalar(message)
     shown = f"{len(message.content_data or b'')} bytes" if value is None else str(value)
-    unit = unit_of(message.info_format or "") or message.info_format
+    unit = unit_of(message.info_format or "")
+    unit = message.info_format if unit is None else unit
     return " ".join(part for part in (message.publisher, message.info_type, shown, unit) if part)
 
 
@@ -118,7 +133,22 @@ def _scalar(message: IoMessage) -> Any:
         return None
 
 
+def _notice(message: IoMessage) -> dict[str, Any] | None:
+    """The fields of an event: a small CBOR map, with bytes in hex."""
+    if message.info_format != MEDIA_TYPE:
+        return None
+    try:
+        fields = decode(message.content_data or b"", NOTICE_BOUNDS)
+    except WireError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
+
+
 def _json_value(message: IoMessage) -> Any:
+    if (notice := _notice(message)) is not None:
+        return notice
     value = _scalar(message)
     is_unwritable = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
     return None if is_unwritable else value
@@ -131,7 +161,8 @@ def _parsed(content: str) -> Any:
         return content
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """On one line of bounded length, with nothing in it that a terminal would obey."""
     start = text[:MAX_SHOWN_CHARACTERS]
     readable = start if start.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
     return readable if len(start) == len(text) else f"{readable}… ({len(text)} characters)"

@@ -15,15 +15,16 @@ import secrets
 from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count, repeat
 from typing import Final, NamedTuple, Protocol
 
 from agent.clock import ChainReferences, ClockReading
 from agent.errors import StorageError
 from agent.journal import Entry
 from agent.routing import Route
-from drivers.reading import Reading, Scalar
+from drivers.reading import Reading
 from protocol.clock import ClockContext
-from protocol.iomessage import EMPTY_CHAIN, RANDOM_BYTES, IoMessage, SealedTemplate, message_ids
+from protocol.iomessage import EMPTY_CHAIN, RANDOM_BYTES, Draft, IoMessage, SealedTemplate, Sealing, message_ids
 from protocol.reference import Reference, next_reference
 from protocol.scalars import encode_scalar, scalar_format
 from protocol.streamr import ChainWriter, EncryptedGroupKey, MessageRef, Signer
@@ -33,7 +34,10 @@ __all__ = ["Chain", "ChainLock", "Locked", "Refused", "Wrapped", "Wrapper", "cha
 MSG_CHAIN_ID_BYTES: Final = 15  # 20 characters, as the network's own clients have them
 MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
+EARLIEST_MS: Final = 946_684_800_000  # 2000: a reading's time before it is by a clock that nobody had set yet
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
+BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # around the base64 of the binary embodiment
+_base64: Final = partial(b2a_base64, newline=False)
 _message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by whoever signs
 _entry: Final = partial(tuple.__new__, Entry)
 
@@ -109,33 +113,50 @@ class Chain:
 
         This is the hot path: what all messages of a call share is worked out once, and references count on within it.
         """
-        entries: list[Entry] = []
-        reference = self._first_reference(clock.now_ms)
-        timestamp_ms, sequence = reference
-        context = clock.context_for(reference)
-        name, ids, previous, head, templates = self.name, self._ids, self._last, self._head, self._templates
+        first = MessageRef(*self._first_reference(clock.now_ms))
+        sealing = Sealing(self._head)
+        sealed = sealing.seal_all(self._drafts(readings, clock, Reference(*first), refused))
+        columns = (self._sign_all(sealed, first, clock.now_ms), repeat(self.name), repeat(first.timestamp))
+        entries = list(map(_entry, zip(*columns, count(first.sequence_number), strict=False)))
+        if entries:
+            self._head, self._last = sealing.head, MessageRef(*entries[-1][2:])
+        return entries
+
+    def _drafts(
+        self, readings: Iterable[Reading], clock: ClockReading, first: Reference, refused: list[Refused]
+    ) -> Iterator[Draft]:
+        context, context_at_ms, context_data = clock.context_for(first), None, b""
+        ids, templates, max_content_bytes = self._ids, self._templates, self._max_content_bytes
         for reading in readings:
             sensor, quantity, value, unit, taken_at_ms, mime_type, _ = reading
             try:
-                content_data = self._content_data(value)
+                content_data = value if isinstance(value, bytes) else encode_scalar(value)
                 template = templates.get((sensor, quantity, unit, mime_type)) or self._new_template(reading)
             except ValueError as error:
                 refused.append(Refused(reading, str(error)))
                 continue
-            sealed, head = template.seal(
-                id=next(ids),
-                timestamp=taken_at_ms,
-                content_data=content_data,
-                head=head,
-                context_data=b"" if context is None else _context_of(context, taken_at_ms, clock),
-            )
-            current = _message_ref((timestamp_ms, sequence))
-            payload = self._write(self._content(sealed), current, previous, clock.now_ms)
-            entries.append(_entry((payload, name, timestamp_ms, sequence)))
+            if len(content_data) > max_content_bytes:
+                refused.append(_too_large(reading, content_data, max_content_bytes))
+                continue
+            if context is None and taken_at_ms >= EARLIEST_MS:
+                context_data, context_at_ms = b"", None
+            elif taken_at_ms != context_at_ms:  # neighbours were often taken in the same millisecond
+                context_data = _context_of(context or clock.context_of_unset_time(), taken_at_ms, clock)
+                context_at_ms = taken_at_ms
+            yield template, next(ids), taken_at_ms, content_data, context_data
+
+    def _sign_all(self, sealed: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:
+        if self._is_binary and self._lock is None:
+            return self._writer.write_run(list(map(_base64, sealed)), first, self._last, around=BINARY_CONTENT)
+        return self._write_each(map(self._content, sealed), first, now_ms)
+
+    def _write_each(self, contents: Iterator[str], first: MessageRef, now_ms: int) -> Iterator[bytes]:
+        """Contents that JSON has to escape, or that are encrypted one by one."""
+        previous = self._last
+        for content, sequence in zip(contents, count(first.sequence_number)):
+            current = _message_ref((first.timestamp, sequence))
+            yield self._write(content, current, previous, now_ms)
             previous = current
-            sequence += 1
-        self._last, self._head = previous, head
-        return entries
 
     def _first_reference(self, now_ms: int) -> Reference:
         """After all that this chain has, and not before what the device's other chains allow."""
@@ -154,14 +175,8 @@ class Chain:
 
     def _content(self, sealed: bytes) -> str:
         if self._is_binary:
-            return f'{{"ioMessage":"{b2a_base64(sealed, newline=False).decode()}"}}'
+            return _base64(sealed).decode().join(BINARY_CONTENT)
         return IoMessage.from_bytes(sealed).to_json()
-
-    def _content_data(self, value: Scalar | bytes) -> bytes:
-        content = value if isinstance(value, bytes) else encode_scalar(value)
-        if len(content) > self._max_content_bytes:
-            raise ValueError(f"{len(content)} bytes are more than the journal takes, {self._max_content_bytes}")
-        return content
 
     def _new_template(self, reading: Reading) -> SealedTemplate:
         """What all messages of this sensor, quantity, unit and MIME type share."""
@@ -238,6 +253,10 @@ class Wrapper:
 
 class ChainLocks(Protocol):
     def of(self, stream_id: str) -> ChainLock: ...
+
+
+def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> Refused:
+    return Refused(reading, f"{len(content_data)} bytes are more than the journal takes, {max_bytes}")
 
 
 def _context_of(context: ClockContext, taken_at_ms: int, clock: ClockReading) -> bytes:

@@ -1,22 +1,23 @@
 """Run every benchmark, print one table, and answer 1 if a limit is missed. `--json` for scripts."""
 
 import argparse
-import dataclasses
 import importlib
 import json
-import platform
 import sys
-from collections.abc import Iterable
+from pathlib import Path
 
-from benchmarks.harness import Figure
+from benchmarks.results import as_json, as_table, write_results
 
 BENCHMARKS = {
+    "agent": "benchmarks.bench_agent",
     "archive": "benchmarks.bench_archive",
     "collector": "benchmarks.bench_collector",
     "ingest": "benchmarks.bench_ingest",
     "iomessage": "benchmarks.bench_iomessage",
     "journal": "benchmarks.bench_journal",
+    "link": "benchmarks.bench_link",
     "node": "benchmarks.bench_node",
+    "page": "benchmarks.bench_page",
     "path": "benchmarks.bench_path",
     "streamr": "benchmarks.bench_streamr",
 }
@@ -26,29 +27,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="*", choices=[*BENCHMARKS, []], help="only these (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="also write the table, the figures as JSON, and a plot")
     arguments = parser.parse_args()
-    figures: list[Figure] = []
+    figures = []
     for name in arguments.name or BENCHMARKS:
         print(f"measuring {name} …", file=sys.stderr)
         figures.extend(importlib.import_module(BENCHMARKS[name]).measure())
-    print("\n".join(_json_lines(figures) if arguments.json else _table(figures)))
+    print("\n".join(map(json.dumps, as_json(figures)) if arguments.json else as_table(figures)))
+    if arguments.out is not None:
+        write_results(figures, arguments.out)
+        print(f"written: {arguments.out}/figures.md, figures.json, limits.svg", file=sys.stderr)
     missed = [figure.name for figure in figures if not figure.holds]
     print(f"{len(figures) - len(missed)} figures hold, {len(missed)} missed", file=sys.stderr)
     return 1 if missed else 0
-
-
-def _json_lines(figures: Iterable[Figure]) -> list[str]:
-    return [json.dumps({**dataclasses.asdict(figure), "holds": figure.holds}) for figure in figures]
-
-
-def _table(figures: Iterable[Figure]) -> list[str]:
-    machine = f"Python {platform.python_version()} on {platform.machine()}, {platform.system()} {platform.release()}"
-    return [machine, "", "| figure | measured | limit | holds | note |", "|---|---|---|---|---|", *map(_row, figures)]
-
-
-def _row(figure: Figure) -> str:
-    holds = "yes" if figure.holds else "NO"
-    return f"| {figure.name} | {figure.value:.3g} {figure.unit} | {figure.limit} | {holds} | {figure.note} |"
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
 """What is attached to this gateway, and how to read it: from the kernel's files, opening nothing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from drivers.ports import SerialPortInfo, serial_ports
 from drivers.sysfs.channels import CLASSES, channels_of
 
-__all__ = ["Attached", "attached_devices"]
+__all__ = ["Attached", "attached_devices", "port_settings"]
 
 _RECEIVER_WORDS: Final = ("gps", "gnss", "u-blox", "ublox")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    kind: str  # serial, w1, iio, hwmon, thermal, gpio, leds
+    kind: str  # serial, microcontroller, w1, iio, hwmon, thermal, gpio, leds
     name: str  # /dev/ttyUSB0, 28-0316a279f1ff
     by_id: str = ""
     usb_id: str = ""  # vendor:product, in hex
@@ -33,24 +33,28 @@ def attached_devices(root: Path = Path("/")) -> list[Attached]:
 def _port(info: SerialPortInfo) -> Attached:
     identity = info.identity
     usb_id = f"{identity.vendor}:{identity.product}" if identity else ""
-    return Attached(
+    port = Attached(
         kind="serial",
         name=info.device,
         by_id=info.by_id,
         usb_id=usb_id,
         usb_serial=identity.serial if identity else "",
         description=info.description,
-        settings=_port_settings(info, usb_id),
+        settings="",
     )
+    return replace(port, settings=port_settings(port, Path(info.device).name, _likely_driver(port)))
 
 
-def _port_settings(info: SerialPortInfo, usb_id: str) -> str:
-    """By identity where there is one. What speaks there nobody knows before it is read: raw lines are never wrong."""
-    usb_name = f"usb:{usb_id}:{info.identity.serial}" if info.identity and info.identity.serial else ""
-    port = info.by_id or usb_name or info.device
-    is_receiver = any(word in f"{info.description} {info.by_id}".lower() for word in _RECEIVER_WORDS)
-    kind = 'driver = "nmea"' if is_receiver else 'driver = "serial_line"\nformat = "raw"\nmime_type = "text/plain"'
-    return f'[drivers.{Path(info.device).name}]\n{kind}\nport = "{port}"\n'
+def port_settings(port: Attached, table: str, driver: str) -> str:
+    """A table that names the port by identity where there is one."""
+    usb_name = f"usb:{port.usb_id}:{port.usb_serial}" if port.usb_serial else ""
+    return f'[drivers.{table}]\n{driver}\nport = "{port.by_id or usb_name or port.name}"\n'
+
+
+def _likely_driver(port: Attached) -> str:
+    """What speaks there nobody knows before it is read: raw lines are never wrong."""
+    is_receiver = any(word in f"{port.description} {port.by_id}".lower() for word in _RECEIVER_WORDS)
+    return 'driver = "nmea"' if is_receiver else 'driver = "serial_line"\nformat = "raw"\nmime_type = "text/plain"'
 
 
 def _sensors(kernel_class: str, root: Path) -> Iterator[Attached]:

@@ -35,7 +35,7 @@ async def attend(
                 while True:
                     readings = await driver.read()
                     failures = 0
-                    if change := health.works(driver.trouble, clock_ms()):
+                    if change := _change_of(health, driver, clock_ms()):
                         yield change
                     if readings:
                         yield readings
@@ -48,3 +48,9 @@ async def attend(
                 await asyncio.wait_for(driver.returned(), policy.wait_s(failures, chance()))
     finally:
         await driver.close()
+
+
+def _change_of(health: Health, driver: Driver, now_ms: int) -> DeviceChange | None:
+    if driver.outage:
+        return health.failed(driver.outage, now_ms)
+    return health.works(driver.trouble, now_ms)

@@ -2,27 +2,40 @@
 
 import argparse
 import dataclasses
+import re
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from drivers.attached import Attached, attached_devices
+from drivers.attached import Attached, attached_devices, port_settings
+
+if TYPE_CHECKING:
+    from drivers.firmware.ask import Microcontroller
 
 DESCRIPTION = "List what is attached: serial ports with their identities, 1-wire, IIO and other sensors of the kernel."
 
 WATCH_INTERVAL_S: Final = 0.5
+DEFAULT_BAUDRATE: Final = 115_200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one line of JSON per device")
     parser.add_argument("--watch", action="store_true", help="go on, and tell what is plugged in or pulled")
+    parser.add_argument(
+        "--ask",
+        action="store_true",
+        help="open each serial port that nobody holds, and ask for a microcontroller; many boards reset by that",
+    )
+    parser.add_argument("--baudrate", type=int, default=DEFAULT_BAUDRATE, help="at which to ask (default: 115200)")
     parser.add_argument("--root", type=Path, default=Path("/"), help="where /dev and /sys are (default: /)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     devices = attached_devices(arguments.root)
+    if arguments.ask:
+        devices = _ask(devices, arguments.root, arguments.baudrate)
     for device in devices:
         _tell("", device, as_json=arguments.json)
     if not devices and not arguments.json:
@@ -30,6 +43,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
         _watch(arguments.root, devices, as_json=arguments.json)
     return 0
+
+
+def _ask(devices: list[Attached], root: Path, baudrate: int) -> list[Attached]:
+    """The same, with what the microcontrollers among them say of themselves."""
+    from drivers.firmware.ask import ask_ports
+
+    ports = {str(root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
+    found = {ports[port].name: answer for port, answer in ask_ports(ports, baudrate).items()}
+    return [as_microcontroller(each, found[each.name], baudrate) if each.name in found else each for each in devices]
+
+
+def as_microcontroller(port: Attached, found: "Microcontroller", baudrate: int) -> Attached:
+    table = re.sub("[^A-Za-z0-9_-]", "_", found.hello.device_id)
+    settings = port_settings(port, table, f'driver = "firmware"\ndevice_id = {_quoted(found.hello.device_id)}')
+    if baudrate != DEFAULT_BAUDRATE:
+        settings += f"baudrate = {baudrate}\n"
+    if found.wants_key:
+        settings += f'key_file = "/etc/headgate/{table}.key"\n'
+    return dataclasses.replace(port, kind="microcontroller", description=found.description, settings=settings)
+
+
+def _quoted(text: str) -> str:
+    """As TOML wants it; a device may call itself anything."""
+    return orjson.dumps(text).decode()
 
 
 def _watch(root: Path, before: list[Attached], *, as_json: bool) -> None:

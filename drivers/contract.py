@@ -12,13 +12,14 @@
 - Readings with a `token` come from a source that wants to be told. One token covers all the readings that carry it;
   they follow each other. `acknowledge` is called with it only after all of them are committed.
 - `close` never fails and may be called at any time, any number of times.
+- A driver that keeps its port and goes on trying says in `outage` why nothing can be read meanwhile.
 - What a device sends costs bounded memory and CPU. Noise is counted and shown in `trouble`, never raised.
 - Every `DeviceError` says what, where, and what to do.
 """
 
 from abc import ABC, abstractmethod
 from asyncio import Event
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
 from drivers.reading import Reading
@@ -32,6 +33,7 @@ class Driver(ABC):
     """One device, or one source of readings."""
 
     KIND: ClassVar[str] = ""  # its name in the registry
+    HAS_LASTING_TOKENS: ClassVar[bool] = False  # each reading has its own token, which names it for ever, and they rise
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,6 +42,21 @@ class Driver(ABC):
     def trouble(self) -> str:
         """What is wrong although readings may still come (noise, a flood); "" when all is well."""
         return ""
+
+    @property
+    def outage(self) -> str:
+        """Why nothing can be read although the port is open and the driver goes on trying; "" when it can."""
+        return ""
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What it counts, for the operator; names are in its README."""
+        return {}
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The device files it opens, as its settings name them (some by a pattern); for whoever has to grant access."""
+        return ()
 
     @abstractmethod
     async def open(self) -> None:
@@ -55,6 +72,10 @@ class Driver(ABC):
 
     async def acknowledge(self, tokens: Collection[int]) -> None:  # noqa: B027 - most sources have nothing to be told
         """Called after everything that one `read` gave is committed, with the tokens found in it."""
+
+    def recall(self, latest: Collection[int], lost: Collection[int]) -> None:  # noqa: B027 - most tokens do not last
+        """Called before it is first opened, where tokens last: what this source handed over last, perhaps in an earlier
+        process, and which of it was not committed and must be taken again. All before that is committed."""
 
     async def returned(self) -> None:
         """Wait until a device that is absent comes back, so that it is reopened at once and not at the end of a wait.

@@ -27,6 +27,11 @@ class KnownPort:
         return self.wanted.startswith("tcp:")
 
     @property
+    def device_files(self) -> tuple[str, ...]:
+        """As the settings name it; none behind a TCP converter."""
+        return () if self.is_tcp else (self.wanted,)
+
+    @property
     def host_and_port(self) -> tuple[str, int]:
         host, _, port = self.wanted.removeprefix("tcp://").rpartition(":")
         return host.strip("[]"), int(port)

@@ -12,6 +12,7 @@ __all__ = ["DRIVERS", "build_driver"]
 
 DRIVERS: Final = {
     "example": "drivers.example.driver",
+    "firmware": "drivers.firmware.driver",
     "modbus": "drivers.modbus.driver",
     "mqtt": "drivers.mqtt.driver",
     "nmea": "drivers.nmea.driver",

@@ -69,6 +69,10 @@ class SerialDriver(Driver, Generic[Decoder]):
             return f"it sends more than {self.settings.max_bytes_per_s} bytes a second; the rest waits or is lost"
         return self.quality.trouble
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return self._port.device_files
+
     async def open(self) -> None:
         await self.close()
         self._decoder = self._make_decoder()

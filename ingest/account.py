@@ -4,7 +4,7 @@ It grows by the summaries of archives, in any order, each once. Its size follows
 holes, not of their messages, so it is kept whole beside the tables and committed with them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -147,9 +147,9 @@ class Account:
         for (device, _, _), notice in self.notices.items():
             told.setdefault(ChainName(device, notice.chain), []).append(notice)
         return [
-            _explain(name, hole, told.get(name, []), account.held)
+            gap
             for name, account in sorted(self.chains.items())
-            for hole in holes_between(account.spans)
+            for gap in _explain(name, holes_between(account.spans), told.get(name, []), account.held)
         ]
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -186,16 +186,31 @@ def _suspect(name: ChainName, span: Span) -> Suspect:
     return Suspect(*name, span.first[0], span.last[0])
 
 
-def _explain(name: ChainName, hole: Hole, notices: list[Notice], held: set[Ref]) -> Gap:
-    inside = [notice for notice in notices if notice.first is not None and _within(hole, notice.first)]
-    causes = dict.fromkeys(notice.cause for notice in sorted(inside, key=lambda each: (each.first, each.number)))
-    return Gap(
-        name,
-        hole,
-        explained=sum(notice.count for notice in inside),
-        held=sum(_within(hole, ref) for ref in held),
-        cause=", ".join(causes) or None,
-    )
+def _explain(name: ChainName, holes: list[Hole], notices: list[Notice], held: set[Ref]) -> Iterator[Gap]:
+    """A loss explains the holes that it touches: of each no more than is missing, in all no more than it counts.
+
+    A device also tells of messages that it gave up when they were in an archive already, so a loss may begin before
+    its hole and count more than is missing.
+    """
+    untold = {id(notice): notice.count for notice in notices}
+    in_order = sorted((each for each in notices if each.first is not None), key=lambda each: (each.first, each.number))
+    for hole in holes:
+        found = [notice for notice in in_order if _touches(hole, notice) and untold[id(notice)]]
+        held_here = sum(_within(hole, ref) for ref in held)
+        wanted = None if hole.missing is None else max(0, hole.missing - held_here)
+        explained = 0
+        for notice in found:
+            taken = untold[id(notice)] if wanted is None else min(untold[id(notice)], wanted - explained)
+            untold[id(notice)] -= taken
+            explained += taken
+        causes = dict.fromkeys(notice.cause for notice in found)
+        yield Gap(name, hole, explained=explained, held=held_here, cause=", ".join(causes) or None)
+
+
+def _touches(hole: Hole, notice: Notice) -> bool:
+    if notice.first is None or notice.last is None:
+        return False
+    return (hole.after is None or hole.after < notice.last) and notice.first < hole.before
 
 
 def _within(hole: Hole, ref: Ref) -> bool:

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 from protocol.archive import ArchiveWriter, Header, Record, sign_binding
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, SealedTemplate
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, SealedTemplate, Sealing
 from protocol.scalars import encode_scalar, scalar_format
 from protocol.streamr import MessageRef
 from protocol.streamr.chain_writer import ChainWriter
@@ -31,14 +31,14 @@ class BulkChain:
             priority=3,
         )
         self._template = SealedTemplate(prototype)
-        self._head = EMPTY_CHAIN
+        self._sealing = Sealing(EMPTY_CHAIN)
         self._previous: MessageRef | None = None
 
     def record(self, at_ms: int) -> Record:
-        number = self._head.position + 1
+        number = self._sealing.head.position + 1
         value = encode_scalar((number % 401) * 0.25)
         io_id = noise(self.name, number).hex()[:43]
-        binary, self._head = self._template.seal(id=io_id, timestamp=at_ms, content_data=value, head=self._head)
+        [binary] = self._sealing.seal_all([(self._template, io_id, at_ms, value, b"")])
         ref = MessageRef(at_ms, 0)
         text = self._writer.write(f'{{"ioMessage":"{base64.b64encode(binary).decode()}"}}', ref, self._previous)
         self._previous = ref

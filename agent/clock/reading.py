@@ -35,6 +35,10 @@ class ClockReading:
             return None
         return ClockContext(boot_id=self.boot_id, monotonic_ms=self.monotonic_ms, is_synchronised=self.is_synchronised)
 
+    def context_of_unset_time(self) -> ClockContext:
+        """What a message should carry whose reading was stamped before anybody had set the clock."""
+        return ClockContext(boot_id=self.boot_id, monotonic_ms=self.monotonic_ms, is_synchronised=False)
+
 
 class Clock(Protocol):
     def now_ms(self) -> int: ...

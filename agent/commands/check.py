@@ -8,6 +8,7 @@ from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.keys import binding_as_json, read_key_file
+from agent.page_config import OFF
 from agent.public_key_file import read_public_key
 from agent.service import key_file_of
 
@@ -17,9 +18,15 @@ DESCRIPTION = "Check the configuration and the key files it names. All problems 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--settings", action="store_true", help="print what can be set, as Markdown, and end")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.settings:
+        from agent.settings_reference import render_settings
+
+        print(render_settings(), end="")
+        return ExitCode.OK
     config = load_named_config(arguments)
     device = check_files(config)
     if arguments.json:
@@ -46,6 +53,13 @@ def check_files(config: Config) -> str:
                 read_public_key(path)
             except ConfigError as error:
                 problems.append(f"{name}: {error}")
+    if config.page.listen != OFF and config.page.token_file is not None:
+        from agent.page.access import read_token
+
+        try:
+            read_token(config.page.token_file)
+        except ConfigError as error:
+            problems.append(f"page.token_file: {error}")
     if problems:
         raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
     return address

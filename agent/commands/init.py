@@ -52,6 +52,11 @@ data_directory = "{data}"
 # url = "https://collector.example:8443"
 # collector_key = "collector.key"  ## 64 hex digits: only receipts that it signed let anything be deleted
 
+## The status page: for this machine alone, unless there is a token.
+# [page]
+# listen = "127.0.0.1:7080"        ## or "off"; any other address wants a token_file
+# token_file = "page.token"        ## mode 0600; make one: (umask 077; openssl rand -hex 24 > page.token)
+
 [log]
 # level = "info"
 # form = "text"                    ## or "json"

@@ -14,15 +14,16 @@ from typing import Any, TextIO
 
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
-from agent.journal.inspection import Verdict, View, look, stats_of, verify
+from agent.journal.following import Follower
+from agent.journal.inspection import Verdict, look, stats_of, verify
 from agent.journal.repair import repair
+from agent.span_texts import duration_text, megabytes_text
 
 DESCRIPTION = (
     "Look into a journal, check it, mend it, take records out of it. All but repair work while the agent runs."
 )
 FOLLOW_INTERVAL_S = 0.5
 PROGRESS_INTERVAL_S = 1.0
-DAY_S = 86_400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,32 +79,21 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     for number, lane in stats.lanes.items():
         yield f"lane {number}: positions {lane.first_position} to {lane.next_position}, segments {lane.segments}"
     for name, cursor in stats.cursors.items():
-        age = "" if cursor.oldest_age_s is None else f", oldest waits {_duration(cursor.oldest_age_s)}"
+        age = "" if cursor.oldest_age_s is None else f", oldest waits {duration_text(cursor.oldest_age_s)}"
         yield f"{name}: {cursor.depth} waiting{age}"
     yield f"gaps to be told: {stats.pending_gaps}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
-    yield f"on disk: {_megabytes(stats.bytes_on_disk)} of {_megabytes(stats.max_bytes)}"
+    yield f"on disk: {megabytes_text(stats.bytes_on_disk)} of {megabytes_text(stats.max_bytes)}"
     yield f"full if nothing is released: {_forecast(stats.full_in_s)}"
     ratio = stats.written_per_payload_byte
     written = "" if ratio is None else f", {ratio:.2f} bytes for each byte of payload"
-    yield f"written: {_megabytes(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
+    yield f"written: {megabytes_text(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
     yield f"card worn out: {_forecast(stats.card_life_s)}"
 
 
-def _megabytes(count: float) -> str:
-    return f"{count / 1e6:.1f} MB"
-
-
 def _forecast(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"in {_duration(seconds)}"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("years", 365 * DAY_S), ("days", DAY_S), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    return "unknown" if seconds is None else f"in {duration_text(seconds)}"
 
 
 # verify and repair
@@ -178,22 +168,14 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _tail(arguments: argparse.Namespace) -> int:
     with _looking_at(arguments.directory) as disk:
-        view = look(disk)
-        seen = {number: lane.next_position - arguments.records for number, lane in view.lanes.items()}
-        while True:
-            _print_from(view, seen)
-            if not arguments.follow:
-                return ExitCode.OK
-            time.sleep(FOLLOW_INTERVAL_S)
-            view = look(disk)
-
-
-def _print_from(view: View, seen: dict[int, int]) -> None:
-    """Print what is new in each lane, and note how far that is."""
-    for number, lane in view.lanes.items():
-        for record in view.records(lane, seen.get(number, 0)):
-            print(_record_json(record), flush=True)
-        seen[number] = lane.next_position
+        follower = Follower(look(disk), arguments.records)
+    while True:
+        with _looking_at(arguments.directory) as disk:
+            for record in follower.new_records(disk):
+                print(_record_json(record), flush=True)
+        if not arguments.follow:
+            return ExitCode.OK
+        time.sleep(FOLLOW_INTERVAL_S)
 
 
 def _record_json(record: Record) -> str:

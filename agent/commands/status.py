@@ -2,15 +2,15 @@
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.commands.config_argument import add_config_argument, load_named_config
+from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.status import read_status
+from agent.status import is_process, read_status
 
 DESCRIPTION = "What the running agent last said of itself. The answer is 1 if it does not run or does not move."
 STALE_S = 60.0
@@ -22,28 +22,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_named_config(arguments)
+    seen = last_seen(load_named_config(arguments))
+    if arguments.json:
+        print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
+    else:
+        print("\n".join(_screen(seen.status, seen.age_s, is_alive=seen.is_alive)))
+    return ExitCode.OK if seen.is_moving else ExitCode.NO
+
+
+class Seen(NamedTuple):
+    """What the agent last said of itself, and whether it may be believed."""
+
+    status: dict[str, Any]
+    age_s: float
+    is_alive: bool
+
+    @property
+    def is_moving(self) -> bool:
+        return self.is_alive and bool(self.status["is_moving"])
+
+
+def last_seen(config: Config) -> Seen:
+    """Raises: ConfigError if the file is no status, OSError if it cannot be read."""
     try:
         status = read_status(config.status_file)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
-    is_alive = age_s < max(STALE_S, 3 * config.status.every_s) and _runs(status["pid"])
-    if arguments.json:
-        print(json.dumps({**status, "age_s": age_s, "is_alive": is_alive}))
-    else:
-        print("\n".join(_screen(status, age_s, is_alive=is_alive)))
-    return ExitCode.OK if is_alive and status["is_moving"] else ExitCode.NO
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"]))
 
 
 def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:

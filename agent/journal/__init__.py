@@ -28,8 +28,9 @@ Delivery is at least once: positions on the medium lag behind, so a crash repeat
     pool       the files, and the cap           recovery   what the medium holds, on opening
     state      what is live, kept twice         figures    costs and forecasts
     store      the above, made durable          inspection looking at a journal from outside
-    cursor     reading with acknowledgement     repair     leave no damage behind
-                                                journal    append and commit: the front door
+    cursor     reading with acknowledgement     following  reading on from outside, as it grows
+    journal    append and commit: the front     repair     leave no damage behind
+               door
 """
 
 from agent.journal.cursor import Cursor

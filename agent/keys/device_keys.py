@@ -2,15 +2,18 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import NoReturn
-
-from nacl.signing import SigningKey
+from typing import TYPE_CHECKING, NoReturn
 
 from agent.keys.secret import Secret
 from protocol.archive import Binding, sign_binding
+from protocol.errors import Corrupt
 from protocol.ethereum import Signer, checksum_address
 
+if TYPE_CHECKING:
+    from nacl.signing import SigningKey
+
 SECRET_BYTES = 32
+OTHER_DEVICE = "the secrets belong to another device than the public part"
 
 
 class DeviceKeys:
@@ -20,17 +23,24 @@ class DeviceKeys:
     archives. `vault` signs nothing: keys for what the device keeps locked are derived from it.
     """
 
-    __slots__ = ("_archive", "_archive_signer", "_vault", "binding", "identity")
+    __slots__ = ("_archive", "_binding", "_stated", "_vault", "address", "identity")
 
-    def __init__(self, *, identity: Secret, archive: Secret, vault: Secret) -> None:
-        """Raises: ValueError, naming none of them, unless each is 32 bytes and the first a valid key."""
+    def __init__(self, *, identity: Secret, archive: Secret, vault: Secret, stated: Binding | None = None) -> None:
+        """`stated` is the binding that was published for these secrets, if any.
+
+        Raises: ValueError, naming none of them, unless each is 32 bytes and the first a valid key; Corrupt if another
+        identity was stated.
+        """
         if not len(identity) == len(archive) == len(vault) == SECRET_BYTES:
             raise ValueError(f"each secret must have {SECRET_BYTES} bytes")
         self.identity = identity
         self._archive = archive
         self._vault = vault
-        self._archive_signer = SigningKey(archive.reveal())
-        self.binding = sign_binding(_signer(identity), bytes(self._archive_signer.verify_key))
+        self._stated = stated
+        self._binding: Binding | None = None
+        self.address = bytes.fromhex(_signer(identity).address[2:])
+        if stated is not None and stated.address != self.address:
+            raise Corrupt(OTHER_DEVICE)
 
     @classmethod
     def generate(cls, random_bytes: Callable[[int], bytes], *, identity: Secret | None = None) -> "DeviceKeys":
@@ -42,12 +52,25 @@ class DeviceKeys:
         )
 
     @property
-    def address(self) -> bytes:
-        return self.binding.address
+    def binding(self) -> Binding:
+        """Made when it is first asked for: a device without archives needs no library for their key.
+
+        Raises: Corrupt if another archive key was stated.
+        """
+        if self._binding is None:
+            self._binding = sign_binding(_signer(self.identity), bytes(self._archive_signer().verify_key))
+            if self._stated not in (None, self._binding):
+                raise Corrupt(OTHER_DEVICE)
+        return self._binding
 
     def sign_archive(self, message: bytes) -> bytes:
         """The Ed25519 signature of `message`; what an `ArchiveWriter` wants as `sign`."""
-        return self._archive_signer.sign(message).signature
+        return self._archive_signer().sign(message).signature
+
+    def _archive_signer(self) -> "SigningKey":
+        from nacl.signing import SigningKey
+
+        return SigningKey(self._archive.reveal())
 
     def derive(self, purpose: bytes) -> Secret:
         """A 32-byte key for one purpose (at most 16 bytes of name), always the same for the same device."""
@@ -58,7 +81,7 @@ class DeviceKeys:
         return {"identity": self.identity, "archive": self._archive, "vault": self._vault}
 
     def __repr__(self) -> str:
-        is_complete = hasattr(self, "binding")  # a traceback may show it half made
+        is_complete = hasattr(self, "address")  # a traceback may show it half made
         return f"DeviceKeys({checksum_address(self.address) if is_complete else '…'})"
 
     def __reduce__(self) -> NoReturn:

@@ -14,11 +14,7 @@ passphrase.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from nacl import pwhash
-from nacl.exceptions import CryptoError
-from nacl.secret import SecretBox
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys
@@ -28,10 +24,15 @@ from protocol.archive import Binding
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.strict_cbor import CborBounds, field
 
+if TYPE_CHECKING:
+    from nacl.secret import SecretBox  # libsodium is for files with a passphrase, and loaded with the first of them
+
 MAGIC = b"HGKEYS"
 VERSION = 1
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 CHECKSUM_BYTES = 32
+SALT_BYTES = 16  # of Argon2id
+NONCE_BYTES = 24  # of a secret box
 MAX_KEY_FILE_BYTES = 4096
 
 _BOUNDS = CborBounds(max_bytes=MAX_KEY_FILE_BYTES, max_items=32, max_depth=1)
@@ -47,6 +48,7 @@ class PassphraseCost(NamedTuple):
 
 
 DEFAULT_COST = PassphraseCost(opslimit=3, memlimit_bytes=64 * 1024 * 1024)  # about a second on a small board
+MIN_COST = PassphraseCost(opslimit=1, memlimit_bytes=8192)  # libsodium's own
 MAX_COST = PassphraseCost(opslimit=16, memlimit_bytes=256 * 1024 * 1024)  # what a file may ask of us at most
 
 
@@ -65,16 +67,15 @@ class KeyFile:
 
     def unlock(self, passphrase: Secret | None) -> DeviceKeys:
         """Raises: ConfigError for a missing or wrong passphrase, Corrupt if the secrets are of another device."""
-        keys = _keys_from_cbor(self._open_box(passphrase))
-        if keys.binding != self.binding:
-            raise Corrupt("the secrets belong to another device than the public part")
-        return keys
+        return _keys_from_cbor(self._open_box(passphrase), self.binding)
 
     def _open_box(self, passphrase: Secret | None) -> Secret:
         if not self.has_passphrase:
             return self.box
         if passphrase is None:
             raise ConfigError("the key file has a passphrase, and none was given")
+        from nacl.exceptions import CryptoError
+
         try:
             return Secret(_box(passphrase, self.salt, self.cost).decrypt(self.box.reveal()))
         except CryptoError:
@@ -90,8 +91,7 @@ def encode_key_file(
     """The bytes to write: a secret themselves if there is no passphrase."""
     if passphrase is None:
         return _assemble(keys.binding, b"", PassphraseCost(0, 0), _secrets_to_cbor(keys))
-    salt = random_bytes(pwhash.argon2id.SALTBYTES)
-    nonce = random_bytes(SecretBox.NONCE_SIZE)
+    salt, nonce = random_bytes(SALT_BYTES), random_bytes(NONCE_BYTES)
     box = _box(passphrase, salt, cost).encrypt(_secrets_to_cbor(keys).reveal(), nonce)
     return _assemble(keys.binding, salt, cost, Secret(bytes(box)))
 
@@ -103,7 +103,7 @@ def decode_key_file(data: bytes) -> KeyFile:
         found = strict_cbor.fields(strict_cbor.decode(body, _BOUNDS), *_NAMES)
         cost = PassphraseCost(field(found["opslimit"], int), field(found["memlimit"], int))
         salt = field(found["salt"], bytes)
-        if len(salt) not in (0, pwhash.argon2id.SALTBYTES):
+        if len(salt) not in (0, SALT_BYTES):
             raise Corrupt(f"salt of {len(salt)} bytes")
         if salt and not _is_acceptable(cost):
             raise Corrupt(
@@ -119,8 +119,8 @@ def decode_key_file(data: bytes) -> KeyFile:
 
 def _is_acceptable(cost: PassphraseCost) -> bool:
     return (
-        pwhash.argon2id.OPSLIMIT_MIN <= cost.opslimit <= MAX_COST.opslimit
-        and pwhash.argon2id.MEMLIMIT_MIN <= cost.memlimit_bytes <= MAX_COST.memlimit_bytes
+        MIN_COST.opslimit <= cost.opslimit <= MAX_COST.opslimit
+        and MIN_COST.memlimit_bytes <= cost.memlimit_bytes <= MAX_COST.memlimit_bytes
     )
 
 
@@ -148,10 +148,10 @@ def _secrets_to_cbor(keys: DeviceKeys) -> Secret:
     return Secret(strict_cbor.encode({name: secret.reveal() for name, secret in keys.secrets().items()}))
 
 
-def _keys_from_cbor(plain: Secret) -> DeviceKeys:
+def _keys_from_cbor(plain: Secret, stated: Binding) -> DeviceKeys:
     with strict_cbor.invalid_is_corrupt("key file's secrets"):
         found = _SecretFields(strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), *_SECRETS))
-        return DeviceKeys(identity=found.take("identity"), archive=found.take("archive"), vault=found.take("vault"))
+        return DeviceKeys(**{name: found.take(name) for name in _SECRETS}, stated=stated)
 
 
 class _SecretFields:
@@ -164,7 +164,10 @@ class _SecretFields:
         return Secret(field(self._values[name], bytes))
 
 
-def _box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> SecretBox:
+def _box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> "SecretBox":
+    from nacl import pwhash
+    from nacl.secret import SecretBox
+
     return SecretBox(
         pwhash.argon2id.kdf(
             SecretBox.KEY_SIZE, passphrase.reveal(), salt, opslimit=cost.opslimit, memlimit=cost.memlimit_bytes

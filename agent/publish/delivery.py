@@ -268,7 +268,7 @@ class Delivery:
             if refused:  # on the disk before the journal may forget it
                 await self._set_aside(list(refused.values()))
         finally:  # what is being set aside is not sent again, even if the link is lost meanwhile
-            settled = sum(self._window.settle(outcome.lane, outcome.position) for outcome in outcomes)
+            settled = self._window.settle_all(outcomes)
             self.status.acknowledged += settled - len(refused)
             self._note_progress(settled)
 

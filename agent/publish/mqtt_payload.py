@@ -18,6 +18,7 @@ import orjson
 
 from agent.errors import Rejected
 from agent.journal import Record
+from agent.wrap import chain_name
 from protocol.streamr import EncryptionType
 
 __all__ = ["PayloadForm", "Publication", "Unsendable", "check_topic_template", "pack", "topic_of"]
@@ -30,6 +31,7 @@ PACKED_BYTES = 128 * 1024  # more in one publication saves nothing
 PACKET_OVERHEAD_BYTES = 64  # of a PUBLISH, beside topic and payload
 _PLACEHOLDERS = {"stream": "s", "partition": "0", "publisher": "p", "chain": "c"}
 _NOT_IN_TOPICS = frozenset("+#\0")
+_topics_of_chains: dict[tuple[str, str], str] = {}  # by template and chain
 
 
 class Publication(NamedTuple):
@@ -41,13 +43,6 @@ class Publication(NamedTuple):
 class Unsendable(NamedTuple):
     record: Record
     reason: str
-
-
-class _Item(NamedTuple):
-    topic: str
-    payload: bytes
-    size: int
-    record: Record
 
 
 def check_topic_template(template: str) -> None:
@@ -78,25 +73,42 @@ def pack(
     `max_bytes` is what the broker takes as one packet.
     """
     max_messages = max_messages if form == "stream_message" else 1
-    waiting: list[_Item] = []
-    size = 0
+    packed_bytes = min(PACKED_BYTES, max_bytes)
+    waiting: list[Record] = []
+    payloads: list[bytes] = []
+    topic, size = "", 0
     for record in records:
         try:
-            item = _item(record, template, form, max_bytes)
+            own_topic, payload = _topic_and_payload(record, template, form)
+            own_size = _packet_size(own_topic, payload, max_bytes)
         except Rejected as problem:
             yield Unsendable(record, str(problem))
             continue
-        is_full = len(waiting) >= max_messages or size + item.size > min(PACKED_BYTES, max_bytes)
-        if waiting and (is_full or item.topic != waiting[0].topic):
-            yield _publication(waiting)
-            waiting, size = [], 0
-        waiting.append(item)
-        size += item.size
+        is_full = len(waiting) >= max_messages or size + own_size > packed_bytes
+        if waiting and (is_full or own_topic != topic):
+            yield Publication(topic, _joined(payloads), tuple(waiting))
+            waiting, payloads, size = [], [], 0
+        topic = own_topic
+        waiting.append(record)
+        payloads.append(payload)
+        size += own_size
     if waiting:
-        yield _publication(waiting)
+        yield Publication(topic, _joined(payloads), tuple(waiting))
 
 
-def _item(record: Record, template: str, form: PayloadForm, max_bytes: int) -> _Item:
+def _packet_size(topic: str, payload: bytes, max_bytes: int) -> int:
+    """An upper bound, in bytes. Raises: Rejected."""
+    size = len(payload) + len(topic) * 4 + PACKET_OVERHEAD_BYTES
+    if size > max_bytes:
+        raise Rejected(f"{size} bytes are more than the {max_bytes} that the broker takes")
+    return size
+
+
+def _topic_and_payload(record: Record, template: str, form: PayloadForm) -> tuple[str, bytes]:
+    """Raises: Rejected. All messages of one chain have one topic, so only the first of them is taken apart for it."""
+    known = _topics_of_chains.get((template, record.chain))
+    if known is not None and form == "stream_message":
+        return known, record.payload
     try:
         elements = orjson.loads(record.payload)
         stream_id, partition, _, _, publisher, chain = elements[1]
@@ -104,10 +116,11 @@ def _item(record: Record, template: str, form: PayloadForm, max_bytes: int) -> _
         payload = record.payload if form == "stream_message" else _io_message(elements)
     except (ValueError, TypeError, LookupError) as problem:
         raise Rejected(f"not a stream message: {problem}") from problem
-    size = len(payload) + len(topic) * 4 + PACKET_OVERHEAD_BYTES
-    if size > max_bytes:
-        raise Rejected(f"{size} bytes are more than the {max_bytes} that the broker takes")
-    return _Item(topic, payload, size, record)
+    if record.chain == chain_name(stream_id, partition, chain):
+        if len(_topics_of_chains) >= MAX_REMEMBERED_TOPICS:
+            _topics_of_chains.clear()
+        _topics_of_chains[template, record.chain] = topic
+    return topic, payload
 
 
 def _io_message(elements: list[Any]) -> bytes:
@@ -124,6 +137,5 @@ def _io_message(elements: list[Any]) -> bytes:
     return str(content).encode()
 
 
-def _publication(items: list[_Item]) -> Publication:
-    payload = items[0].payload if len(items) == 1 else b"[" + b",".join(item.payload for item in items) + b"]"
-    return Publication(items[0].topic, payload, tuple(item.record for item in items))
+def _joined(payloads: list[bytes]) -> bytes:
+    return payloads[0] if len(payloads) == 1 else b"[" + b",".join(payloads) + b"]"

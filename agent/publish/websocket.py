@@ -64,6 +64,9 @@ class Listener(Protocol):
     def answer(self, message: StreamMessage, now_ms: int) -> Sequence[StreamMessage]:
         """What to publish. Must not raise, whatever the message."""
 
+    def take_announcements(self) -> Sequence[StreamMessage]:
+        """What to publish although nobody asked. It is asked for often."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebsocketSettings:
@@ -102,10 +105,6 @@ class WebsocketPublisher:
 
     async def outcomes(self) -> Sequence[Outcome]:
         return await self._require_link().box.take()
-
-    async def post(self, messages: Sequence[StreamMessage]) -> None:
-        """Publish messages that need no proof, such as the announcement of a new key. Raises: LinkDown."""
-        await self._require_link().post(messages)
 
     async def close(self) -> None:
         link, self._link = self._link, None
@@ -179,6 +178,7 @@ class _Link:
                 self._refuse(record, problem)
 
     async def post(self, messages: Sequence[StreamMessage]) -> None:
+        """Publish messages that need no proof. Raises: LinkDown."""
         token = await self._connection.token()
         for message in messages:
             request = PublishRequest(request_id="answer", stream_message=message, session_token=token)
@@ -330,6 +330,8 @@ class _Link:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            if self._listener is not None and (announcements := self._listener.take_announcements()):
+                await self.post(announcements)
             if self._echoes.is_unanswered(self._now_s()):
                 raise LinkDown(f"{self._connection.url}: neither an echo nor an answer came in time")
             for question in self._echoes.ask(self._now_s()):

@@ -10,9 +10,11 @@ connection repeats and never skips.
 After a lost connection what is not settled is sent again. What was settled already is remembered, and not sent again.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from agent.journal import Record
+from agent.publish.contract import Outcome
 
 __all__ = ["Window"]
 
@@ -30,6 +32,10 @@ class Window:
         self.in_flight += len(to_send)
         return to_send
 
+    def settle_all(self, outcomes: Iterable[Outcome]) -> int:
+        """How many of them were under way."""
+        return sum([self.settle(outcome.lane, outcome.position) for outcome in outcomes])
+
     def get(self, lane: int, position: int) -> Record | None:
         """The record, if it is under way."""
         known = self._lanes.get(lane)
@@ -37,9 +43,9 @@ class Window:
 
     def settle(self, lane: int, position: int) -> bool:
         """Whether it was under way: a proof that comes twice, or too late, changes nothing."""
-        if self.get(lane, position) is None:
+        known = self._lanes.get(lane)
+        if known is None or not known.settle(position):
             return False
-        self._lanes[lane].settle(position)
         self.in_flight -= 1
         return True
 
@@ -71,40 +77,46 @@ class Window:
 
 
 class _LaneWindow:
-    """One lane: what was added and not yet told of, oldest first; None stands for a settled record."""
+    """One lane: what was added and not yet told of, oldest first, and what of it is under way."""
 
     def __init__(self) -> None:
-        self._records: dict[int, Record | None] = {}
+        self._positions: deque[int] = deque()
+        self._under_way: dict[int, Record] = {}
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
     def add(self, record: Record) -> bool:
         """Whether the record is to be sent."""
-        is_settled = record.position in self._settled_early
-        if self._settled_early:  # what lies before will not come again: it was shed meanwhile, or this very one
-            self._settled_early = {position for position in self._settled_early if position > record.position}
-        self._records[record.position] = None if is_settled else record
-        return not is_settled
+        position = record.position
+        self._positions.append(position)
+        if self._settled_early:
+            is_settled = position in self._settled_early
+            # What lies before will not come again: it was shed meanwhile, or it is this very one.
+            self._settled_early = {each for each in self._settled_early if each > position}
+            if is_settled:
+                return False
+        self._under_way[position] = record
+        return True
 
     def get(self, position: int) -> Record | None:
-        return self._records.get(position)
+        return self._under_way.get(position)
 
-    def settle(self, position: int) -> None:
-        self._records[position] = None
+    def settle(self, position: int) -> bool:
+        return self._under_way.pop(position, None) is not None
 
     def has_settled(self) -> bool:
-        return bool(self._records) and next(iter(self._records.values())) is None
+        return bool(self._positions) and self._positions[0] not in self._under_way
 
     def take_settled(self) -> int | None:
         end = None
-        while self.has_settled():
-            end = next(iter(self._records))
-            del self._records[end]
+        positions, under_way = self._positions, self._under_way
+        while positions and positions[0] not in under_way:
+            end = positions.popleft()
         return end
 
     def first_in_flight(self) -> Record | None:
-        return next((record for record in self._records.values() if record is not None), None)
+        return next(iter(self._under_way.values()), None)
 
     def disconnect(self) -> None:
-        settled = {position for position, record in self._records.items() if record is None}
-        self._settled_early |= settled
-        self._records.clear()
+        self._settled_early.update(position for position in self._positions if position not in self._under_way)
+        self._positions.clear()
+        self._under_way.clear()

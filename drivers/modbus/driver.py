@@ -57,6 +57,10 @@ class ModbusDriver(PolledDriver):
     def trouble(self) -> str:
         return self._refused
 
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return self._port.device_files
+
     async def connect(self) -> None:
         try:
             self._client = client = self._make_client()

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from drivers.errors import DeviceError
-from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Message
+from drivers.mqtt.ledger import Message
 from drivers.mqtt.settings import MqttSettings
 
 if TYPE_CHECKING:
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from paho.mqtt.client import Client
 
+    from drivers.mqtt.client import BulkClient
+
 __all__ = ["MqttConnection"]
 
-MAX_WAITING: Final = 1000
-MAX_PACKET_BYTES: Final = 9 * 1024 * 1024  # a payload of the largest reading, and its topic
+MAX_WAITING: Final = 1000  # messages; more may come with the read that reaches it, and no read follows that one
 MISC_INTERVAL_S: Final = 1.0
-READS_AT_ONCE: Final = 64
 
 
 class MqttConnection:
     def __init__(self, name: str, settings: MqttSettings) -> None:
         self._name = name
         self._settings = settings
-        self._client: Client | None = None
+        self._client: BulkClient | None = None
         self._socket: socket.socket | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._waiting: deque[Message] = deque()
@@ -73,9 +73,9 @@ class MqttConnection:
         self._resume_reading()
         return messages
 
-    def acknowledge(self, number: int) -> None:
-        if self._client is not None:
-            self._client.ack(number, 1)
+    def acknowledge(self, numbers: Collection[int]) -> None:
+        if self._client is not None and numbers:
+            self._client.acknowledge(numbers)
 
     def close(self) -> None:
         if self._keeper is not None:
@@ -89,18 +89,18 @@ class MqttConnection:
         if unsent is not None:
             unsent.close()
 
-    def _connected_client(self) -> "Client":
+    def _connected_client(self) -> "BulkClient":
         """In a thread, for name look-up, TCP and TLS block."""
-        client = make_client(self._name, self._settings)
-        settings = self._settings
+        from drivers.mqtt.client import BulkClient
+
+        client = BulkClient(self._name, self._settings)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
         client.on_disconnect = self._on_disconnect
-        client.connect(settings.host, settings.port, settings.keepalive_s, **connect_options(settings))
+        client.open()
         return client
 
-    def _watch(self, client: "Client") -> None:
+    def _watch(self, client: "BulkClient") -> None:
         found = client.socket()
         if found is None:
             raise OSError("the connection broke")
@@ -115,15 +115,28 @@ class MqttConnection:
 
     def _readable(self) -> None:
         client = self._client
-        for _ in range(READS_AT_ONCE):
-            if client is None or self._socket is None or len(self._waiting) >= MAX_WAITING:
-                break
-            client.loop_read()
-            if not self._has_decrypted():
-                break
+        if client is None or self._socket is None:
+            return
+        try:
+            self._take(client.read_all())
+            while self._has_decrypted() and len(self._waiting) < MAX_WAITING:
+                self._take(client.read_all())
+        except ValueError as error:
+            self._break_off(f"the broker sends {error}")
         if len(self._waiting) >= MAX_WAITING and self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._answer("")  # such a backlog proves that the session has our subscriptions; their answer is behind it
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self._waiting += messages
+            self._something_came.set()
+
+    def _break_off(self, failure: str) -> None:
+        self._forget_socket()
+        self._failure = self._failure or failure
+        self._something_came.set()
+        self._answer(failure)
 
     def _has_decrypted(self) -> bool:
         """TLS may have taken more from the socket than one packet; the event loop cannot see that."""
@@ -147,7 +160,7 @@ class MqttConnection:
         if self._socket is not None and (client is None or not client.want_write()):
             asyncio.get_running_loop().remove_writer(self._socket)
 
-    async def _keep_alive(self, client: "Client") -> None:
+    async def _keep_alive(self, client: "BulkClient") -> None:
         while True:
             client.loop_misc()
             await asyncio.sleep(MISC_INTERVAL_S)
@@ -166,18 +179,7 @@ class MqttConnection:
         self._answer(f"the broker refuses a subscription: {refused[0]}" if refused else "")
 
     def _on_disconnect(self, _client: "Client", _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        self._failure = self._failure or f"the connection broke: {reason}"
-        self._something_came.set()
-        self._answer(self._failure)
-
-    def _on_message(self, _client: "Client", _data: Any, message: Any) -> None:
-        number = message.mid if message.qos else 0
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = ""  # no mapping is for it
-        self._waiting.append(Message(topic, message.payload, number, message.dup, message.retain))
-        self._something_came.set()
+        self._break_off(f"the connection broke: {reason}")
 
     def _answer(self, failure: str) -> None:
         if self._answered is not None and not self._answered.done():
@@ -192,47 +194,3 @@ class MqttConnection:
     def _error(self, problem: str) -> DeviceError:
         where = f"{self._settings.host}:{self._settings.port}"
         return DeviceError(f"{self._name}: broker {where}: {problem}; check address, credentials and the broker's log")
-
-
-def make_client(name: str, settings: MqttSettings) -> "Client":
-    """Raises OSError if a file cannot be read."""
-    from paho.mqtt.client import Client, MQTTv5, MQTTv311
-    from paho.mqtt.enums import CallbackAPIVersion
-
-    is_v5 = settings.version == "5"
-    client = Client(
-        CallbackAPIVersion.VERSION2,
-        client_id=settings.client_id or f"headgate-{name}",
-        clean_session=None if is_v5 else settings.session_expiry_s == 0,
-        protocol=MQTTv5 if is_v5 else MQTTv311,
-        reconnect_on_failure=False,
-        manual_ack=True,
-    )
-    client.connect_timeout = settings.connect_timeout_s
-    if settings.username:
-        client.username_pw_set(settings.username, _password(settings))
-    if settings.tls == "on":
-        client.tls_set(
-            str(settings.ca_file) if settings.ca_file else None,
-            str(settings.cert_file) if settings.cert_file else None,
-            str(settings.key_file) if settings.key_file else None,
-        )
-    return client
-
-
-def connect_options(settings: MqttSettings) -> dict[str, Any]:
-    """What only version 5 knows: how long the session lives, and how much may be under way."""
-    if settings.version != "5":
-        return {}
-    from paho.mqtt.packettypes import PacketTypes
-    from paho.mqtt.properties import Properties
-
-    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-    properties.SessionExpiryInterval = settings.session_expiry_s
-    properties.ReceiveMaximum = MAX_UNACKNOWLEDGED
-    properties.MaximumPacketSize = MAX_PACKET_BYTES
-    return {"clean_start": False, "properties": properties}
-
-
-def _password(settings: MqttSettings) -> str | None:
-    return settings.password_file.read_text(encoding="utf-8").strip() if settings.password_file else None

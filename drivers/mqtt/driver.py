@@ -2,18 +2,20 @@
 
 QoS 1 messages are acknowledged to the broker only when their readings are committed, and the session is persistent:
 what arrives while the agent is away waits in the broker. There is no thread: paho is driven by the event loop. When
-more waits here than `MAX_WAITING`, the socket is left alone, and the broker keeps the rest.
+more waits here than `MAX_WAITING`, the socket is left alone, and the broker keeps the rest. What waits in the socket is
+read at once, and what one commit made safe is acknowledged at once: a message alone costs more than its reading.
 """
 
-from collections import deque
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
 from drivers.health import Quality
 from drivers.mqtt.connection import MqttConnection
-from drivers.mqtt.ledger import Ledger, Message
+from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger, Message
 from drivers.mqtt.mappings import Mapping as TopicMapping
 from drivers.mqtt.mappings import Sample, SubscriptionMapping
 from drivers.mqtt.ready_made import READY_MADE
@@ -37,8 +39,9 @@ class MqttDriver(Driver):
         self.settings = settings
         self.quality = Quality()
         self._ledger = Ledger()
-        self._surplus: deque[Reading] = deque()
+        self._surplus: list[Reading] = []
         self._connection: MqttConnection | None = None
+        self._has_room = asyncio.Event()
         made = [READY_MADE[kind]() for kind in settings.ready_made]
         own = [SubscriptionMapping(name, subscription) for subscription in settings.subscriptions]
         self._mappings: list[TopicMapping] = [*made, *own]
@@ -57,44 +60,54 @@ class MqttDriver(Driver):
     async def read(self) -> list[Reading]:
         if self._connection is None:
             raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
-        if not self._surplus:
-            for message in await self._connection.receive(MAX_MESSAGES_PER_READ, IDLE_S):
-                self._surplus += self._take(message)
-        return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
+        if not self._surplus and (room := await self._wait_for_room()):
+            messages = await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S)
+            at_ms = now_ms()
+            for message in messages:
+                self._surplus += self._take(message, at_ms)
+        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+        return readings
+
+    async def _wait_for_room(self) -> int:
+        """How many more messages may be handed over, 0 if none in time. Brokers do not always keep to the maximum."""
+        if len(self._ledger) >= MAX_UNACKNOWLEDGED:
+            self._has_room.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_room.wait(), IDLE_S)
+        return MAX_UNACKNOWLEDGED - len(self._ledger)
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        for token in tokens:
-            self._acknowledge_now(self._ledger.commit(token))
+        self._acknowledge_now(self._ledger.commit(tokens))
+        self._has_room.set()
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
-    def _take(self, message: Message) -> list[Reading]:
+    def _take(self, message: Message, at_ms: int) -> list[Reading]:
         """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
         if not message.number:
-            return self._readings_of(message, None)
+            return self._readings_of(message, None, at_ms)
         if self._ledger.is_committed(message):
-            self._acknowledge_now(message.number)
+            self._acknowledge_now([message.number])
             return []
         token = self._ledger.hand_over(message)
         if token is None:
             return []
-        readings = self._readings_of(message, token)
+        readings = self._readings_of(message, token, at_ms)
         if not readings:
-            self._acknowledge_now(self._ledger.commit(token))
+            self._acknowledge_now(self._ledger.commit([token]))
         return readings
 
-    def _acknowledge_now(self, number: int | None) -> None:
-        """If the link is down, the broker sends the message again, and the ledger knows it."""
-        if number is not None and self._connection is not None:
-            self._connection.acknowledge(number)
+    def _acknowledge_now(self, numbers: Collection[int]) -> None:
+        """If the link is down, the broker sends the messages again, and the ledger knows them."""
+        if self._connection is not None:
+            self._connection.acknowledge(numbers)
 
-    def _readings_of(self, message: Message, token: int | None) -> list[Reading]:
+    def _readings_of(self, message: Message, token: int | None, at_ms: int) -> list[Reading]:
         if message.is_retained and self.settings.retained == "skip":
             return []
-        at_ms = now_ms()
         try:
             readings = [
                 Reading(sensor, quantity, value, unit, taken_at_ms=at_ms, mime_type=mime_type, token=token)

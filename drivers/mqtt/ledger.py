@@ -4,15 +4,17 @@ The broker sends again, with the same number and marked as a duplicate, what was
 or whose acknowledgement was lost on the way. Within one life of the agent such a message is known here: it is not
 handed over twice, and if it is committed already, it is acknowledged at once. After a restart of the agent it comes
 once more, as QoS 1 allows.
+
+A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
 """
 
-from hashlib import blake2b
+from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
 
 MAX_UNACKNOWLEDGED: Final = 1000
-_DIGEST_BYTES: Final = 16
 
 
 class Message(NamedTuple):
@@ -26,8 +28,10 @@ class Message(NamedTuple):
 class Ledger:
     def __init__(self) -> None:
         self._next_token = 0
-        self._pending: dict[int, tuple[int, bytes]] = {}  # token ──► number and digest, handed over
-        self._committed: dict[int, bytes] = {}  # number ──► digest; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
+        self._committed: OrderedDict[int, int] = (
+            OrderedDict()
+        )  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
         """How many are handed over and not committed."""
@@ -35,7 +39,7 @@ class Ledger:
 
     def hand_over(self, message: Message) -> int | None:
         """The token of a message; None if it was handed over before."""
-        entry = (message.number, _digest(message))
+        entry = (message.number, _hash(message))
         if message.is_duplicate and entry in self._pending.values():
             return None
         self._next_token += 1
@@ -45,21 +49,21 @@ class Ledger:
     def is_committed(self, message: Message) -> bool:
         """Whether a message that comes again needs no more than its acknowledgement."""
         if message.is_duplicate:
-            return self._committed.get(message.number) == _digest(message)
+            return self._committed.get(message.number) == _hash(message)
         self._committed.pop(message.number, None)  # the number begins a new life
         return False
 
-    def commit(self, token: int) -> int | None:
-        """The number to acknowledge; None if the token is unknown."""
-        number, digest = self._pending.pop(token, (None, b""))
-        if number is not None:
-            self._committed.pop(number, None)
-            self._committed[number] = digest
-            if len(self._committed) > MAX_UNACKNOWLEDGED:
-                del self._committed[next(iter(self._committed))]
-        return number
+    def commit(self, tokens: Iterable[int]) -> list[int]:
+        """The numbers to acknowledge; a token that is unknown gives none."""
+        pending, committed = self._pending, self._committed
+        known = [pending.pop(token) for token in tokens if token in pending]
+        for number, hashed in known:
+            committed.pop(number, None)
+            committed[number] = hashed
+        while len(committed) > MAX_UNACKNOWLEDGED:
+            committed.popitem(last=False)
+        return [number for number, _ in known]
 
 
-def _digest(message: Message) -> bytes:
-    topic = blake2b(message.topic.encode(), digest_size=_DIGEST_BYTES).digest()
-    return blake2b(message.payload, digest_size=_DIGEST_BYTES, key=topic).digest()
+def _hash(message: Message) -> int:
+    return hash((message.topic, message.payload))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
 from drivers.errors import ConfigError
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 MAX_TOPIC_LEVELS: Final = 32
+MAX_REMEMBERED_TOPICS: Final = 1024  # a source that invents topics costs time, not memory
 PLACEHOLDERS: Final = ("{sensor}", "{quantity}")
 
 
@@ -29,6 +31,9 @@ class Sample(NamedTuple):
     value: Scalar | bytes
     unit: str = ""
     mime_type: str = ""
+
+
+_sample: Final = partial(tuple.__new__, Sample)
 
 
 class Mapping(Protocol):
@@ -103,22 +108,41 @@ class SubscriptionMapping:
         self.filters = (plain_filter(subscription.topic),)
         self._default_sensor = default_sensor
         self._subscription = subscription
+        self._single = _single_quantity(subscription)
+        self._named: dict[str, tuple[str, str] | None] = {}  # topic ──► sensor and quantity
 
     def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
         subscription = self._subscription
-        named = match_topic(subscription.topic, topic)
+        named = self._named[topic] if topic in self._named else self._remember(topic)
         if named is None:
             return None
-        sensor = named.get("sensor") or subscription.sensor or self._default_sensor
-        quantity = named.get("quantity") or subscription.quantity
+        sensor, quantity = named
         if subscription.format == "raw":
             return [Sample(sensor, quantity, payload, "", subscription.mime_type)]
         if subscription.format == "json":
             found = measure(fields_of_json(payload), subscription.quantities)
         else:
-            found = measure({quantity: payload.decode().strip()}, {quantity: self._single(subscription.format)})
-        return [Sample(sensor, name, value, unit) for name, value, unit in found]
+            found = measure({quantity: payload.decode().strip()}, {quantity: self._single})
+        return [_sample((sensor, name, value, unit, "")) for name, value, unit in found]
 
-    def _single(self, kind: Literal["number", "boolean", "text"]) -> Quantity:
+    def _remember(self, topic: str) -> tuple[str, str] | None:
+        if len(self._named) >= MAX_REMEMBERED_TOPICS:
+            self._named.clear()
+        named = self._named[topic] = self._names_in(topic)
+        return named
+
+    def _names_in(self, topic: str) -> tuple[str, str] | None:
         subscription = self._subscription
-        return Quantity(unit=subscription.unit, kind=kind, scale=subscription.scale, offset=subscription.offset)
+        found = match_topic(subscription.topic, topic)
+        if found is None:
+            return None
+        sensor = found.get("sensor") or subscription.sensor or self._default_sensor
+        return sensor, found.get("quantity") or subscription.quantity
+
+
+def _single_quantity(subscription: Subscription) -> Quantity:
+    """What a payload that is no document is."""
+    kind: Literal["number", "boolean", "text"] = "number"
+    if subscription.format in ("boolean", "text"):
+        kind = subscription.format
+    return Quantity(unit=subscription.unit, kind=kind, scale=subscription.scale, offset=subscription.offset)

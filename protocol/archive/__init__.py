@@ -8,18 +8,23 @@ unnoticed. A file may be sealed for one collector. The collector answers with a 
 gives every byte.
 """
 
-from protocol.archive.binding import Binding, binding_statement, sign_binding
-from protocol.archive.block_frame import Block
-from protocol.archive.errors import CorruptArchive
-from protocol.archive.header import Header
-from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifest
-from protocol.archive.random_access import OpenArchive, open_archive
-from protocol.archive.reader import Archive, ArchiveReader
-from protocol.archive.receipt import Receipt, sign_receipt
-from protocol.archive.records import Columns, Loss, Record
-from protocol.archive.sealing import Opener, Sealer, SealingKeys, derive_sealing_keys, is_sealed, sealed_for
-from protocol.archive.writer import ArchiveWriter
+from typing import TYPE_CHECKING
+
+from protocol.on_use import names_on_use
 from protocol.reference import Reference
+
+if TYPE_CHECKING:
+    from protocol.archive.binding import Binding, binding_statement, sign_binding
+    from protocol.archive.block_frame import Block
+    from protocol.archive.errors import CorruptArchive
+    from protocol.archive.header import Header
+    from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifest
+    from protocol.archive.random_access import OpenArchive, open_archive
+    from protocol.archive.reader import Archive, ArchiveReader
+    from protocol.archive.receipt import Receipt, sign_receipt
+    from protocol.archive.records import Columns, Loss, Record
+    from protocol.archive.sealing import Opener, Sealer, SealingKeys, derive_sealing_keys, is_sealed, sealed_for
+    from protocol.archive.writer import ArchiveWriter
 
 __all__ = [
     "Archive",
@@ -50,3 +55,19 @@ __all__ = [
     "sign_binding",
     "sign_receipt",
 ]
+
+_MODULES = (
+    "binding",
+    "records",
+    "block_frame",
+    "errors",
+    "header",
+    "manifest",
+    "receipt",
+    "sealing",
+    "writer",
+    "reader",
+    "random_access",
+)
+if not TYPE_CHECKING:
+    __getattr__ = names_on_use(__name__, _MODULES, __all__)

@@ -36,7 +36,6 @@ _RECOVERABLE: Final = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
 _UNCOMPRESSED_LENGTH: Final = ffi.new("size_t *", 65)  # passed in and given back, and always the same
 
 _new: Final = ffi.new
-_unpack: Final = ffi.unpack
 _sign_recoverable: Final = lib.secp256k1_ecdsa_sign_recoverable
 _serialize_recoverable: Final = lib.secp256k1_ecdsa_recoverable_signature_serialize_compact
 _parse_recoverable: Final = lib.secp256k1_ecdsa_recoverable_signature_parse_compact
@@ -61,11 +60,12 @@ class CoincurvePrivateKey:
     def sign(self, digest: bytes) -> bytes:
         if len(digest) != DIGEST_BYTES:
             raise _wrong_digest(digest)
-        buffers = signature, _, written, recovery_id, _ = _take_buffers()
+        buffers = signature, _, written, recovery_id, written_bytes, _ = _take_buffers()
         if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
             raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
         _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
-        signed: bytes = _unpack(written, 64) + _V[recovery_id[0]]
+        written[64] = _V[recovery_id[0]]
+        signed: bytes = written_bytes[:]
         _buffer_pool.append(buffers)
         return signed
 
@@ -86,7 +86,7 @@ class CoincurvePublicKey:
         if len(signature) != SIGNATURE_BYTES:
             return False
         buffers = _take_buffers()
-        parsed = buffers[4]
+        parsed = buffers[-1]
         holds = _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
         _buffer_pool.append(buffers)
         return bool(holds)
@@ -104,19 +104,20 @@ class CoincurveBackend:
             raise _wrong_digest(digest)
         if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
-        buffers = parsed, key, written, _, _ = _take_buffers()
+        buffers = parsed, key, written, _, written_bytes, _ = _take_buffers()
         public_key: bytes | None = None
         if _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET) and _recover(
             _CONTEXT, key, parsed, digest
         ):
             _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
-            public_key = _unpack(written, 65)[1:]
+            public_key = written_bytes[1:]
         _buffer_pool.append(buffers)
         return public_key
 
 
-# what the library writes to: recoverable signature, public key, their bytes, recovery id, plain signature
-_Buffers = tuple[Any, Any, Any, Any, Any]
+# what the library writes to: recoverable signature, public key, either's 65 bytes, recovery id, a view of the bytes,
+# plain signature
+_Buffers = tuple[Any, Any, Any, Any, Any, Any]
 _buffer_pool: Final[list[_Buffers]] = []  # as many as ever were in use at once
 
 
@@ -124,7 +125,9 @@ def _take_buffers() -> _Buffers:
     try:
         return _buffer_pool.pop()
     except IndexError:
-        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), _new(_CHAR_65), _new(_INT), _new(_SIGNATURE)
+        written = _new(_CHAR_65)
+        view = ffi.buffer(written)
+        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), written, _new(_INT), view, _new(_SIGNATURE)
 
 
 def _wrong_digest(digest: bytes) -> ValueError:

@@ -14,18 +14,26 @@ try:
 except ImportError:
     from protocol.ethereum.portable_keccak import keccak256  # type: ignore[assignment]  # the argument's name
 
-__all__ = ["ADDRESS_BYTES", "address_of", "checksum_address", "eip191_digest", "is_address", "keccak256"]
+__all__ = [
+    "ADDRESS_BYTES",
+    "EIP191_MAGIC",
+    "address_of",
+    "checksum_address",
+    "eip191_digest",
+    "is_address",
+    "keccak256",
+]
 
 ADDRESS_BYTES: Final = 20
 
 _ADDRESS_CHARACTERS: Final = 2 + 2 * ADDRESS_BYTES
 _LOWER_HEX_DIGITS: Final = frozenset("0123456789abcdef")
-_MAGIC: Final = b"\x19Ethereum Signed Message:\n"
+EIP191_MAGIC: Final = b"\x19Ethereum Signed Message:\n"
 
 
 def eip191_digest(payload: bytes, *, claimed_length: int | None = None) -> bytes:
     """What is signed for a text. `claimed_length` is for signers that count something else than bytes."""
-    return keccak256(b"%b%d%b" % (_MAGIC, len(payload) if claimed_length is None else claimed_length, payload))
+    return keccak256(b"%b%d%b" % (EIP191_MAGIC, len(payload) if claimed_length is None else claimed_length, payload))
 
 
 def address_of(public_key: bytes) -> str:

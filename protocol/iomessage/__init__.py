@@ -14,7 +14,7 @@ from protocol.iomessage.fields import Quirk
 from protocol.iomessage.ids import RANDOM_BYTES, message_ids
 from protocol.iomessage.message import IoMessage
 from protocol.iomessage.reader import DEFAULT_MAX_MESSAGE_BYTES, IoMessageReader
-from protocol.iomessage.template import SealedTemplate
+from protocol.iomessage.template import Draft, SealedTemplate, Sealing
 
 __all__ = [
     "DEFAULT_MAX_MESSAGE_BYTES",
@@ -24,10 +24,12 @@ __all__ = [
     "ChainBreak",
     "ChainHead",
     "ChainVerifier",
+    "Draft",
     "IoMessage",
     "IoMessageReader",
     "Quirk",
     "SealedTemplate",
+    "Sealing",
     "message_hash",
     "message_ids",
     "seal",

@@ -37,7 +37,7 @@ _INTEGER_LENGTHS_AT: Final = {  # field → offset of its one-byte length in the
     "chain_position": 15,
     "difficulty_target": 22,
 }
-_MINIMAL_WIDTHS: Final = tuple(1 if bits == 0 else 8 if bits > 48 else (bits + 7) // 8 for bits in range(65))
+MINIMAL_WIDTHS: Final = tuple(1 if bits == 0 else 8 if bits > 48 else (bits + 7) // 8 for bits in range(65))
 _HEADERS_REMEMBERED: Final = (
     256  # one device repeats a handful of headers, as its messages differ in values, not in lengths
 )
@@ -202,7 +202,7 @@ def _as_utf8(text: bytes) -> bytes:
 
 def minimal_bytes(number: int, _agent_width: int = 0) -> bytes:
     """An integer in as few bytes as hold it, but never in 7."""
-    return number.to_bytes(_MINIMAL_WIDTHS[number.bit_length()])
+    return number.to_bytes(MINIMAL_WIDTHS[number.bit_length()])
 
 
 def _agent_bytes(number: int, agent_width: int) -> bytes:

@@ -8,7 +8,7 @@ absent text from an empty one, JSON and XML cannot tell an absent integer from 0
 from typing import Any, Self
 
 from protocol.errors import Corrupt
-from protocol.iomessage import as_bytes, as_json, as_xml
+from protocol.iomessage import as_bytes, as_json
 from protocol.iomessage.fields import (
     JSON_KEYS,
     VERSION,
@@ -131,6 +131,8 @@ class IoMessage(Fields):
         Raises:
             Unsupported: a text holds a character that XML cannot carry.
         """
+        from protocol.iomessage import as_xml  # its tables and parser are for those who use it
+
         return as_xml.encode(self)
 
     @classmethod
@@ -140,6 +142,8 @@ class IoMessage(Fields):
         Raises:
             Corrupt, Unsupported: saying what is wrong.
         """
+        from protocol.iomessage import as_xml
+
         return tuple.__new__(cls, as_xml.decode(text))
 
 

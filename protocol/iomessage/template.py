@@ -4,13 +4,17 @@ The readings of one sensor are such messages. Everything they share is encoded o
 The bytes are those of `seal(prototype.replace(…), head).to_bytes()`, to the last one.
 """
 
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from protocol.iomessage.as_bytes import HEADER, minimal_bytes
+from protocol.iomessage.as_bytes import HEADER, MINIMAL_WIDTHS, minimal_bytes
 from protocol.iomessage.chain import ChainHead
 from protocol.iomessage.fields import DOUBLE_ONE, TEXT_LIMITS, VERSION
 from protocol.iomessage.message import IoMessage
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 _HASH_LENGTH_AT: Final = 16
 _HASH_LENGTH: Final = b"\x00\x40"
@@ -22,6 +26,17 @@ _HEADERS_REMEMBERED: Final = 64  # of one template; readings of one sensor diffe
 class SealedTemplate:
     """What all messages like `prototype` share. Its id, timestamp, context, content and chain fields do not matter."""
 
+    __slots__ = (
+        "_lengths_after_id",
+        "_lengths_after_previous_hash",
+        "_lengths_after_timestamp",
+        "_prototype",
+        "after_id",
+        "after_previous_hash",
+        "after_timestamp",
+        "headers",
+    )
+
     def __init__(self, prototype: IoMessage) -> None:
         self._prototype = prototype
         text = [(getattr(prototype, name) or "").encode() for name in TEXT_LIMITS]
@@ -30,45 +45,20 @@ class SealedTemplate:
             minimal_bytes(number or 0)
             for number in (prototype.sequence_number, prototype.sequence_total, prototype.priority)
         ]
-        self._after_id = b"".join((tag, group_id, *integers))
-        self._after_timestamp = publisher + auth_id + auth_group
-        self._after_previous_hash = _ZERO + info_type + info_format
+        self.after_id = b"".join((tag, group_id, *integers))
+        self.after_timestamp = publisher + auth_id + auth_group
+        self.after_previous_hash = _ZERO + info_type + info_format
         self._lengths_after_id = tuple(map(len, (tag, group_id, *integers)))
         self._lengths_after_timestamp = tuple(map(len, (publisher, auth_id, auth_group)))
         self._lengths_after_previous_hash = (0, 1, len(info_type), len(info_format))
-        self._headers: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
+        self.headers: dict[tuple[int, ...], tuple[_Hash, bytes]] = {}  # by the lengths of what varies
 
-    def seal(
-        self,
-        *,
-        id: str,  # noqa: A002 - the document's name
-        timestamp: int,
-        content_data: bytes,
-        head: ChainHead,
-        context_data: bytes = b"",
-    ) -> tuple[bytes, ChainHead]:
-        """The next link after `head` in binary, and the head after it.
+    def check(self, id: str, timestamp: int) -> None:  # noqa: A002 - the document's name
+        """Raises Corrupt, saying what is wrong, if no message can have these."""
+        self._prototype.replace(id=id, timestamp=timestamp)
 
-        Raises:
-            Corrupt: the id or the timestamp is beyond its limit.
-        """
-        if not (id and id.isascii() and len(id) <= _MAX_ID_BYTES and 0 <= timestamp < DOUBLE_ONE):
-            self._prototype.replace(id=id, timestamp=timestamp)  # which says what is wrong, if anything is
-        encoded_id, position = id.encode(), head.position + 1
-        previous_hash = b"" if head.hash is None else head.hash.encode()
-        time, place = minimal_bytes(timestamp), minimal_bytes(position)
-        lengths = (len(encoded_id), len(time), len(place), len(previous_hash), len(context_data), len(content_data))
-        try:
-            header, sealed_header = self._headers[lengths]
-        except KeyError:
-            header, sealed_header = self._new_headers(lengths)
-        after_hash = b"".join((previous_hash, self._after_previous_hash, context_data, content_data))
-        before_hash = b"".join((encoded_id, self._after_id, time, self._after_timestamp, place))
-        digest = sha256(header + before_hash + after_hash).hexdigest()
-        return b"".join((sealed_header, before_hash, digest.encode(), after_hash)), ChainHead(position, digest)
-
-    def _new_headers(self, lengths: tuple[int, ...]) -> tuple[bytes, bytes]:
-        """What stands in front of all messages whose parts have these lengths, before and after the hash is in."""
+    def new_headers(self, lengths: tuple[int, ...]) -> "tuple[_Hash, bytes]":
+        """What stands in front of all messages whose parts have these lengths: hashed without the hash, and with it."""
         id_bytes, time_bytes, place_bytes, previous_hash_bytes, context_bytes, content_bytes = lengths
         header = HEADER.pack(
             VERSION,
@@ -83,8 +73,43 @@ class SealedTemplate:
             context_bytes,
             content_bytes,
         )
-        if len(self._headers) >= _HEADERS_REMEMBERED:
-            self._headers.clear()
+        if len(self.headers) >= _HEADERS_REMEMBERED:
+            self.headers.clear()
         sealed_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
-        self._headers[lengths] = header, sealed_header
-        return header, sealed_header
+        self.headers[lengths] = sha256(header), sealed_header
+        return self.headers[lengths]
+
+
+Draft: TypeAlias = tuple[SealedTemplate, str, int, bytes, bytes]  # id, timestamp, content data, context data
+
+
+class Sealing:
+    """Makes drafts the next links of one chain. `head` is where the chain stands once they all are."""
+
+    def __init__(self, head: ChainHead) -> None:
+        self.head = head
+
+    def seal_all(self, drafts: Iterable[Draft]) -> Iterator[bytes]:
+        """The links in binary, one by one. One loop without calls of its own: this is the hot path.
+
+        Raises:
+            Corrupt: an id or a timestamp is beyond its limit; `head` has not moved.
+        """
+        position, digest = self.head
+        previous_hash = b"" if digest is None else digest.encode()
+        for template, message_id, timestamp, content, context in drafts:
+            if not (0 <= timestamp < DOUBLE_ONE and message_id and len(message_id) <= _MAX_ID_BYTES // 4):
+                template.check(message_id, timestamp)
+            position += 1
+            encoded_id = message_id.encode()
+            time = timestamp.to_bytes(MINIMAL_WIDTHS[timestamp.bit_length()])
+            place = position.to_bytes(MINIMAL_WIDTHS[position.bit_length()])
+            lengths = (len(encoded_id), len(time), len(place), len(previous_hash), len(context), len(content))
+            hashed_header, sealed_header = template.headers.get(lengths) or template.new_headers(lengths)
+            before_hash = b"".join((encoded_id, template.after_id, time, template.after_timestamp, place))
+            after_hash = b"".join((previous_hash, template.after_previous_hash, context, content))
+            hashed = hashed_header.copy()
+            hashed.update(before_hash + after_hash)
+            previous_hash = hashed.hexdigest().encode()
+            yield b"".join((sealed_header, before_hash, previous_hash, after_hash))
+        self.head = ChainHead(position, previous_hash.decode() or None)

@@ -1,13 +1,17 @@
-"""The agent's hot path: a message of version 32 built, signed and serialised in one go.
+"""The agent's hot path: messages of version 32 built, signed and serialised in one go.
 
-It gives exactly the bytes that `sign_message(StreamMessage(...), signer).serialize()` gives, for a third of
-what that costs beside the signature itself: nothing is built only to be taken apart again.
+It gives exactly the bytes that `sign_message(StreamMessage(...), signer).serialize()` gives, for a third of what that
+costs beside the signature itself: nothing is built only to be taken apart again. A run of messages with one timestamp,
+whose contents differ in a part that JSON need not escape, costs half of that again: two joins, a hash, a signature.
 """
 
+from binascii import hexlify
+from collections.abc import Sequence
 from typing import Final
 
 import orjson
 
+from protocol.ethereum.hashing import EIP191_MAGIC, keccak256
 from protocol.ethereum.signer import Signer
 from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse
 from protocol.streamr.ids import MessageID, MessageRef
@@ -39,13 +43,14 @@ class ChainWriter:
         "_payload_start",
         "_publisher_id",
         "_sign",
+        "_sign_digest",
         "_stream_id",
     )
 
     def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
         """Raises ValueError, naming the field, where no message can have such an id."""
         MessageID(stream_id, stream_partition, 0, 0, signer.address, msg_chain_id)
-        self._sign = signer.sign
+        self._sign, self._sign_digest = signer.sign, signer.sign_digest
         self._stream_id, self._partition = stream_id, stream_partition
         self._publisher_id, self._chain_id = signer.address, msg_chain_id
         self._payload_start = f"{stream_id}{stream_partition}"
@@ -101,9 +106,61 @@ class ChainWriter:
             ]
         )
 
+    def write_run(
+        self, bodies: Sequence[bytes], ref: MessageRef, prev: MessageRef | None, *, around: tuple[str, str]
+    ) -> list[bytes]:
+        """Signed messages of one timestamp, each after the one before it; `ref` is the first one's, `prev` before it.
 
-def _encode(elements: list[object]) -> bytes:
+        A content is a body between the two texts `around` it. A body is ASCII that JSON leaves as it is: no quotes, no
+        backslashes, no control characters. That is not checked; base64 is such a text.
+
+        Raises ValueError, naming the field, where there can be no such messages.
+        """
+        if not bodies:
+            return []
+        timestamp, sequence = ref
+        numbers = [b"%d" % number for number in range(sequence, sequence + len(bodies))]
+        signatures = map(self._sign_digest, self._digests_after_first(bodies, numbers, timestamp, around))
+        start, chain, before, after = self._written_parts(timestamp, around)
+        parts = zip(numbers[1:], numbers, bodies[1:], map(hexlify, signatures))  # noqa: B905 - one number is over
+        return [
+            self.write(bodies[0].decode().join(around), ref, prev),
+            *[
+                b"".join((start, number, chain, previous, before, body, after, signature, b'"]'))
+                for number, previous, body, signature in parts
+            ],
+        ]
+
+    def _digests_after_first(
+        self, bodies: Sequence[bytes], numbers: Sequence[bytes], timestamp: int, around: tuple[str, str]
+    ) -> list[bytes]:
+        """What is signed of each message of a run but its first: `eip191_digest` of its payload, in one join."""
+        start = f"{self._payload_start}{timestamp}".encode()
+        chain = f"{self._payload_chain}{timestamp}".encode()
+        before, after = (text.encode() for text in around)
+        shared_bytes = len(start) + len(chain) + len(before) + len(after)
+        digests = []
+        for number, previous, body in zip(numbers[1:], numbers, bodies[1:]):  # noqa: B905 - one number is over
+            size = b"%d" % (shared_bytes + len(number) + len(previous) + len(body))
+            payload = b"".join((EIP191_MAGIC, size, start, number, chain, previous, before, body, after))
+            digests.append(keccak256(payload))
+        return digests
+
+    def _written_parts(self, timestamp: int, around: tuple[str, str]) -> tuple[bytes, bytes, bytes, bytes]:
+        """What stands before the sequence number, the previous one, the body and the signature in all of a run."""
+        stream, publisher, chain, before, after = (
+            _encode(text).decode() for text in (self._stream_id, self._publisher_id, self._chain_id, *around)
+        )
+        return (
+            f"[{_VERSION},[{stream},{self._partition},{timestamp},".encode(),
+            f",{publisher},{chain}],[{timestamp},".encode(),
+            f"],{_MESSAGE},{_JSON},{_NOT_ENCRYPTED},null,{before[:-1]}".encode(),
+            f'{after[1:]},null,{_ETH},"0x'.encode(),
+        )
+
+
+def _encode(value: object) -> bytes:
     try:
-        return orjson.dumps(elements, option=orjson.OPT_STRICT_INTEGER)
+        return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError as problem:  # a number above 2^53 - 1
         raise FieldError("message", f"cannot be written as JSON: {problem}") from None

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from protocol.archive import ArchiveReader, Manifest
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.streamr import StreamMessage
 from protocol.streamr.signing import Verdict, Verifier
-from tests.integration.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from testbed.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 
 pytestmark = pytest.mark.slow
 
-KILLS = 20
+KILLS = 50
 NEVER = "\n[archive]\nevery_s = 1000000.0\n"  # its cursor keeps every record in the journal, for the test to count
 
 
@@ -59,6 +60,34 @@ def test_what_a_full_journal_sheds_is_told_in_signed_messages(tmp_path: Path) ->
     verifier = Verifier()
     assert all(verifier.verify(message) is Verdict.VERIFIED for message in messages)
     _assert_holes_are_told(messages)
+
+
+def test_the_manifests_of_archives_tell_what_was_shed_before_it_could_be_archived(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path, rate_hz=3000, extra="\n[archive]\nevery_s = 2.0\n")
+    text = agent.config.read_text().replace("max_megabytes = 16", "max_megabytes = 1")
+    agent.config.write_text(text.replace("segment_kilobytes = 256", 'segment_kilobytes = 64\ncompression = "none"'))
+    with agent.start() as process:
+        wait_until(lambda: "messages lost" in agent.log(), "the journal is full")
+        lost_at = agent.log().index("messages lost")
+        wait_until(lambda: agent.log().count("archived;", lost_at) >= 2, "an archive was made after the loss")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    archives = (agent.folder / "data" / "archives").glob("*.hga")
+    losses = [loss for archive in archives for loss in _manifest(archive).losses]
+    told = {notice.number: notice.count for notice in _told(agent.messages())}
+    numbers = {loss.number: loss.count for loss in losses}
+    in_both = numbers.keys() & told.keys()
+    assert {loss.reason for loss in losses} <= {"shed", "no room"}
+    assert len(numbers) == len(losses)
+    assert in_both  # the last ones are told by the next process
+    assert all(numbers[number] == told[number] for number in in_both)
+
+
+def _manifest(path: Path) -> Manifest:
+    reader = ArchiveReader()
+    for _ in reader.feed(path.read_bytes()):
+        pass
+    return reader.finish().manifest
 
 
 def _journal(agent: Agent) -> list[dict[str, str]]:

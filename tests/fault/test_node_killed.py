@@ -9,8 +9,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from testbed.processes import HeadgateProcess, node_arguments, running
 from tests.integration.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request
-from tests.integration.processes import ServerProcess, node_arguments, running
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +34,12 @@ def test_every_message_that_anybody_heard_is_there_after_a_kill(tmp_path: Path) 
     assert stored == list(range(len(stored)))
 
 
-def _under_test(process: ServerProcess) -> NodeUnderTest:
+def _under_test(process: HeadgateProcess) -> NodeUnderTest:
     address = process.wait_for(r"node listens; address=(\S+)")
     return NodeUnderTest(node=None, address=address)  # type: ignore[arg-type]
 
 
-async def _hear_until_killed(process: ServerProcess) -> list[int]:
+async def _hear_until_killed(process: HeadgateProcess) -> list[int]:
     node = _under_test(process)
     chain, heard = Chain(ALICE, STREAM), []
     async with node.connect() as subscriber, node.connect() as publisher:

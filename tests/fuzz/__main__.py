@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-ROOMS = ["agent", "drivers", "ingest", "node", "protocol"]
+ROOMS = ["agent", "drivers", "firmware_bridge", "ingest", "node", "protocol"]
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 import datetime
 import ipaddress
 import json
-import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -26,8 +25,9 @@ from agent.publish.node_connection import NodeSettings
 from agent.publish.node_url import NodeUrl
 from agent.publish.websocket import Listener, WebsocketPublisher, WebsocketSettings
 from protocol.streamr import Signer, StreamMessage, parse_stream_message
-from tests.integration.mosquitto import Broker
-from tests.integration.processes import ServerProcess
+from testbed.free_port import free_port
+from testbed.mosquitto import Broker
+from testbed.processes import HeadgateProcess
 from tests.integration.small_client import SmallClient
 
 SIGNER = Signer(b"\x07" * 32)
@@ -68,10 +68,10 @@ class NodeFarEnd(FarEnd):
         self._folder = folder
         self._kind = kind
         self._listener = listener
-        self._process: ServerProcess | None = None
+        self._process: HeadgateProcess | None = None
 
     def start(self) -> None:
-        self._process = ServerProcess("run", "--listen", self.url, "--data", str(self._folder / "node"))
+        self._process = HeadgateProcess("node", "run", "--listen", self.url, "--data", str(self._folder / "node"))
         self._process.wait_for(r"node listens; address=(\S+)")
 
     def stop(self) -> None:
@@ -116,17 +116,17 @@ class BrokerFarEnd(FarEnd):
         more = f"max_queued_messages 0\nmax_packet_size {MAX_PACKET_BYTES}\n{more_configuration}\n"
         self._broker = Broker(folder, more + self._tls_listener())
         self.port = self._tls_port if use_tls else self._broker.port
-        self._subscriber = _Subscriber(self._broker.port)
+        self.subscriber = _Subscriber(self._broker.port)
 
     def start(self) -> None:
         self._broker.start()
-        self._subscriber.start()
+        self.subscriber.start()
 
     def stop(self) -> None:
         self._broker.stop()
 
     def close(self) -> None:
-        self._subscriber.close()
+        self.subscriber.close()
         self.stop()
 
     def publisher(self, port: int) -> Publisher:
@@ -144,7 +144,7 @@ class BrokerFarEnd(FarEnd):
         )
 
     def received(self, count: int) -> list[dict[str, Any]]:
-        return [json.loads(message.content) for message in self._subscriber.messages(count)]
+        return [json.loads(message.content) for message in self.subscriber.messages(count)]
 
     def spoil(self, message: StreamMessage) -> StreamMessage:
         """A broker of version 5 says how much it takes; of version 3.1.1 we only know what is no topic."""
@@ -264,12 +264,6 @@ def make_certificate(folder: Path) -> None:
     (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "key.pem").write_bytes(key.private_bytes(*form))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 MakeFarEnd = Callable[[Path], FarEnd]

@@ -35,10 +35,10 @@ def scenario_command(client: str, scenario: str, address: str, *arguments: str) 
 
 
 def scenario_environment(client: str, home: Path) -> dict[str, str]:
-    return {**os.environ, "NODE_PATH": str(_installed(client) / "node_modules"), "HOME": str(home)}
+    return {**os.environ, "NODE_PATH": str(installed(client) / "node_modules"), "HOME": str(home)}
 
 
-def _installed(client: str) -> Path:
+def installed(client: str) -> Path:
     """The folder with the client, installed once for all runs. Its native parts are left out: see addon_shims.js."""
     manifest = CLIENTS / client / "package.json"
     (name, version), *_ = json.loads(manifest.read_text())["dependencies"].items()

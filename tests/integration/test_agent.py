@@ -17,8 +17,8 @@ from agent.pipeline import Pipeline
 from protocol.lifecycle import LifecycleNotice
 from protocol.streamr import EncryptionType, Signer, StreamMessage
 from protocol.streamr.signing import Verdict, Verifier
+from testbed.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
 from tests.integration.far_ends import NodeFarEnd
-from tests.integration.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
 from tests.integration.small_client import SmallClient
 
 pytestmark = pytest.mark.slow
@@ -201,12 +201,35 @@ def test_an_encrypted_stream_is_signed_and_unreadable(tmp_path: Path) -> None:
     agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
     with agent.start("--once", "--seconds", "1") as process:
         assert process.wait(30) == 0
-    locked = [m for m in agent.messages() if m.message_id.stream_id.endswith("/secret")]
+    locked = _locked(agent)
     verifier = Verifier()
     assert all(verifier.verify(message) is Verdict.VERIFIED for message in locked)
     assert all(message.encryption_type is EncryptionType.AES for message in locked)
     assert len({message.group_key_id for message in locked}) > 2
     assert any(message.new_group_key for message in locked)
+
+
+def test_rekeying_on_demand_changes_the_key_of_a_running_agent(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\n[[streams]]'
+    agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
+    rekey = agent.command("rekey", "--config", str(agent.config))
+    refused = subprocess.run([*rekey, "0xother/stream"], capture_output=True, text=True, check=False)
+    assert (refused.returncode, "not encrypted: 0xother/stream" in refused.stderr) == (78, True)
+    with agent.start() as process:
+        wait_until(agent.lines, "it publishes")
+        done = subprocess.run([*rekey, "--wait", "60"], capture_output=True, text=True, check=False)
+        assert (done.returncode, "has a new key" in done.stdout) == (0, True)
+        wait_until(lambda: len({m.group_key_id for m in _locked(agent)}) == 2, "the new key is in use")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert not any(message.new_group_key for message in _locked(agent)), "the old key's readers must not follow"
+    unheard = subprocess.run([*rekey, "--wait", "0"], capture_output=True, text=True, check=False)
+    assert (unheard.returncode, "asked, not done yet" in unheard.stdout) == (1, True)
+
+
+def _locked(agent: Agent) -> list[StreamMessage]:
+    return [message for message in agent.messages() if message.message_id.stream_id.endswith("/secret")]
 
 
 def test_the_device_itself_can_verify_its_archives_in_a_directory(tmp_path: Path) -> None:
@@ -235,3 +258,18 @@ def _status(agent: Agent) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
         agent.command("status", "--config", str(agent.config), "--json"), capture_output=True, check=False
     )
+
+
+def test_a_stop_before_the_service_listens_is_no_failure(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: _catches_sigterm(process.pid), "the interpreter is up")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert "Traceback" not in agent.log()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
+    return bool(caught & 1 << signal.SIGTERM - 1)

@@ -17,8 +17,8 @@ from node.mqtt_bridge import MqttBridge, MqttSettings, Route
 from node.streams import ANYBODY
 from protocol.ethereum.signer import Signer
 from protocol.streamr import StreamMessage
-from tests.integration.mosquitto import Broker, mosquitto
-from tests.integration.processes import node_arguments, running
+from testbed.mosquitto import Broker, mosquitto
+from testbed.processes import node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import node_arguments, running
+from testbed.processes import node_arguments, running
 
 LISTENS = r"node listens; address=(\S+)"
 
 
 def headgate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "agent", "node", *arguments]
+    command = [sys.executable, "-m", "agent", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -32,7 +32,7 @@ def test_it_starts_without_settings_on_a_free_port_and_ends_cleanly(tmp_path: Pa
     assert "Headgate node" in page
     assert "<script" not in page
     assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[^']+'; .*frame-ancestors 'none'", policy)
-    assert headgate("stat", "--data", str(tmp_path / "data")).returncode == 0
+    assert headgate("node", "stat", "--data", str(tmp_path / "data")).returncode == 0
 
 
 def test_it_says_where_it_listens_in_json(tmp_path: Path) -> None:
@@ -47,15 +47,15 @@ def test_streams_permissions_and_sums_are_shown_from_the_settings_on(tmp_path: P
     data = tmp_path / "data"
     with running(*node_arguments(data, "--config", str(settings))) as node:
         node.wait_for(LISTENS)
-        while_running = headgate("streams", "--data", str(data))
+        while_running = headgate("node", "streams", "--data", str(data))
         node.stop()
 
     assert while_running.stdout.splitlines()[1].split() == ["boiler", "3", "no", "no", "-", "0", "0"]
-    assert json.loads(headgate("permissions", "--json", "--data", str(data)).stdout) == [
+    assert json.loads(headgate("node", "permissions", "--json", "--data", str(data)).stdout) == [
         {"number": 1, "stream": "boiler", "user": "anybody", "operation": "stream_subscribe"},
         {"number": 2, "stream": "boiler", "user": "anybody", "operation": "stream_get"},
     ]
-    sums = json.loads(headgate("stat", "--json", "--data", str(data)).stdout)
+    sums = json.loads(headgate("node", "stat", "--json", "--data", str(data)).stdout)
     assert (sums["streams"], sums["permissions"], sums["messages"]) == (1, 2, 0)
 
 
@@ -78,7 +78,7 @@ def test_wrong_settings_end_it_before_anything_is_opened(tmp_path: Path) -> None
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(arguments: list[str], exit_code: int, problem: str) -> None:
-    done = headgate(*arguments)
+    done = headgate("node", *arguments)
 
     assert done.returncode == exit_code
     assert problem in done.stderr

@@ -12,8 +12,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from testbed.processes import node_arguments, running
 from tests.integration.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
-from tests.integration.processes import node_arguments, running
 
 pytestmark = pytest.mark.slow
 

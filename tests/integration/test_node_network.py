@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from protocol.ethereum.signer import Signer
-from tests.integration.processes import ServerProcess, node_arguments, running
+from testbed.processes import HeadgateProcess, node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient
 
 pytestmark = pytest.mark.slow
@@ -24,9 +24,9 @@ class Network:
     def __init__(self, stack: ExitStack, folder: Path, *tracker_options: str) -> None:
         self._stack = stack
         self._folder = folder
-        tracker = stack.enter_context(running("tracker", "--listen", "127.0.0.1:0", *tracker_options))
+        tracker = stack.enter_context(running("node", "tracker", "--listen", "127.0.0.1:0", *tracker_options))
         self.tracker = tracker.wait_for(r"tracker listens; address=(\S+)")
-        self.nodes: dict[str, ServerProcess] = {}
+        self.nodes: dict[str, HeadgateProcess] = {}
         self.clients: dict[str, SmallClient] = {}
 
     def start(self, name: str, *options: str) -> SmallClient:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import node_arguments, running
+from testbed.processes import node_arguments, running
 from tests.integration.stock_clients import run_scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]

@@ -15,6 +15,7 @@ import pytest
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.publish import Backoff, CursorSource, Delivery, DeliverySettings, Quarantine
 from protocol.streamr import MessageID, MessageRef, StreamMessage, sign_message
+from testbed.tcp_proxy import TcpProxy, proxy_to
 from tests.integration.far_ends import (
     DEADLINE_S,
     SIGNER,
@@ -25,7 +26,6 @@ from tests.integration.far_ends import (
     MakeFarEnd,
     NodeFarEnd,
 )
-from tests.integration.tcp_proxy import TcpProxy, proxy_to
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ import pytest
 
 from protocol.ethereum.signer import Signer
 from protocol.streamr import parse_stream_message
-from tests.integration.processes import node_arguments, running
+from testbed.processes import node_arguments, running
 from tests.integration.small_client import MessageMaker, SmallClient
 
 REAL = Path(__file__).parent / "real_nodes"
@@ -105,7 +105,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def start_tracker(stack: ExitStack) -> str:
-    tracker = stack.enter_context(running("tracker", "--listen", "127.0.0.1:0"))
+    tracker = stack.enter_context(running("node", "tracker", "--listen", "127.0.0.1:0"))
     return "ws://" + tracker.wait_for(r"tracker listens; address=(\S+)")
 
 

@@ -16,8 +16,8 @@ import pytest
 from agent.keys import DeviceKeys, Secret, create_key_file, load_keys
 from protocol.iomessage import ChainVerifier, IoMessage
 from protocol.streamr import Signer
-from tests.integration.processes import node_arguments, running
-from tests.integration.running_agent import Agent
+from testbed.processes import node_arguments, running
+from testbed.running_agent import Agent
 from tests.integration.small_client import SmallClient
 from tests.integration.stock_clients import run_scenario, scenario_command, scenario_environment
 

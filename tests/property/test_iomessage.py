@@ -16,6 +16,7 @@ from protocol.iomessage import (
     IoMessageReader,
     Quirk,
     SealedTemplate,
+    Sealing,
     seal,
     verify_chain,
 )
@@ -159,12 +160,12 @@ def test_changing_any_text_of_a_sealed_message_shows(name: str, text: str) -> No
 
 @given(messages, messages, messages)
 def test_the_template_writes_what_seal_writes(prototype: IoMessage, first: IoMessage, second: IoMessage) -> None:
-    template, template_head, head = SealedTemplate(prototype), EMPTY_CHAIN, EMPTY_CHAIN
+    template, sealing, head = SealedTemplate(prototype), Sealing(EMPTY_CHAIN), EMPTY_CHAIN
     for each in (first, second):
         varying = {name: getattr(each, name) for name in ("id", "timestamp", "content_data")}
         varying["context_data"] = each.context_data or b""
-        data, template_head = template.seal(**varying, head=template_head)
+        [data] = sealing.seal_all([(template, *varying.values())])
         sealed = seal(prototype.replace(**varying), head)
         head = ChainHead.of(sealed)
         assert data == sealed.to_bytes()
-        assert template_head == head
+        assert sealing.head == head

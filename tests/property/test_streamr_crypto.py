@@ -1,5 +1,6 @@
 """Laws of signatures, encryption and the hot path, for any message at all."""
 
+import base64
 import contextlib
 import functools
 from typing import Any
@@ -172,6 +173,32 @@ def test_hot_path_writes_the_bytes_of_the_general_encoder(
     writer = ChainWriter(SIGNER, stream_id=stream_id, stream_partition=stream_partition, msg_chain_id=msg_chain_id)
     written = writer.write(content, ref, prev, group_key_id=group_key_id, new_group_key=new_group_key)
     assert written == sign_message(general, SIGNER).serialize().encode()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.binary(max_size=40).map(base64.b64encode), max_size=4),
+    refs,
+    st.none() | refs,
+    st.tuples(filled_texts, texts),
+    filled_texts,
+    texts,
+)
+def test_a_run_is_its_messages_written_one_by_one(
+    bodies: list[bytes],
+    ref: MessageRef,
+    prev: MessageRef | None,
+    around: tuple[str, str],
+    stream_id: str,
+    msg_chain_id: str,
+) -> None:
+    prev = prev if prev is not None and prev < ref else None
+    writer = ChainWriter(SIGNER, stream_id=stream_id, msg_chain_id=msg_chain_id)
+    run_refs = [MessageRef(ref.timestamp, ref.sequence_number % 2**50 + at) for at in range(len(bodies))]
+    prev = None if prev is not None and run_refs and prev >= run_refs[0] else prev
+    contents = [body.decode().join(around) for body in bodies]
+    one_by_one = [*map(writer.write, contents, run_refs, [prev, *run_refs])]
+    assert not bodies or writer.write_run(bodies, run_refs[0], prev, around=around) == one_by_one
 
 
 @settings(deadline=None)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,8 +13,9 @@ from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers import Driver, build_driver
+from testbed.cable import PtyPort
 from tests.integration.drivers.brokers import Broker, free_port
-from tests.pty_cable import PtyCable
+from tests.model_device import ModelDevice
 from tests.unit.drivers.samples import PMS5003_FRAME, nmea, write_tree
 
 
@@ -135,7 +137,7 @@ class SerialRig(Rig):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.cable = PtyCable(folder / "port")
+        self.cable = PtyPort(folder / "port")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -172,6 +174,25 @@ class NmeaRig(SerialRig):
 class Pms5003Rig(SerialRig):
     SENTENCE = PMS5003_FRAME
     MORE: ClassVar = {"driver": "pms5003", "interval_s": 0}
+
+
+class FirmwareRig(SerialRig):
+    """A device in Python; the real firmware has its own tests."""
+
+    bad_settings: ClassVar[dict[str, Any]] = {"port": "ttyACM0", "baudrate": "fast", "device": "x"}
+    MORE: ClassVar = {"driver": "firmware"}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.device = ModelDevice()
+
+    async def speak(self) -> None:
+        now_ms = time.monotonic() * 1000
+        self.device.receive(self.cable.received(), now_ms)
+        self.device.tick(now_ms)
+        if len(self.device.queue) < 10:
+            self.device.measure(2150, now_ms)
+        self.cable.send(self.device.take_output())
 
 
 class ModbusRig(Rig):
@@ -242,6 +263,7 @@ class MqttRig(Rig):
 
 RIGS: dict[str, type[Rig]] = {
     "example": ExampleRig,
+    "firmware": FirmwareRig,
     "modbus": ModbusRig,
     "mqtt": MqttRig,
     "nmea": NmeaRig,

@@ -15,8 +15,8 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers import DeviceError
 from drivers.modbus.driver import ModbusDriver, build
+from testbed.cable import joined_ports
 from tests.integration.drivers.brokers import free_port
-from tests.pty_cable import joined_ports
 
 BITS = [SimData(0, values=[True, False, True, True, False, False, False, True], datatype=DataType.BITS)]
 WORDS = [

@@ -12,7 +12,7 @@ import pytest
 from drivers.nmea.decoder import NmeaDecoder
 from drivers.nmea.driver import build
 from drivers.reading import Reading
-from tests.pty_cable import PtyCable
+from testbed.cable import PtyPort
 from tests.unit.drivers.samples import nmea
 
 
@@ -67,7 +67,7 @@ def test_what_gpsfake_plays_through_a_port_is_read_as_gpsd_reads_it(tmp_path: Pa
     reports = [json.loads(line) for line in played.splitlines() if line.startswith(b'{"class":"TPV"')]
 
     async def read() -> list[Reading]:
-        cable = PtyCable(tmp_path / "port")
+        cable = PtyPort(tmp_path / "port")
         driver = build("gps", {"port": str(cable.link), "interval_s": 0, "silence_s": 0.5})
         await driver.open()
         readings: list[Reading] = []

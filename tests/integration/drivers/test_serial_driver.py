@@ -17,7 +17,7 @@ from drivers.serial_driver import SerialDriver
 from drivers.serial_line.decoder import SerialLineDecoder
 from drivers.serial_line.driver import SerialLineSettings
 from drivers.settings import check_settings
-from tests.pty_cable import PtyCable
+from testbed.cable import PtyPort
 
 QUICK = Backoff(first_s=0.02, max_s=0.05)
 TABLE = {"format": "csv", "columns": ["t"], "quantities": {"t": {"unit": "Cel"}}, "silence_s": 0.5}
@@ -28,9 +28,9 @@ def driver_of(port: str, root: Path = Path("/"), **more: Any) -> SerialDriver[Se
     return SerialDriver("boiler", settings, lambda: SerialLineDecoder("boiler", settings), root)
 
 
-def with_cable(folder: Path, test: Callable[[PtyCable], Awaitable[None]]) -> None:
+def with_cable(folder: Path, test: Callable[[PtyPort], Awaitable[None]]) -> None:
     async def run() -> None:
-        cable = PtyCable(folder / "port")
+        cable = PtyPort(folder / "port")
         try:
             async with asyncio.timeout(20):
                 await test(cable)
@@ -40,7 +40,7 @@ def with_cable(folder: Path, test: Callable[[PtyCable], Awaitable[None]]) -> Non
     asyncio.run(run())
 
 
-async def pour(cable: PtyCable, data: bytes) -> None:
+async def pour(cable: PtyPort, data: bytes) -> None:
     """For ever, as fast as the line takes it."""
     while True:
         if not cable.send(data):
@@ -49,7 +49,7 @@ async def pour(cable: PtyCable, data: bytes) -> None:
 
 
 @contextlib.asynccontextmanager
-async def pouring(cable: PtyCable, data: bytes) -> AsyncIterator[None]:
+async def pouring(cable: PtyPort, data: bytes) -> AsyncIterator[None]:
     task = asyncio.create_task(pour(cable, data))
     try:
         yield
@@ -59,7 +59,7 @@ async def pouring(cable: PtyCable, data: bytes) -> AsyncIterator[None]:
 
 
 def test_a_silent_device_is_an_error_that_says_what_where_and_what_to_do(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         driver = driver_of(str(cable.link), silence_s=0.05)
         await driver.open()
         with pytest.raises(DeviceError) as caught:
@@ -71,7 +71,7 @@ def test_a_silent_device_is_an_error_that_says_what_where_and_what_to_do(tmp_pat
 
 
 def test_garbage_alone_ends_in_an_error_that_shows_it(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         driver = driver_of(str(cable.link))
         await driver.open()
         async with pouring(cable, b"\xfe\xff~~\n"):
@@ -83,7 +83,7 @@ def test_garbage_alone_ends_in_an_error_that_shows_it(tmp_path: Path) -> None:
 
 
 def test_a_flood_costs_bounded_memory_and_rate_and_is_told_once(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         changes, count = [], 0
         driver = driver_of(str(cable.link), max_bytes_per_s=20_000)
         tracemalloc.start()
@@ -106,7 +106,7 @@ def test_a_flood_costs_bounded_memory_and_rate_and_is_told_once(tmp_path: Path) 
 
 
 def test_a_flood_without_any_line_costs_bounded_memory_and_little_time(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         driver = driver_of(str(cable.link), silence_s=1.0)
         await driver.open()
         tracemalloc.start()
@@ -128,7 +128,7 @@ async def _fails(driver: SerialDriver[SerialLineDecoder]) -> None:
         await driver.read()
 
 
-async def _pour_for(cable: PtyCable, data: bytes, seconds: float) -> None:
+async def _pour_for(cable: PtyPort, data: bytes, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(pour(cable, data), seconds)
 
@@ -136,8 +136,8 @@ async def _pour_for(cable: PtyCable, data: bytes, seconds: float) -> None:
 def test_one_device_in_trouble_leaves_another_alone(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
 
-    async def test(cable: PtyCable) -> None:
-        other = PtyCable(tmp_path / "other/port")
+    async def test(cable: PtyPort) -> None:
+        other = PtyPort(tmp_path / "other/port")
         noisy, calm = driver_of(str(cable.link), silence_s=5), driver_of(str(other.link))
         await noisy.open()
         await calm.open()
@@ -156,7 +156,7 @@ def test_one_device_in_trouble_leaves_another_alone(tmp_path: Path) -> None:
 
 
 def test_a_port_held_by_another_program_is_told(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         first, second = driver_of(str(cable.link)), driver_of(str(cable.link))
         await first.open()
         with pytest.raises(DeviceError, match=r"boiler: .* another program holds it; stop that one"):
@@ -167,7 +167,7 @@ def test_a_port_held_by_another_program_is_told(tmp_path: Path) -> None:
 
 
 def test_bytes_that_make_a_device_speak_are_sent_on_opening(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         driver = driver_of(str(cable.link), send_on_open_hex="3f0d")
         await driver.open()
         assert cable.received() == b"?\r"
@@ -198,7 +198,7 @@ def test_a_serial_server_is_read_over_tcp_and_its_end_is_an_error() -> None:
     asyncio.run(run())
 
 
-def name_in_tree(root: Path, cable: PtyCable, tty: str) -> None:
+def name_in_tree(root: Path, cable: PtyPort, tty: str) -> None:
     """Let the kernel call the far end of a cable `tty`, a USB device with serial number A10K."""
     usb = root / "sys/devices/usb1/1-1"
     port = usb / "1-1:1.0" / tty
@@ -213,7 +213,7 @@ def name_in_tree(root: Path, cable: PtyCable, tty: str) -> None:
 
 
 def test_a_device_that_is_plugged_in_elsewhere_is_found_at_once_by_its_serial_number(tmp_path: Path) -> None:
-    async def test(cable: PtyCable) -> None:
+    async def test(cable: PtyPort) -> None:
         root = tmp_path / "root"
         name_in_tree(root, cable, "ttyUSB0")
         slow = Backoff(first_s=60, max_s=60)  # so that only noticing its return can bring it back
@@ -236,7 +236,7 @@ def test_a_device_that_is_plugged_in_elsewhere_is_found_at_once_by_its_serial_nu
     with_cable(tmp_path, test)
 
 
-def unplug_tree(root: Path, cable: PtyCable) -> None:
+def unplug_tree(root: Path, cable: PtyPort) -> None:
     cable.unplug()
     for folder in ("sys", "dev"):
         shutil.rmtree(root / folder)

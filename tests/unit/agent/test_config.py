@@ -66,6 +66,12 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ('[publishers."a b"]\nkind = "file"\npath = "x"\n', "publishers.a b: 'a b' does not look like"),
         ('[ship]\ndirectory = "x"\n', "archive: missing; there is nothing to ship"),
         ('[archive]\n[ship]\nurl = "http://x"\n', "ship.collector_key: missing"),
+        ('[page]\nlisten = "0.0.0.0:7080"\n', "page.token_file: missing; 0.0.0.0 can be reached from elsewhere"),
+        ('[page]\nlisten = "[::]:7080"\n', "page.token_file: missing; :: can be reached from elsewhere"),
+        ('[page]\nlisten = "127.0.0.1.example:7080"\n', "page.token_file: missing; 127.0.0.1.example can"),
+        ('[page]\nlisten = "127.0.0.1:99999"\n', "page.listen: port 99999 is above 65535"),
+        ('[page]\nlisten = "a..b:1"\n', "page.listen: 'a..b:1' does not look like 127.0.0.1:7080, or off"),
+        ('[page]\nlisten = "7080"\n', "page.listen: '7080' does not look like 127.0.0.1:7080, or off"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, told: str) -> None:
@@ -82,3 +88,15 @@ def test_the_environment_names_the_file(tmp_path: Path) -> None:
     own.parent.mkdir()
     own.touch()
     assert find_config({"XDG_CONFIG_HOME": str(tmp_path)}) in (own, Path("/etc/headgate/headgate.toml"))
+
+
+@pytest.mark.parametrize("listen", ["off", "127.0.0.1:0", "127.9.9.9:1", "localhost:7080", "[::1]:7080"])
+def test_the_page_needs_no_token_where_only_this_machine_reaches_it(tmp_path: Path, listen: str) -> None:
+    config = load_config(_write(tmp_path, GOOD + f'[page]\nlisten = "{listen}"\n'))
+    assert config.page.listen == listen
+
+
+def test_the_page_may_be_anywhere_with_a_token(tmp_path: Path) -> None:
+    text = GOOD + '[page]\nlisten = "0.0.0.0:7080"\ntoken_file = "page.token"\n'
+    page = load_config(_write(tmp_path, text)).page
+    assert (page.host, page.port, page.token_file) == ("0.0.0.0", 7080, tmp_path / "page.token")

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.encryption import EncryptionRules, StreamEncryption
-from agent.keys import DeviceKeys, GroupKeyStore, Secret
+from agent.keys import DeviceKeys, Secret
+from agent.keys.group_keys import GroupKeyStore
 from agent.wrap import Locked
 from protocol.streamr import (
     EncryptionType,
@@ -128,16 +129,25 @@ def test_rekeying_announces_to_those_who_may_still_read(encryption: StreamEncryp
     (before,) = lock(encryption, 1)
     _, asked = request(READER, rsa, before.group_key_id)
     encryption.answer(asked, NOW_MS)
-    assert len(encryption.rekey(STREAM, NOW_MS + 1)) == 1
+    encryption.rekey(STREAM, NOW_MS + 1)
+    assert len(encryption.take_announcements()) == 1
+    assert encryption.take_announcements() == []
     (after,) = lock(encryption, 1)
     assert after.group_key_id != before.group_key_id
     assert after.new_group_key is None, "whoever read before must not follow"
     encryption.set_readers({STREAM: EncryptionRules(readers=frozenset())})
-    assert encryption.rekey(STREAM, NOW_MS + 2) == []
+    encryption.rekey(STREAM, NOW_MS + 2)
+    assert encryption.take_announcements() == []
 
 
 def test_rekeying_may_come_before_the_first_message(encryption: StreamEncryption) -> None:
-    assert encryption.rekey(STREAM, NOW_MS) == []
+    encryption.rekey(STREAM, NOW_MS)
+    assert encryption.take_announcements() == []
+
+
+def test_only_encrypted_streams_are_rekeyed(encryption: StreamEncryption) -> None:
+    with pytest.raises(KeyError):
+        encryption.rekey("0xdevice/open", NOW_MS)
 
 
 @pytest.mark.parametrize(

@@ -58,29 +58,74 @@ def test_a_gap_of_which_damage_hides_the_chain_is_told_all_the_same() -> None:
     assert (notice.chain, notice.first, notice.last) == ("", None, None)
 
 
-def test_a_gap_is_told_and_forgotten_only_after_its_message_is_committed(tmp_path: Path) -> None:
+def _journal_with_losses(folder: Path) -> Journal:
     settings = JournalSettings(max_bytes=400_000, segment_bytes=16_384, compression="none")
-    journal = Journal(DirectoryDisk(tmp_path), settings, new_journal_id=1, now_ms=0)
+    journal = Journal(DirectoryDisk(folder), settings, new_journal_id=1, now_ms=0)
     for at in range(600):
         journal.append(4, Entry(bytes(1000), "x#0/c", at, 0), 0)
         journal.commit(0)
+    return journal
+
+
+def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_it_is_archived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.events.GAP_CHECK_S", 0.001)
+    journal = _journal_with_losses(tmp_path)
+    first = journal.pending_gaps()[0].number
+    asked: asyncio.Queue[int] = asyncio.Queue()
+    archived: set[int] = set()
+
+    def is_archived(gap: Gap) -> bool:
+        asked.put_nowait(gap.number)
+        return gap.number in archived
 
     async def run() -> None:
         queue = asyncio.Queue[Batch](64)
         thread = JournalThread(journal, FakeClock())
-        async with asyncio.timeout(TIMEOUT_S):
-            telling = asyncio.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID))
+        async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
+            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, is_archived))
             batch = await queue.get()
+            _assert_tells_of_gap(batch, first)
+            assert asked.empty()
+            await batch.committed()
+            assert await asked.get() == first
+            assert first in {gap.number for gap in await thread.call(journal.pending_gaps)}
+            archived.add(first)
+            while first in {gap.number for gap in await thread.call(journal.pending_gaps)}:
+                await asked.get()
             telling.cancel()
-        assert batch.route is not None
-        assert batch.route.priority == EVENT_PRIORITY
-        (reading,) = batch.readings
-        assert reading.quantity == GAP_INFO_TYPE
-        assert isinstance(reading.value, bytes)
-        number = GapNotice.from_bytes(reading.value).number
-        assert number in {gap.number for gap in journal.pending_gaps()}
-        await batch.committed()
-        assert number not in {gap.number for gap in journal.pending_gaps()}
+        await thread.close()
+
+    asyncio.run(run())
+
+
+def _assert_tells_of_gap(batch: Batch, number: int) -> None:
+    assert batch.route is not None
+    assert batch.route.priority == EVENT_PRIORITY
+    (reading,) = batch.readings
+    assert reading.quantity == GAP_INFO_TYPE
+    assert isinstance(reading.value, bytes)
+    assert GapNotice.from_bytes(reading.value).number == number
+
+
+def test_gaps_that_no_archive_takes_do_not_pile_up_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.events.GAP_CHECK_S", 0.001)
+    monkeypatch.setattr("agent.events.MAX_UNARCHIVED_GAPS", 0)
+    journal = _journal_with_losses(tmp_path)
+
+    async def run() -> None:
+        queue = asyncio.Queue[Batch](64)
+        thread = JournalThread(journal, FakeClock())
+        async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
+            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, lambda _: False))
+            for _ in await thread.call(journal.pending_gaps):
+                await (await queue.get()).committed()
+            while await thread.call(journal.pending_gaps):  # noqa: ASYNC110 - the journal knows no events
+                await asyncio.sleep(0)
+            telling.cancel()
         await thread.close()
 
     asyncio.run(run())

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from agent.batch import Batch
 from agent.clock import CeilingFile, ChainReferences, SystemClock
 from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
+from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, read_floor
 from agent.keep import Keeper
 from agent.routing import Router, StreamRule
+from agent.token_log import Recalled, TokenLog
 from agent.wrap import Wrapper
 from drivers import Reading
 from protocol.streamr import Signer, parse_stream_message
@@ -53,6 +56,7 @@ class Bench:
             wrapper,
             Router(rules, {"address": "0x", "device": "d"}),
             clock,
+            TokenLog(folder),
             commit_records=100,
             commit_interval_s=commit_interval_s,
             on_commit=self._count,
@@ -90,6 +94,48 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
         await bench.thread.close()
 
     asyncio.run(run())
+
+
+def test_where_readings_with_lasting_tokens_stand_is_noted_before_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies at the first commit has them noted as lost; one that lives a little longer, as kept."""
+    monkeypatch.setattr("agent.keep.RETRY_S", 0.01)
+
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        readings = [reading._replace(token=100 + at) for at, reading in enumerate(_readings(3))]
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(2)))
+            await bench.queue.put(Batch("known", readings, is_lasting=True))
+            monkeypatch.setattr(FlakyJournal, "commit", _refuse)
+            while not _noted(tmp_path):  # noqa: ASYNC110 - a file knows no events
+                await asyncio.sleep(0.001)
+            assert _recalled(tmp_path) == ([100, 101, 102], {100, 101, 102})
+            monkeypatch.undo()
+            await bench.queue.join()
+            keeping.cancel()
+        assert _recalled(tmp_path) == ([100, 101, 102], set())
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def _refuse(_journal: Journal, _now_ms: int) -> None:
+    raise StorageError("No space left on device")
+
+
+def _noted(folder: Path) -> bool:
+    return bool(TokenLog(folder).recall("known").latest)
+
+
+def _recalled(folder: Path) -> Recalled:
+    """As the next process would find it."""
+    log = TokenLog(folder)
+    with contextlib.closing(DirectoryDisk(folder / "journal", read_only=True)) as disk:
+        log.compare(look(disk))
+    return log.recall("known")
 
 
 def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

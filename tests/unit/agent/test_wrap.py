@@ -127,6 +127,14 @@ def test_while_the_time_is_not_known_messages_carry_the_counter_of_their_reading
     assert context == ClockContext(boot_id=bytes(16), monotonic_ms=88_500, is_synchronised=False)
 
 
+def test_a_reading_from_before_the_clock_was_set_carries_the_counter_though_the_time_is_known_now(
+    tmp_path: Path,
+) -> None:
+    (entry,) = _wrap(_wrapper(tmp_path), BINARY, _readings(1, taken_at_ms=61_000), _clock())
+    context = ClockContext.from_bytes(_io(_messages([entry])[0]).context_data or b"")
+    assert context == ClockContext(boot_id=bytes(16), monotonic_ms=90_000, is_synchronised=False)
+
+
 def test_what_no_message_can_hold_is_refused_and_leaves_no_hole(tmp_path: Path) -> None:
     good = _readings(1)[0]
     too_long = Reading("camera", "picture", bytes(MAX_PAYLOAD_BYTES), taken_at_ms=NOW_MS, mime_type="image/jpeg")

@@ -10,14 +10,19 @@ INSTANT = Backoff(first_s=0.000_1, max_s=0.000_1)
 
 
 class ScriptedDriver(Driver):
-    """Each letter is one call: o opens, r reads, n reads nothing, t reads with trouble, x fails."""
+    """Each letter is one call: o opens, r reads, n reads nothing, t reads with trouble, d reads nothing
+    and is down, x fails."""
 
     def __init__(self, script: str) -> None:
         super().__init__("scripted")
         self.calls: list[str] = []
         self.returns = 0
         self._script = iter(script)
-        self._trouble = ""
+        self._trouble = self._outage = ""
+
+    @property
+    def outage(self) -> str:
+        return self._outage
 
     @property
     def trouble(self) -> str:
@@ -31,7 +36,8 @@ class ScriptedDriver(Driver):
         self.calls.append("read")
         letter = self._step()
         self._trouble = "noise" if letter == "t" else ""
-        return [] if letter == "n" else [READING]
+        self._outage = "scripted: no answer" if letter == "d" else ""
+        return [] if letter in "nd" else [READING]
 
     async def close(self) -> None:
         self.calls.append("close")
@@ -94,3 +100,10 @@ def test_a_device_that_returns_is_opened_without_waiting_out_the_backoff() -> No
     driver = Returning("xxor")
     assert states(events_of(driver, Backoff(first_s=3600, max_s=3600))) == [DeviceState.DOWN, DeviceState.UP]
     assert driver.returns == 2
+
+
+def test_a_driver_that_keeps_its_port_and_goes_on_trying_is_down_meanwhile() -> None:
+    driver = ScriptedDriver("ordddrr")
+    events = events_of(driver)
+    assert states(events) == [DeviceState.UP, DeviceState.DOWN, DeviceState.UP]
+    assert driver.calls.count("open") == 1

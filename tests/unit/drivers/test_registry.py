@@ -57,7 +57,7 @@ def test_a_driver_is_imported_on_use_only() -> None:
     [
         ({}, "drivers.x.driver: missing"),
         ({"driver": "modbsu"}, "drivers.x.driver: 'modbsu' is not a driver; did you mean modbus?"),
-        ({"driver": "zzz"}, "there are example, modbus"),
+        ({"driver": "zzz"}, "there are example, firmware, modbus"),
         ({"driver": ["nmea"]}, "drivers.x.driver: missing"),
     ],
 )

@@ -60,6 +60,24 @@ def test_a_loss_told_twice_is_counted_once_and_explains_the_hole() -> None:
     assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 0, True)
 
 
+def test_a_loss_that_was_partly_archived_before_explains_what_is_missing_and_no_more() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 4), span(7, 9), notices=[notice(1, 2, 6), notice(2, 7, 9)])], {})
+    (gap,) = account.gaps()
+    assert (gap.hole.missing, gap.explained, gap.cause) == (2, 2, "shed")
+    (row,) = account.ledger()
+    assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (2, 0, True)
+
+
+def test_one_loss_does_not_explain_more_than_it_counts() -> None:
+    account = Account()
+    told = Notice(journal="j", number=1, chain="boiler", count=3, first=(1, 0), last=(8, 0), cause="shed")
+    account.add([archive(1, span(0, 0), span(3, 3), span(9, 9), notices=[told])], {})
+    assert [(gap.hole.missing, gap.explained) for gap in account.gaps()] == [(2, 2), (5, 1)]
+    (row,) = account.ledger()
+    assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 4, True)
+
+
 def test_what_is_in_quarantine_is_held_and_not_lost() -> None:
     account = Account()
     account.add([archive(1, span(0, 2), span(5, 6), rejected=[3, 4, 7])], {})

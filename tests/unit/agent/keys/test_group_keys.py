@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.keys import DeviceKeys, GroupKey, GroupKeyStore, Secret
+from agent.keys import DeviceKeys, Secret
+from agent.keys.group_keys import GroupKey, GroupKeyStore
 
 KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
 OTHER_KEYS = DeviceKeys.generate(lambda count: b"\x22" * count)

@@ -1,32 +1,40 @@
 import pytest
 
 from protocol.errors import Corrupt
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, SealedTemplate, verify_chain
+from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, SealedTemplate, Sealing, verify_chain
 from tests.unit.protocol.iomessage.samples import EVERY_FIELD, REQUIRED_FIELDS, message
 
 
 def test_sealed_messages_form_a_chain_and_keep_what_the_prototype_says() -> None:
-    template, head, messages = SealedTemplate(message(**EVERY_FIELD)), EMPTY_CHAIN, []
-    for number in range(5):
-        data, head = template.seal(id=f"id-{number}", timestamp=number, content_data=bytes(number), head=head)
-        messages.append(IoMessage.from_bytes(data))
+    template, sealing = SealedTemplate(message(**EVERY_FIELD)), Sealing(EMPTY_CHAIN)
+    drafts = [(template, f"id-{number}", number, bytes(number), b"") for number in range(5)]
+    messages = [IoMessage.from_bytes(data) for data in sealing.seal_all(drafts)]
     assert list(verify_chain(messages, head=EMPTY_CHAIN)) == []
+    assert sealing.head == ChainHead.of(messages[-1])
     assert [each.chain_position for each in messages] == [0, 1, 2, 3, 4]
     assert {(each.tag, each.group_id, each.priority, each.publisher) for each in messages} == {
         (EVERY_FIELD["tag"], "boiler", 0, REQUIRED_FIELDS["publisher"])
     }
 
 
+def test_a_chain_of_nothing_stays_where_it_is() -> None:
+    for head in (EMPTY_CHAIN, ChainHead(4, "ab" * 32)):
+        sealing = Sealing(head)
+        assert list(sealing.seal_all([])) == []
+        assert sealing.head == head
+
+
 @pytest.mark.parametrize(
-    ("wrong", "problem"),
+    ("message_id", "timestamp", "problem"),
     [
-        ({"id": ""}, "required but missing: id"),
-        ({"id": "é" * 200}, "id is 400 bytes long in UTF-8; the limit is 255"),
-        ({"timestamp": -1}, "timestamp must be between 0 and"),
-        ({"timestamp": 0x4000_0000_0000_0000}, "would take its 8 bytes for the double"),
+        ("", 1, "required but missing: id"),
+        ("é" * 200, 1, "id is 400 bytes long in UTF-8; the limit is 255"),
+        ("x", -1, "timestamp must be between 0 and"),
+        ("x", 0x4000_0000_0000_0000, "would take its 8 bytes for the double"),
     ],
 )
-def test_what_a_message_refuses_the_template_refuses(wrong: dict[str, str | int], problem: str) -> None:
-    template = SealedTemplate(message())
+def test_what_a_message_refuses_the_template_refuses(message_id: str, timestamp: int, problem: str) -> None:
+    sealing = Sealing(EMPTY_CHAIN)
     with pytest.raises(Corrupt, match=problem):
-        template.seal(**{"id": "x", "timestamp": 1, "content_data": b"", "head": EMPTY_CHAIN} | wrong)  # type: ignore[arg-type]
+        list(sealing.seal_all([(SealedTemplate(message()), message_id, timestamp, b"", b"")]))
+    assert sealing.head == EMPTY_CHAIN

@@ -1,0 +1,69 @@
+"""`headgate rekey`: new keys for encrypted streams, which only those still allowed are told."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.commands.config_argument import add_config_argument, load_named_config
+from agent.config import Config
+from agent.errors import ConfigError
+from agent.exit_codes import ExitCode
+from agent.keys import read_key_file
+from agent.rekeying import FOLDER_NAME, ask_to_rekey, is_asked_to_rekey
+from agent.routing import expand_stream_id
+from agent.service import key_file_of
+
+DESCRIPTION = (
+    "Ask the agent to change the key of encrypted streams at once. Take whoever may no longer read off `readers` in the"
+    " configuration first, and reload it. The answer is 1 if the agent has not done it in time; it will when it runs."
+)
+DEFAULT_WAIT_S = 10.0
+LOOK_S = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("streams", nargs="*", metavar="STREAM", help="stream ids (default: all that are encrypted)")
+    parser.add_argument("--wait", type=float, default=DEFAULT_WAIT_S, metavar="SECONDS", help="for the agent (10)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_named_config(arguments)
+    folder = config.device.data_directory / FOLDER_NAME
+    streams = _named_streams(arguments.streams, _encrypted_streams(config))
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: not there; start the agent once with this configuration")
+    for stream_id in streams:
+        ask_to_rekey(folder, stream_id)
+    waiting = _wait(folder, streams, arguments.wait)
+    for stream_id in streams:
+        print(f"{stream_id}: {'asked, not done yet' if stream_id in waiting else 'has a new key'}")
+    return ExitCode.NO if waiting else ExitCode.OK
+
+
+def _encrypted_streams(config: Config) -> list[str]:
+    address = "0x" + read_key_file(key_file_of(config)).binding.address.hex()
+    names = {"address": address, "device": config.device.name}
+    return [expand_stream_id(rule.stream, names) for rule in config.streams if rule.encryption != "none"]
+
+
+def _named_streams(named: Sequence[str], encrypted: Sequence[str]) -> Sequence[str]:
+    """Raises: ConfigError."""
+    if unknown := [stream_id for stream_id in named if stream_id not in encrypted]:
+        raise ConfigError(f"not encrypted: {', '.join(unknown)}; encrypted are: {', '.join(encrypted) or 'none'}")
+    if not encrypted:
+        raise ConfigError("no stream of this configuration is encrypted")
+    return named or encrypted
+
+
+def _wait(folder: Path, streams: Sequence[str], wait_s: float) -> Sequence[str]:
+    """The streams for which the agent has not done it by then."""
+    until_s = time.monotonic() + wait_s
+    while waiting := [stream_id for stream_id in streams if is_asked_to_rekey(folder, stream_id)]:
+        if time.monotonic() >= until_s:
+            print(f"the agent did not answer within {wait_s:g} s; it rekeys when it runs", file=sys.stderr)
+            break
+        time.sleep(LOOK_S)
+    return waiting

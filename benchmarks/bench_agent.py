@@ -1,0 +1,271 @@
+"""The agent against its peers: the same MQTT readings from one mosquitto to another, at QoS 1 all the way.
+
+All of them run at once, each taking topics of its own, and get their load in turns, so that they share the machine's
+moods. Ours signs, chains and stores every reading durably before it acknowledges it; the others do not. What arrives
+at the far end is decoded and counted by the numbers in the readings.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.harness import Figure
+from benchmarks.peers import process_tree
+from benchmarks.peers.bridge import MosquittoBridge
+from benchmarks.peers.broker import Broker
+from benchmarks.peers.forwarder import Forwarder
+from benchmarks.peers.headgate import Headgate, HeadgateOverBoth
+from benchmarks.peers.node_red import NodeRed
+from benchmarks.peers.thingsboard import ThingsBoardGateway, server_answer
+from benchmarks.peers.traffic import Arrival, Sink, Source
+
+STARTS = 4
+ROUNDS = 3
+ROUND_MESSAGES = 10_000
+OUTAGE_MESSAGES = 20_000
+KILL_MESSAGES = 10_000
+STALL_S = 12.0  # without an arrival: there will be no more
+QUIET_S = 0.4
+POLL_S = 0.02
+START_TIMEOUT_S = 30.0
+START_POLL_S = 0.002
+
+FORWARDERS: tuple[type[Forwarder], ...] = (Headgate, ThingsBoardGateway, NodeRed, MosquittoBridge)
+F = TypeVar("F", bound=Forwarder)
+
+
+@dataclass(slots=True)
+class Account:
+    """What was measured of one forwarder."""
+
+    start_s: list[float] = field(default_factory=list)
+    first_signed_s: list[float] = field(default_factory=list)  # ours only: of any message, its own events too
+    per_s: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+    written_bytes: list[float] = field(default_factory=list)
+    rss_mb: float = 0.0
+    resume_s: float = float("inf")
+    drained_per_s: float = 0.0
+    lost_in_outage: int = 0
+    doubled_in_outage: int = 0
+    lost_over_kill: int = 0
+    doubled_over_kill: int = 0
+
+    @property
+    def lost(self) -> int:
+        return self.lost_in_outage + self.lost_over_kill
+
+    def best(self, name: str) -> float:
+        """Of times to start: whatever else the machine does only adds to them."""
+        return float(min(getattr(self, name)))
+
+    def median(self, name: str) -> float:
+        return float(statistics.median(getattr(self, name)))
+
+
+def measure() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="bench-agent-") as directory, _bench(Path(directory)) as bench:
+        accounts = _compare(bench, Path(directory))
+        both_mb = _rss_over_both(bench, Path(directory))
+    yield from _figures(accounts, both_mb)
+
+
+@contextmanager
+def _bench(root: Path) -> "Iterator[Bench]":
+    with ExitStack() as stack:
+        ends = [Broker(root / name) for name in ("near", "far")]
+        for broker in ends:
+            broker.start()
+            stack.callback(broker.stop)
+        source, sink = Source(ends[0].port), Sink(ends[1].port, server_answer)
+        stack.callback(source.close)
+        stack.callback(sink.close)
+        yield Bench(source, sink, ends[0], ends[1])
+
+
+def _compare(bench: "Bench", root: Path) -> dict[str, Account]:
+    accounts = {kind.name: Account() for kind in FORWARDERS}
+    with ExitStack() as stack:
+        forwarders = [bench.add(kind, root) for kind in FORWARDERS]
+        for forwarder in forwarders:
+            stack.callback(forwarder.stop)
+        tests = (
+            (Bench.start, STARTS),
+            (Bench.warm_up, 1),
+            (Bench.load, ROUNDS),
+            (Bench.outage, 1),
+            (Bench.kill, 1),
+        )
+        for test, times in tests:
+            for _ in range(times):
+                for forwarder in forwarders:
+                    print(f"  {test.__name__}: {forwarder.name}", file=sys.stderr)
+                    test(bench, forwarder, accounts[forwarder.name])
+    return accounts
+
+
+def _rss_over_both(bench: "Bench", root: Path) -> float:
+    forwarder = bench.add(HeadgateOverBoth, root)
+    account = Account()
+    with forwarder.node():
+        try:
+            bench.start(forwarder, account)
+            bench.load(forwarder, account)
+        finally:
+            forwarder.stop()
+    return account.rss_mb
+
+
+def _figures(accounts: dict[str, Account], both_mb: float) -> Iterator[Figure]:
+    ours, red, board = (accounts[kind.name] for kind in (Headgate, NodeRed, ThingsBoardGateway))
+    cpu_us = ours.median("cpu_us")
+    yield Figure(name="agent: CPU per message, × Node-RED's", value=cpu_us / red.median("cpu_us"), unit="×", at_most=1)
+    yield Figure(
+        name="agent: CPU per message, × ThingsBoard's", value=cpu_us / board.median("cpu_us"), unit="×", at_most=0.2
+    )
+    yield Figure(
+        name="agent: exec to the first acknowledged signed message",
+        value=ours.best("first_signed_s"),
+        unit="s",
+        at_most=0.3,
+        note=f"best of {STARTS}; ThingsBoard's first reading: {board.best('start_s'):.2f} s",
+    )
+    yield Figure(name="agent: peak RSS under load, MQTT and websocket", value=both_mb, unit="MB", at_most=35)
+    yield Figure(
+        name="agent: backlog drained", value=ours.drained_per_s, unit="/s", at_least=30_000, note="after an outage"
+    )
+    yield Figure(
+        name="agent: resumes after the link's return", value=ours.resume_s, unit="s", at_most=1, note="20,000 wait"
+    )
+    yield Figure(name="agent: lost in the outage and over kill -9", value=ours.lost, unit="", at_most=0)
+    yield Figure(name="agent: doubled in the outage, by id", value=ours.doubled_in_outage, unit="", at_most=0)
+    for name, account in accounts.items():
+        yield from _figures_of(name, account)
+
+
+def _figures_of(name: str, account: Account) -> Iterator[Figure]:
+    for what, value, unit in (
+        ("messages per second", account.median("per_s"), "/s"),
+        ("CPU per message", account.median("cpu_us"), "µs"),
+        ("peak RSS under load", account.rss_mb, "MB"),
+        ("exec to the first reading at the far end", account.best("start_s"), "s"),
+        ("bytes written per message", account.median("written_bytes"), "B"),
+        ("lost in an outage of the far broker", account.lost_in_outage, "of 20,000"),
+        ("doubled in that outage", account.doubled_in_outage, ""),
+        ("resumed after its return", account.resume_s, "s"),
+        ("backlog drained", account.drained_per_s, "/s"),
+        ("lost over a kill -9", account.lost_over_kill, "of 10,000"),
+        ("doubled over that kill", account.doubled_over_kill, ""),
+    ):
+        yield Figure(name=f"{name}: {what}", value=value, unit=unit)
+
+
+class Bench:
+    """Two brokers, and who forwards between them."""
+
+    def __init__(self, source: Source, sink: Sink, near: Broker, far: Broker) -> None:
+        self._source = source
+        self._sink = sink
+        self._near = near
+        self._far = far
+
+    def add(self, kind: type[F], root: Path) -> F:
+        return kind(root / kind.name, self._near.port, self._far.port)
+
+    def start(self, forwarder: Forwarder, account: Account) -> None:
+        """From exec to the first reading at the far end, while readings come all the time."""
+        if forwarder.process is not None:
+            wait_until_quiet(forwarder)
+            forwarder.stop()
+        began, began_s = len(self._sink.arrivals), time.monotonic()
+        forwarder.start()
+        while (first := _first(self._sink.arrivals[began:], forwarder.numbers_in)) is None:
+            assert time.monotonic() < began_s + START_TIMEOUT_S, f"{forwarder.name} forwards nothing"
+            self._source.publish(forwarder.name, 1)
+            time.sleep(START_POLL_S)
+        account.start_s.append(first.at_s - began_s)
+        if signed := _first(self._sink.arrivals[began:], lambda arrival: arrival.topic.startswith("0x")):
+            account.first_signed_s.append(signed.at_s - began_s)
+        wait_until_quiet(forwarder)
+
+    def warm_up(self, forwarder: Forwarder, _account: Account) -> None:
+        """A compiler that learns while it runs, as Node-RED's does, has learned by now."""
+        self.load(forwarder, Account())
+
+    def load(self, forwarder: Forwarder, account: Account) -> None:
+        began, before_cpu_s = len(self._sink.arrivals), process_tree.cpu_s(forwarder.pid)
+        before_bytes, began_s = process_tree.written_bytes(forwarder.pid), time.monotonic()
+        numbers = self._source.publish(forwarder.name, ROUND_MESSAGES)
+        last_s = self._await(forwarder, began, numbers)
+        wait_until_quiet(forwarder)
+        count = len(numbers) - self._lost_and_doubled(forwarder, began, numbers)[0]
+        account.per_s.append(count / (last_s - began_s))
+        account.cpu_us.append((process_tree.cpu_s(forwarder.pid) - before_cpu_s) / count * 1e6)
+        account.written_bytes.append((process_tree.written_bytes(forwarder.pid) - before_bytes) / count)
+        account.rss_mb = process_tree.peak_rss_mb(forwarder.pid)
+
+    def outage(self, forwarder: Forwarder, account: Account) -> None:
+        """The far broker goes away, readings come, it comes back."""
+        self._far.stop()
+        began = len(self._sink.arrivals)
+        numbers = self._source.publish(forwarder.name, OUTAGE_MESSAGES)
+        wait_until_quiet(forwarder)
+        self._far.start()
+        back_s = time.monotonic()
+        last_s = self._await(forwarder, began, numbers)
+        first = _first(self._sink.arrivals[began:], forwarder.numbers_in)
+        if first is not None:
+            account.resume_s = first.at_s - back_s
+            account.drained_per_s = OUTAGE_MESSAGES / max(last_s - first.at_s, 1e-3)
+        account.lost_in_outage, account.doubled_in_outage = self._lost_and_doubled(forwarder, began, numbers)
+
+    def kill(self, forwarder: Forwarder, account: Account) -> None:
+        began = len(self._sink.arrivals)
+        numbers = self._source.publish(forwarder.name, KILL_MESSAGES // 2)
+        forwarder.kill()
+        numbers += self._source.publish(forwarder.name, KILL_MESSAGES // 2)
+        forwarder.start()
+        self._await(forwarder, began, numbers)
+        account.lost_over_kill, account.doubled_over_kill = self._lost_and_doubled(forwarder, began, numbers)
+
+    def _await(self, forwarder: Forwarder, began: int, numbers: Sequence[int]) -> float:
+        """When the last of the numbers arrived, or the last that did."""
+        missing = set(numbers)
+        seen, last_s, moved_s = began, time.monotonic(), time.monotonic()
+        while missing and time.monotonic() - moved_s < STALL_S:
+            time.sleep(POLL_S)
+            arrivals = self._sink.arrivals[seen:]
+            seen += len(arrivals)
+            for arrival in arrivals:
+                found = missing.intersection(forwarder.numbers_in(arrival))
+                if found:
+                    missing -= found
+                    last_s, moved_s = arrival.at_s, time.monotonic()
+        return last_s
+
+    def _lost_and_doubled(self, forwarder: Forwarder, began: int, numbers: Sequence[int]) -> tuple[int, int]:
+        """Of what is left when duplicates are removed by the forwarder's own ids, where it has any."""
+        identities = [each for arrival in self._sink.arrivals[began:] for each in forwarder.identities_in(arrival)]
+        wanted = set(numbers)
+        found = [number for _, number in (dict.fromkeys(identities) if forwarder.has_ids else identities)]
+        arrived = [number for number in found if number in wanted]
+        return len(wanted - set(arrived)), len(arrived) - len(set(arrived))
+
+
+def _first(arrivals: Sequence[Arrival], is_wanted: Callable[[Arrival], object]) -> Arrival | None:
+    return next((arrival for arrival in arrivals if is_wanted(arrival)), None)
+
+
+def wait_until_quiet(forwarder: Forwarder) -> None:
+    """Until it has next to nothing to do."""
+    busy_s = float("inf")
+    while busy_s > QUIET_S / 10:
+        before_s = process_tree.cpu_s(forwarder.pid)
+        time.sleep(QUIET_S)
+        busy_s = process_tree.cpu_s(forwarder.pid) - before_s

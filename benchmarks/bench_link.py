@@ -1,0 +1,129 @@
+"""The link to microcontrollers: the codec against the least that any such codec must do, the wire, and the C library.
+
+The floor is COBS and CBOR by C extensions and zlib's CRC: bytes to a list of numbers, nothing checked. Ours makes of
+them frames and records that are valid in every field, and the session hands them over in order and once.
+"""
+
+import re
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import cbor2
+from cobs import cobs
+
+from benchmarks.harness import Figure, cpu_seconds_per_call
+from firmware_bridge import HostSession, Measured, Moment
+from protocol.link import LinkDecoder, Record, Sample, frame_of, message_in
+from testbed.microcontroller import LIBRARY
+from tests.model_device import SENSORS, ModelDevice
+
+FRAMES = 100
+MAX_CHUNKS = 1000  # more than are measured
+MAX_CODE_BYTES = 3 * 1024
+MAX_RAM_BYTES = 2 * 1024
+SIZE_LINE = re.compile(r"^(?P<name>.+?) +code (?P<code>\d+) bytes, RAM (?P<ram>\d+) bytes$", re.MULTILINE)
+
+
+def measure() -> Iterator[Figure]:
+    yield from _codec_figures()
+    for samples, at_most in ((1, 26), (8, 54)):
+        size = len(frame_of(_record(1000, samples), session=7, seq=3).to_bytes())
+        yield Figure(name=f"link, {samples} readings in a frame", value=size, unit="bytes", at_most=at_most)
+    yield from _library_figures()
+
+
+def _codec_figures() -> Iterator[Figure]:
+    records = [_record(number, 8) for number in range(FRAMES)]
+    wire = b"".join(frame_of(record, session=7, seq=record.rseq % 256).to_bytes() for record in records)
+    seconds = cpu_seconds_per_call(
+        {
+            "our decode": lambda: [message_in(frame) for frame in LinkDecoder().feed(wire)],  # type: ignore[arg-type]
+            "floor decode": lambda: [_floor_decode(part) for part in wire.split(b"\0") if part],
+            "our encode": lambda: [frame_of(record, session=7).to_bytes() for record in records],
+            "floor encode": lambda: [_floor_encode(record) for record in records],
+            "session": _session_run(),
+        }
+    )
+    readings = FRAMES * 8
+    for what, at_least in (("decode", 0.03), ("encode", 0.2)):
+        yield Figure(
+            name=f"link {what}, × the floor of cobs and cbor2",
+            value=seconds[f"floor {what}"] / seconds[f"our {what}"],
+            unit="×",
+            at_least=at_least,
+            note=f"{readings / seconds[f'our {what}']:,.0f} readings/s, 8 in a frame; every field is checked",
+        )
+    yield Figure(
+        name="link, bytes to readings through a session",
+        value=readings / seconds["session"],
+        unit="readings/s",
+        at_least=11_520 / 52 * 8,
+        note="8 in a frame; the limit is what 115,200 baud carry",
+    )
+
+
+def _record(rseq: int, samples: int) -> Record:
+    return Record(rseq=rseq, uptime_ms=123_456, samples=tuple(Sample(at, 2150) for at in range(samples)))
+
+
+def _floor_decode(part: bytes) -> Any:
+    body = cobs.decode(part)
+    if zlib.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
+        raise ValueError("CRC")
+    return cbor2.loads(body[4:-4])
+
+
+def _floor_encode(record: Record) -> bytes:
+    flat = [item for sample in record.samples for item in sample]
+    body = b"\x45\x00\x07\x00" + cbor2.dumps([record.rseq, record.uptime_ms, *flat])
+    stuffed: bytes = cobs.encode(body + zlib.crc32(body).to_bytes(4, "little"))
+    return b"\0" + stuffed + b"\0"
+
+
+def _session_run() -> Callable[[], object]:
+    """Give an open session its next records, and commit what it hands over."""
+    session = _open_session()
+    chunks = iter([_chunk(session.number, at * FRAMES) for at in range(MAX_CHUNKS)])
+    now = Moment(1000.0, 1_700_000_000_000)
+
+    def run() -> None:
+        measured = session.receive(next(chunks), now)
+        session.commit([each.token for each in measured if isinstance(each, Measured)], now.steady_ms)
+        session.take_output()
+
+    return run
+
+
+def _open_session() -> HostSession:
+    sensors = tuple(replace(SENSORS[0], index=at) for at in range(8))
+    session, device = HostSession(baudrate=115_200), ModelDevice(sensors=sensors)
+    for step in range(20):
+        now_ms = step * 10.0
+        session.tick(Moment(now_ms, 0))
+        device.receive(session.take_output(), now_ms)
+        session.receive(device.take_output(), Moment(now_ms, 0))
+    return session
+
+
+def _chunk(session: int, first: int) -> bytes:
+    numbers = range(first, first + FRAMES)
+    return b"".join(frame_of(_record(at, 8), session=session, seq=at % 256).to_bytes() for at in numbers)
+
+
+def _library_figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["make", "--silent", "-C", str(LIBRARY), "size", f"BUILD={folder}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    sizes = {match["name"]: (int(match["code"]), int(match["ram"])) for match in SIZE_LINE.finditer(done.stdout)}
+    code, ram = sizes["base"]
+    others = "; ".join(f"{name}: {sizes[name][0]} and {sizes[name][1]}" for name in sizes if name != "base")
+    yield Figure(name="link library, code on a Cortex-M3", value=code, unit="bytes", at_most=MAX_CODE_BYTES)
+    yield Figure(name="link library, RAM", value=ram, unit="bytes", at_most=MAX_RAM_BYTES, note=others)

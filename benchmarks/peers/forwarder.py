@@ -1,0 +1,77 @@
+"""What the benchmark needs to know of a program that forwards readings."""
+
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.peers.traffic import Arrival
+
+STOP_TIMEOUT_S = 30
+
+
+class Forwarder(ABC):
+    """One program between two brokers, in a folder of its own. It takes topics below its `name`."""
+
+    name: ClassVar[str]
+    has_ids: ClassVar[bool] = False  # by which a consumer removes duplicates
+
+    def __init__(self, folder: Path, source_port: int, sink_port: int) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self.set_up(source_port, sink_port)
+
+    @abstractmethod
+    def set_up(self, source_port: int, sink_port: int) -> None:
+        """Install it where it is missing, and write its configuration."""
+
+    @abstractmethod
+    def command(self) -> Sequence[str]: ...
+
+    @abstractmethod
+    def numbers_in(self, arrival: Arrival) -> list[int]:
+        """Of the readings in what it published, in order; [] if it is something else."""
+
+    def identities_in(self, arrival: Arrival) -> list[tuple[object, int]]:
+        """The same, each with what a consumer removes duplicates by. Without ids there is the number alone."""
+        return [(number, number) for number in self.numbers_in(arrival)]
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            environment = {**os.environ, **self.environment()}
+            self.process = subprocess.Popen(
+                self.command(), cwd=self.folder, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+    def kill(self) -> None:
+        """kill -9, in the middle of whatever it does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+
+def numbers_of(values: Sequence[object]) -> list[int]:
+    """The numbers of readings, by the values that carry them."""
+    return [int(str(value)) - 10_000_000 for value in values]

@@ -1,0 +1,231 @@
+"""Microcontrollers behind the firmware bridge, with the sensors that they describe themselves.
+
+A reading is acknowledged to the device only when it is committed; until then the device keeps it and sends it again to
+whoever opens the next session. Each reading's token names it for ever, so none is taken twice, by this process or the
+next.
+"""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from drivers.contract import MAX_READINGS_PER_READ, Driver
+from drivers.errors import ConfigError, DeviceError
+from drivers.firmware.device_log import DeviceLog
+from drivers.firmware.port import DevicePort, ThrottledPort, is_pattern
+from drivers.health import Quality
+from drivers.reading import MAX_NAME_CHARS, Reading
+from drivers.serial_driver import PortName
+from drivers.settings import Between, Seconds, Text, check_settings
+from firmware_bridge import ConfigError as KeyFileError
+from firmware_bridge import DeviceLink, Event, HostSession, LinkLost, LinkUp, LogHeard, Measured, read_link_key
+
+IDLE_S: Final = 1.0  # silence of the sensors is no fault; the link itself is watched by its session
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirmwareSettings:
+    port: PortName
+    baudrate: Annotated[int, Between(1200, 4_000_000)] = 115_200
+    device_id: str = ""  # take no other
+    sensor: Text = "{device}/{sensor}"
+    key_file: Path | None = None
+    silence_s: Seconds = 5.0  # without a session for so long, it counts as down
+    max_bytes_per_s: Annotated[int, Between(100, 10_000_000)] = 1_000_000
+
+    def __post_init__(self) -> None:
+        problems = []
+        if is_pattern(self.port) and not self.device_id:
+            problems.append("device_id: missing; where port is a pattern, it says which device is meant")
+        try:
+            self.sensor.format(driver="", device="", sensor="")
+        except (KeyError, ValueError, IndexError, AttributeError):
+            problems.append("sensor: a placeholder is wrong; there are {driver}, {device}, {sensor}")
+        if problems:
+            raise ConfigError(*problems)
+
+
+def build(name: str, settings: Mapping[str, object], path: str = "") -> "FirmwareDriver":
+    return FirmwareDriver(name, check_settings(FirmwareSettings, settings, path))
+
+
+class FirmwareDriver(Driver):
+    KIND = "firmware"
+    HAS_LASTING_TOKENS = True
+
+    def __init__(
+        self,
+        name: str,
+        settings: FirmwareSettings,
+        root: Path = Path("/"),
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name)
+        self.settings = settings
+        self.session: HostSession | None = None  # of the first opening; it lives on from port to port
+        self.quality = Quality()
+        self._port = DevicePort(settings.port, settings.baudrate, settings.max_bytes_per_s, root)
+        self._log = DeviceLog(name)
+        self._clock_s = clock_s
+        self._link: DeviceLink | None = None
+        self._source: ThrottledPort | None = None
+        self._without_session_since_s: float | None = None  # None while there is one
+        self._surplus: list[Reading] = []
+        self._recalled: tuple[Collection[int], Collection[int]] = ((), ())
+        self._lost_because = ""
+
+    # What it is like
+
+    @property
+    def trouble(self) -> str:
+        if self._source is not None and self._source.is_flooded:
+            return f"it sends more than {self.settings.max_bytes_per_s} bytes a second; the rest waits or is lost"
+        return self.quality.trouble
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return self._port.device_files
+
+    @property
+    def outage(self) -> str:
+        since_s = self._without_session_since_s
+        if since_s is None or self._clock_s() - since_s < self.settings.silence_s:
+            return ""
+        problem = (self.session.problem if self.session else "") or self._lost_because
+        because = f" ({problem})" if problem else ""
+        silence = f"the device does not answer on {self.settings.port} for {self.settings.silence_s:g} s{because}"
+        return f"{self.name}: {silence}; check cable, baudrate and firmware"
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        if self.session is None:
+            return {}
+        counted = dataclasses.asdict(self.session.counters)
+        clock = self.session.clock
+        del counted["last_problem"]
+        return {**counted, "drift_ppm": round(clock.drift_ppm, 1), "way_ms": round(clock.way_ms, 1)}
+
+    # The contract
+
+    def recall(self, latest: Collection[int], lost: Collection[int]) -> None:
+        self._recalled = (latest, lost)
+
+    async def open(self) -> None:
+        await self.close()
+        try:
+            self._link, self._source = await self._port.open(self._the_session())
+        except DeviceError as error:
+            await self.close()
+            raise DeviceError(f"{self.name}: {error}") from error
+        self._without_session_since_s = self._clock_s()
+
+    async def read(self) -> list[Reading]:
+        link = self._opened()
+        until_s = self._clock_s() + IDLE_S
+        while not self._surplus:
+            self._surplus = self._sort(await self._pump(link))
+            if self._clock_s() >= until_s and (link.session.is_open or self.outage):
+                break
+        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+        return readings
+
+    async def acknowledge(self, tokens: Collection[int]) -> None:
+        """A device that cannot be told now is told at the beginning of the next session."""
+        if self._link is not None:
+            try:
+                await self._link.commit(tokens)
+            except DeviceError:  # whoever reads meets the same
+                return
+        elif self.session is not None:
+            self.session.deliveries.commit(tokens)
+
+    async def close(self) -> None:
+        self._surplus = []
+        if self._link is not None:
+            self._link.close()
+            self._link = self._source = None
+
+    async def returned(self) -> None:
+        await self._port.returned()
+
+    # Inside
+
+    def _the_session(self) -> HostSession:
+        """Raises: DeviceError if the key cannot be had."""
+        if self.session is None:
+            settings = self.settings
+            self.session = HostSession(
+                baudrate=settings.baudrate, key=self._read_key(), wanted_device=settings.device_id
+            )
+            self.session.deliveries.recall(*self._recalled)
+        return self.session
+
+    def _read_key(self) -> bytes | None:
+        if self.settings.key_file is None:
+            return None
+        try:
+            return read_link_key(self.settings.key_file)
+        except (KeyFileError, OSError) as error:
+            raise DeviceError(f"the key cannot be used: {error}; check key_file") from error
+
+    async def _pump(self, link: DeviceLink) -> list[Event]:
+        before = dataclasses.replace(link.session.counters)
+        try:
+            events = await link.pump(IDLE_S)
+        except DeviceError as error:
+            raise DeviceError(f"{self.name}: {error}") from error
+        self._weigh(before.frames, before.damaged_frames, link.session)
+        return events
+
+    def _weigh(self, frames: int, damaged_frames: int, session: HostSession) -> None:
+        for _ in range(session.counters.frames - frames):
+            self.quality.good()
+        for _ in range(session.counters.damaged_frames - damaged_frames):
+            self.quality.damaged(session.counters.last_problem)
+
+    def _sort(self, events: Iterable[Event]) -> list[Reading]:
+        readings = []
+        for event in events:
+            match event:
+                case Measured():
+                    readings.append(self._reading_of(event))
+                case LinkUp():
+                    self._note_up(event)
+                case LinkLost():
+                    self._lost_because = event.reason
+                    self._without_session_since_s = self._clock_s()
+                case LogHeard():
+                    self._log.pass_on(event, self._clock_s())
+        return readings
+
+    def _note_up(self, event: LinkUp) -> None:
+        self._without_session_since_s = None
+        self._lost_because = ""
+        if event.is_new_boot:
+            hello = event.hello
+            log.info(
+                "microcontroller met; driver=%s device=%s firmware=%s sensors=%d commands=%d dropped_records=%d",
+                self.name, hello.device_id, hello.firmware, hello.sensors, hello.commands, hello.dropped,
+            )  # fmt: skip
+
+    def _reading_of(self, measured: Measured) -> Reading:
+        names = {"driver": self.name, "device": measured.device_id, "sensor": measured.sensor.name}
+        return Reading(
+            self.settings.sensor.format_map(names)[:MAX_NAME_CHARS],
+            measured.sensor.quantity,
+            measured.value,
+            measured.sensor.unit,
+            taken_at_ms=measured.taken_at_ms,
+            token=measured.token,
+        )
+
+    def _opened(self) -> DeviceLink:
+        if self._link is None:
+            raise DeviceError(f"{self.name}: {self.settings.port} is not open; open it before reading")
+        return self._link

@@ -1,0 +1,104 @@
+"""The two packets of which there are thousands: publications that come in, acknowledgements that go out. Pure.
+
+    PUBLISH   0x30 | flags   length   topic   number, if QoS 1   properties, if version 5   payload
+    PUBACK    0x40           2        number
+
+All that is waiting is taken apart at once, and all that is committed is acknowledged in one piece. Every other packet
+is left to paho.
+"""
+
+from collections.abc import Collection
+from functools import partial
+from struct import Struct
+from typing import Final, NamedTuple
+
+from drivers.mqtt.ledger import Message
+
+__all__ = ["MAX_PACKET_BYTES", "Taken", "acknowledgements", "take_publications"]
+
+MAX_PACKET_BYTES: Final = 9 * 1024 * 1024  # a payload of the largest reading, and its topic
+_MAX_LENGTH_BYTES: Final = 4
+_PUBLISH: Final = 0x30
+_QOS_BITS: Final = 0x06
+_QOS_1: Final = 0x02
+_DUPLICATE: Final = 0x08
+_RETAINED: Final = 0x01
+_acknowledgement: Final = Struct(">HH").pack
+_PUBACK_HEAD: Final = 0x4002
+_message: Final = partial(tuple.__new__, Message)  # what is in it is checked where it is taken apart
+
+
+class Taken(NamedTuple):
+    messages: list[Message]
+    used_bytes: int
+    next_bytes: int  # the size of the packet that follows, of another kind or not all there; 0 while that is unknown
+
+
+def take_publications(data: bytes, *, is_v5: bool) -> Taken:
+    """The publications at the head of the data, up to the first packet that is not one or is not all there.
+
+    Raises ValueError where the data are not MQTT as it was agreed on.
+    """
+    messages: list[Message] = []
+    at, end = 0, len(data)
+    while at + 1 < end:
+        head, length, body = data[at], data[at + 1], at + 2
+        if length >= 0x80:
+            length, body = _number_at(data, at + 1)
+            if not body:
+                break
+        next_at = body + length
+        if head & 0xF0 != _PUBLISH or next_at > end:
+            return Taken(messages, at, _checked_size(next_at - at))
+        messages.append(_message_in(data, head, body, next_at, is_v5=is_v5))
+        at = next_at
+    return Taken(messages, at, 0)
+
+
+def _message_in(data: bytes, head: int, begin: int, end: int, *, is_v5: bool) -> Message:
+    topic_end = begin + 2 + (data[begin] << 8 | data[begin + 1]) if end - begin > 1 else end + 1
+    at, number = topic_end, 0
+    if head & _QOS_BITS:
+        at += 2
+        number = int.from_bytes(data[topic_end:at])
+        if head & _QOS_BITS != _QOS_1 or not number:
+            raise ValueError("a publication of QoS 2 or without a number, neither of which was asked for")
+    if is_v5 and at < end:
+        at = _after_properties(data, at)
+    elif is_v5:
+        at = end + 1
+    if at > end:
+        raise ValueError("a publication that ends before its payload begins")
+    topic = data[begin + 2 : topic_end].decode(errors="replace")
+    return _message((topic, data[at:end], number, head & _DUPLICATE != 0, head & _RETAINED != 0))
+
+
+def _after_properties(data: bytes, at: int) -> int:
+    """None of them concerns us."""
+    if data[at] < 0x80:
+        return at + 1 + data[at]
+    size, begin = _number_at(data, at)
+    return begin + size if begin else len(data) + 1
+
+
+def _number_at(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends; 0 if it is not all there. Raises ValueError."""
+    number = 0
+    for place, byte in enumerate(data[at : at + _MAX_LENGTH_BYTES]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    if len(data) - at >= _MAX_LENGTH_BYTES:
+        raise ValueError(f"a length of more than {_MAX_LENGTH_BYTES} bytes")
+    return 0, 0
+
+
+def _checked_size(size: int) -> int:
+    if size > MAX_PACKET_BYTES:
+        raise ValueError(f"a packet of {size} bytes; the limit is {MAX_PACKET_BYTES}")
+    return size
+
+
+def acknowledgements(numbers: Collection[int]) -> bytes:
+    """One PUBACK after the other."""
+    return b"".join([_acknowledgement(_PUBACK_HEAD, number) for number in numbers])

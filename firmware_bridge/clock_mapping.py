@@ -1,0 +1,82 @@
+"""What a device's clock means in the host's time: offset and drift, from questions that were answered quickly.
+
+The device says how long it has been running; the host notes when it asked and when the answer came. Somewhere between
+the two the device looked at its clock, so the shorter the way, the better the sample. Device clocks run up to some
+hundred millionths fast or slow; the drift is worked out once the samples span long enough to tell it from their error.
+
+Pure. Host times are of a clock that is never set, in milliseconds.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Final, NamedTuple
+
+__all__ = ["ClockMapping"]
+
+MAX_SAMPLES: Final = 64
+MIN_SPAN_MS: Final = 30_000.0  # before that, drift is within the error of the samples
+MAX_DRIFT: Final = 1e-3  # beyond this it is no clock
+MAX_SURPRISE_MS: Final = 100.0  # beyond half the way: the device slept, or its clock jumped
+GOOD_FACTOR: Final = 1.5  # a sample counts whose way is at most this much longer than the shortest
+GOOD_SLACK_MS: Final = 1.0
+
+
+class _Sample(NamedTuple):
+    device_ms: float
+    host_ms: float  # the middle between question and answer
+    way_ms: float  # there and back
+
+
+class ClockMapping:
+    """One boot of one device."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
+        self._rate = 1.0  # host milliseconds for one of the device
+        self._anchor = _Sample(0.0, 0.0, 0.0)
+        self.jumps = 0
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self._samples)
+
+    @property
+    def drift_ppm(self) -> float:
+        """How many millionths the device's clock is slow."""
+        return (self._rate - 1.0) * 1e6
+
+    @property
+    def way_ms(self) -> float:
+        """The shortest way there and back of late."""
+        return min((sample.way_ms for sample in self._samples), default=0.0)
+
+    def add(self, uptime_ms: int, asked_ms: float, answered_ms: float) -> None:
+        sample = _Sample(float(uptime_ms), (asked_ms + answered_ms) / 2, max(0.0, answered_ms - asked_ms))
+        if self.is_known and abs(self.host_ms(uptime_ms) - sample.host_ms) > sample.way_ms / 2 + MAX_SURPRISE_MS:
+            self._samples.clear()
+            self.jumps += 1
+        self._samples.append(sample)
+        self._fit()
+
+    def host_ms(self, uptime_ms: int) -> float:
+        """When it was, in the host's time."""
+        return self._anchor.host_ms + (uptime_ms - self._anchor.device_ms) * self._rate
+
+    def _fit(self) -> None:
+        """The line through the good samples that is nearest to them all; with a short span, one of slope 1."""
+        limit_ms = self.way_ms * GOOD_FACTOR + GOOD_SLACK_MS
+        good = [sample for sample in self._samples if sample.way_ms <= limit_ms]
+        origin = good[0]
+        xs = [sample.device_ms - origin.device_ms for sample in good]
+        ys = [sample.host_ms - origin.host_ms for sample in good]
+        mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+        self._rate = 1.0
+        if xs[-1] - xs[0] >= MIN_SPAN_MS:
+            spread = sum((x - mean_x) ** 2 for x in xs)
+            slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+            self._rate = min(max(slope, 1.0 - MAX_DRIFT), 1.0 + MAX_DRIFT)
+        else:  # drift does not show yet, and the newest samples say most of now
+            recent = list(islice(reversed(good), 8))
+            mean_x = sum(sample.device_ms - origin.device_ms for sample in recent) / len(recent)
+            mean_y = sum(sample.host_ms - origin.host_ms for sample in recent) / len(recent)
+        self._anchor = _Sample(origin.device_ms + mean_x, origin.host_ms + mean_y, 0.0)

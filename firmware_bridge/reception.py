@@ -1,0 +1,121 @@
+"""Readings of one session: taken in their order, acknowledged when received and again when durable. Pure."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from firmware_bridge.clock_mapping import ClockMapping
+from firmware_bridge.deliveries import Boot, Delivery, SampleName
+from firmware_bridge.events import LinkCounters, Measured
+from protocol.link import MAX_WINDOW, Ack, Record, SensorDescription
+
+__all__ = ["Moment", "Reception", "scaled"]
+
+NUMBERS: Final = 256
+
+
+class Moment(NamedTuple):
+    """Now, by two clocks."""
+
+    steady_ms: float  # never set
+    utc_ms: int
+
+
+class _Nak(NamedTuple):
+    expected: int
+    at_ms: float
+
+
+class Reception:
+    """Begins when the flow is opened, with number 0."""
+
+    def __init__(
+        self,
+        *,
+        device_id: str,
+        boot: Boot,
+        delivery: Delivery,
+        sensors: dict[int, SensorDescription],
+        clock: ClockMapping,
+        counters: LinkCounters,
+    ) -> None:
+        self.expected = 0
+        self._device_id = device_id
+        self._boot = boot
+        self._delivery = delivery
+        self._sensors = sensors
+        self._clock = clock
+        self._counters = counters
+        self._has_news = True  # something is to be acknowledged
+        self._saw_hole = False
+        self._last_nak: _Nak | None = None
+        self._told_committed = -1
+
+    def take(self, record: Record, seq: int, now: Moment) -> list[Measured]:
+        """What is new in it. A record that is not taken comes again."""
+        ahead = (seq - self.expected) % NUMBERS
+        if ahead == 0 and self._delivery.is_full:
+            return []
+        self._has_news = True
+        if ahead:
+            self._saw_hole |= ahead < MAX_WINDOW
+            return []
+        self.expected = (self.expected + 1) % NUMBERS
+        return self._new_in(record, now)
+
+    def note_damage(self) -> None:
+        """It may have been a reading."""
+        self._saw_hole = True
+
+    def acknowledgement(self, now_ms: float, retry_ms: float, *, is_life_sign: bool = False) -> tuple[Ack, bool] | None:
+        """What to tell the device, and whether it is a NAK; None where there is nothing new to tell."""
+        committed_rseq = self._delivery.committed_rseq
+        is_nak = self._saw_hole and self._may_nak(now_ms, retry_ms)
+        if not (self._has_news or is_nak or is_life_sign or committed_rseq != self._told_committed):
+            return None
+        if is_nak:
+            self._last_nak = _Nak(self.expected, now_ms)
+            self._counters.naks += 1
+        self._has_news = self._saw_hole = False
+        self._told_committed = committed_rseq
+        return Ack(committed_rseq=committed_rseq), is_nak
+
+    def _may_nak(self, now_ms: float, retry_ms: float) -> bool:
+        """Once for each hole, and again when the answer must have been lost."""
+        last = self._last_nak
+        return last is None or last.expected != self.expected or now_ms - last.at_ms >= retry_ms
+
+    def _new_in(self, record: Record, now: Moment) -> list[Measured]:
+        counters, missing_before = self._counters, self._delivery.missing
+        empty = sum(sample.value is None for sample in record.samples)
+        wanted = self._delivery.take(record)
+        counters.records += 1
+        counters.missing_records += self._delivery.missing - missing_before
+        counters.empty_samples += empty
+        counters.duplicate_records += not wanted and empty < len(record.samples)
+        measured = list(self._measured(record, wanted, now))
+        counters.samples += len(measured)
+        return measured
+
+    def _measured(self, record: Record, wanted: list[int], now: Moment) -> Iterator[Measured]:
+        utc_ms = now.utc_ms + round(self._clock.host_ms(record.uptime_ms) - now.steady_ms)
+        for at in wanted:
+            index, value = record.samples[at]
+            sensor = self._sensors.get(index)
+            if sensor is None or value is None:
+                self._counters.note_foreign(f"record {record.rseq} names sensor {index}, which is not described")
+                self._delivery.commit(record.rseq, at)
+                continue
+            yield Measured(
+                device_id=self._device_id,
+                sensor=sensor,
+                value=scaled(value, sensor.exponent),
+                uptime_ms=record.uptime_ms,
+                taken_at_ms=max(0, min(utc_ms, now.utc_ms)),
+                token=SampleName(self._boot, record.rseq, at).token,
+            )
+
+
+def scaled(value: int, exponent: int) -> int | float:
+    """value × 10^exponent, as near as a number can be: whole where nothing is divided."""
+    factor: int = 10 ** abs(exponent)
+    return value * factor if exponent >= 0 else value / factor

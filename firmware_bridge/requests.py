@@ -1,0 +1,110 @@
+"""Questions to a device: one at a time, each repeated until it is answered or its patience is at an end. Pure."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from firmware_bridge.errors import Rejected
+from protocol.link import (
+    Command,
+    CommandResult,
+    Message,
+    UpdateStatus,
+)
+
+__all__ = ["MAX_WAITING", "Done", "Requests", "Unanswered"]
+
+MAX_WAITING: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question that got no answer."""
+
+    reason: str
+
+
+Done: TypeAlias = Callable[[Message | Unanswered], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    make: Callable[[], Message]  # called once, when it is first sent
+    done: Done
+    gives_up_ms: float
+    message: Message | None = None
+    repeats_at_ms: float = 0.0
+
+
+class Requests:
+    def __init__(self) -> None:
+        self.repeated = 0
+        self._waiting: deque[_Request] = deque()
+
+    def add(self, make: Callable[[], Message], done: Done, gives_up_ms: float) -> None:
+        """`make` may raise Rejected when its turn comes: that is the answer."""
+        if len(self._waiting) >= MAX_WAITING:
+            done(Unanswered(f"{MAX_WAITING} requests wait already"))
+            return
+        self._waiting.append(_Request(make=make, done=done, gives_up_ms=gives_up_ms))
+
+    def due(self, now_ms: float, retry_ms: float) -> Message | None:
+        """What to send now."""
+        while self._waiting and (request := self._waiting[0]).message is None:
+            try:
+                request.message = request.make()
+            except Rejected as error:
+                self._finish(Unanswered(str(error)))
+                continue
+            request.repeats_at_ms = now_ms + retry_ms
+            return request.message
+        if not self._waiting or now_ms < self._waiting[0].repeats_at_ms:
+            return None
+        self.repeated += 1
+        self._waiting[0].repeats_at_ms = now_ms + retry_ms
+        return self._waiting[0].message
+
+    def next_due_ms(self) -> float | None:
+        """When `due` has something to say; None if nothing waits."""
+        return self._waiting[0].repeats_at_ms if self._waiting else None
+
+    def take(self, answer: Message) -> bool:
+        """Whether it answers what was asked."""
+        asked = self._waiting[0].message if self._waiting else None
+        if asked is None or not _answers(answer, asked):
+            return False
+        self._finish(answer)
+        return True
+
+    def give_up(self, now_ms: float) -> None:
+        """End those whose patience is over."""
+        over = [request for request in self._waiting if request.gives_up_ms <= now_ms]
+        for request in over:
+            self._waiting.remove(request)
+            request.done(Unanswered("the device did not answer in time"))
+
+    def ask_again(self) -> None:
+        """A new session with the same device: what was under way is asked at once."""
+        for request in self._waiting:
+            request.repeats_at_ms = 0.0
+
+    def drop_commands(self, reason: str) -> None:
+        """The device was reset: whether a command that was sent ran, nobody knows, so it is not sent again."""
+        sent = [request for request in self._waiting if isinstance(request.message, Command)]
+        for request in sent:
+            self._waiting.remove(request)
+            request.done(Unanswered(reason))
+
+    def _finish(self, outcome: Message | Unanswered) -> None:
+        self._waiting.popleft().done(outcome)
+
+
+def _answers(answer: Message, asked: Message) -> bool:
+    match answer:
+        case CommandResult():
+            return isinstance(asked, Command) and asked.id == answer.id
+        case UpdateStatus():
+            return asked.KIND.name.startswith("FW_")
+        case _:
+            return False

@@ -1,0 +1,241 @@
+"""Bring a device to another firmware: send what it does not have yet, see it through its trial, confirm it.
+
+    query ──► begin ──► chunk … ──► end ──► (the device resets) ──► new HELLO ──► confirm
+                ▲          │                        │
+                └──────────┘ it was reset           └──► the old HELLO again: it went back by itself
+
+Everything may be interrupted anywhere: the same call again goes on where the device stands.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from firmware_bridge.errors import LinkDown, Rejected
+from protocol.firmware import Package, is_signed_by
+from protocol.link import (
+    MAX_CHUNK_BYTES,
+    Feature,
+    Hello,
+    Message,
+    UpdateBegin,
+    UpdateChunk,
+    UpdateConfirm,
+    UpdateEnd,
+    UpdateQuery,
+    UpdateReason,
+    UpdateState,
+    UpdateStatus,
+)
+
+__all__ = ["AskingLink", "UpdateReport", "UpdateResult", "check_signature", "update_firmware"]
+
+ANSWER_S: Final = 30.0  # a small processor takes a while to check a signature, and a power cut a while to mend
+TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
+LOOK_AGAIN_S: Final = 0.1
+MAX_SETBACKS: Final = 100  # resets of the device while an image is sent
+MAX_BEGINNINGS: Final = 5
+MAX_ENDS: Final = 5
+SETTLE_S: Final = 0.3  # longer than an answer is on its way
+CHUNK_OVERHEAD_BYTES: Final = 32  # frame and CBOR around a chunk's data, at most
+CHUNK_STEP_BYTES: Final = 32  # whole units of any flash
+
+_WHY: Final = {
+    UpdateReason.NOT_SUPPORTED: "it takes no firmware over the link",
+    UpdateReason.BAD_MANIFEST: "it does not understand the manifest",
+    UpdateReason.BAD_SIGNATURE: "the key that signed it is not one of the device's",
+    UpdateReason.OTHER_BOARD: "the firmware is for another board",
+    UpdateReason.ROLLED_BACK: "its counter is lower than one that the device has confirmed; it never goes back",
+    UpdateReason.TOO_LARGE: "the image does not fit its flash",
+    UpdateReason.BAD_DIGEST: "the image that arrived is not the manifest's",
+    UpdateReason.FLASH_FAILED: "its flash failed",
+}
+_AFTER_END: Final = (UpdateState.STAGED, UpdateState.TRIAL)
+_ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN)
+
+
+class AskingLink(Protocol):
+    """As `DeviceLink`, while somebody pumps."""
+
+    async def opened(self, timeout_s: float) -> Hello: ...
+    async def ask(self, message: Message, patience_s: float) -> Message: ...
+
+
+class UpdateResult(Enum):
+    CONFIRMED = "confirmed"
+    ALREADY_RUNS = "already runs"
+    REVERTED = "reverted"  # the device tried it, and went back to what it had
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateReport:
+    device_id: str
+    before: str  # versions
+    after: str
+    result: UpdateResult
+    sent_bytes: int
+
+
+def check_signature(package: Package, trusted_keys: Iterable[bytes]) -> None:
+    """Raises: Rejected unless one of the keys signed it."""
+    if not any(is_signed_by(key, package.manifest, package.signature) for key in trusted_keys):
+        raise Rejected(f"firmware {package.manifest.version} is signed by none of the keys that are trusted here")
+
+
+async def update_firmware(
+    link: AskingLink,
+    package: Package,
+    *,
+    reached: Callable[[int], None] = lambda _: None,
+    is_forced: bool = False,
+    trial_s: float = TRIAL_S,
+) -> UpdateReport:
+    """Until the device runs and has confirmed it, or has gone back. `reached` hears how many bytes are there.
+
+    `is_forced`: send it although the device says that it runs this version.
+    Raises: LinkDown if it stays silent, Rejected if it refuses.
+    """
+    update = _Update(link, package, reached)
+    return await update.run(is_forced=is_forced, trial_s=trial_s)
+
+
+class _Update:
+    def __init__(self, link: AskingLink, package: Package, reached: Callable[[int], None]) -> None:
+        self._link = link
+        self._package = package
+        self._version = package.manifest.version
+        self._reached = reached
+        self._sent_bytes = 0
+        self._has_confirmed = False
+
+    async def run(self, *, is_forced: bool, trial_s: float) -> UpdateReport:
+        before = await self._link.opened(ANSWER_S)
+        if Feature.FIRMWARE_UPDATE not in before.features:
+            raise Rejected(f"{before.device_id} takes no firmware over the link")
+        status = await self._ask(UpdateQuery())
+        if status.state is UpdateState.TRIAL:
+            return await self._finish_trial(before, trial_s)
+        if before.firmware == self._version and not is_forced:
+            return self._report(before, before, UpdateResult.ALREADY_RUNS)
+        await self._deliver(before)
+        return await self._see_trial_through(before, trial_s)
+
+    async def _finish_trial(self, hello: Hello, trial_s: float) -> UpdateReport:
+        """An earlier update was left alone in the middle of its trial."""
+        if hello.firmware != self._version:
+            raise Rejected(
+                f"{hello.device_id} has {hello.firmware} on trial; unless that is confirmed it goes back by itself,"
+                " try again then"
+            )
+        return await self._see_trial_through(hello, trial_s)
+
+    async def _deliver(self, hello: Hello) -> None:
+        """Until it is staged. That may be told by the new firmware already, if the old one's answer was lost."""
+        for _ in range(MAX_ENDS):
+            await self._send_image(hello)
+            status = await self._ask(UpdateEnd())
+            if status.state not in _AFTER_END:
+                status = await self._settled(status)
+            if status.state in _AFTER_END:
+                return
+        raise Rejected(f"{hello.device_id} has the whole image again and again, and does not keep it")
+
+    async def _send_image(self, hello: Hello) -> None:
+        image, chunk_bytes = self._package.image, _chunk_bytes(hello.mtu)
+        status = await self._begin()
+        setbacks = 0
+        while (offset := status.next_offset) < len(image):
+            self._reached(offset)
+            chunk = UpdateChunk(offset=offset, data=image[offset : offset + chunk_bytes])
+            status = await self._ask(chunk)
+            self._sent_bytes += len(chunk.data)
+            if status.state is UpdateState.RECEIVING and status.next_offset == offset + len(chunk.data):
+                continue
+            setbacks += 1
+            if setbacks > MAX_SETBACKS:
+                raise Rejected(f"{hello.device_id} does not keep what it is sent; it stands at {offset} bytes")
+            status = await self._settled(status)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._begin()
+        self._reached(len(image))
+
+    async def _begin(self) -> UpdateStatus:
+        begin = UpdateBegin(manifest=self._package.manifest.to_bytes(), signature=self._package.signature)
+        for _ in range(MAX_BEGINNINGS):
+            status = await self._ask(begin)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._settled(status)
+            if status.state is UpdateState.RECEIVING:
+                return status
+        raise Rejected(f"the device does not begin with firmware {self._version}: it is {status.state.name.lower()}")
+
+    async def _settled(self, odd: UpdateStatus) -> UpdateStatus:
+        """Where the device stands, after an answer that does not fit the question.
+
+        A question that was repeated may be answered twice, and the second answer taken for that to the next question.
+        Waiting lets such answers pass; without it every question from there on would be asked twice. A device that was
+        reset answers oddly, too. Raises: Rejected if it is neither, but a refusal.
+        """
+        if odd.reason not in _ODD_REASONS:
+            why = _WHY.get(odd.reason) or odd.reason.name.lower()
+            raise Rejected(f"the device refuses firmware {self._version}: {why}")
+        await asyncio.sleep(SETTLE_S)
+        return await self._ask(UpdateQuery())
+
+    async def _see_trial_through(self, before: Hello, trial_s: float) -> UpdateReport:
+        """From the end of the image until the device has settled for one firmware."""
+        deadline_s = asyncio.get_running_loop().time() + trial_s
+        while (left_s := deadline_s - asyncio.get_running_loop().time()) > 0:
+            hello, status = await self._look(left_s)
+            match status.state:
+                case UpdateState.TRIAL:
+                    await self._confirm(hello)
+                case UpdateState.IDLE if hello.firmware == self._version and self._has_confirmed:
+                    return self._report(before, hello, UpdateResult.CONFIRMED)
+                case UpdateState.IDLE:
+                    return self._report(before, hello, UpdateResult.REVERTED)
+                case _:  # it has not been reset yet
+                    await asyncio.sleep(LOOK_AGAIN_S)
+        raise LinkDown(f"{before.device_id} has the new firmware, but does not start it; reset it by hand")
+
+    async def _look(self, timeout_s: float) -> tuple[Hello, UpdateStatus]:
+        """Who runs, and where it stands: both of one boot."""
+        hello = await self._link.opened(timeout_s)
+        while True:
+            status = await self._ask(UpdateQuery())
+            again = await self._link.opened(ANSWER_S)
+            if again.boot_id == hello.boot_id:
+                return hello, status
+            hello = again
+
+    async def _confirm(self, hello: Hello) -> None:
+        """If it is reset before it hears this, the next look shows it on trial again, or back at the old one."""
+        if hello.firmware != self._version:
+            raise Rejected(
+                f"{hello.device_id} runs the new firmware, but that calls itself {hello.firmware} and not"
+                f" {self._version}; it is not confirmed, and the device will go back"
+            )
+        await self._ask(UpdateConfirm())
+        self._has_confirmed = True
+
+    async def _ask(self, message: Message) -> UpdateStatus:
+        answer = await self._link.ask(message, ANSWER_S)
+        if not isinstance(answer, UpdateStatus):
+            raise Rejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
+        return answer
+
+    def _report(self, before: Hello, after: Hello, result: UpdateResult) -> UpdateReport:
+        return UpdateReport(
+            device_id=before.device_id,
+            before=before.firmware,
+            after=after.firmware,
+            result=result,
+            sent_bytes=self._sent_bytes,
+        )
+
+
+def _chunk_bytes(mtu: int) -> int:
+    fits = (mtu - CHUNK_OVERHEAD_BYTES) // CHUNK_STEP_BYTES * CHUNK_STEP_BYTES
+    return min(fits, MAX_CHUNK_BYTES)

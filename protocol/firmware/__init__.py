@@ -1,0 +1,34 @@
+"""Signed firmware: what an image is, for which board, and who says so.
+
+    HGFIRM ‖ manifest ‖ signature ‖ image
+
+The manifest names the board, the version, the image's size and digest, and a counter below which no device goes back.
+The builder's Ed25519 key signs it. The host checks all of it before it sends a byte, and the device checks all of it
+again before it runs one. `docs/wire-formats.md` gives every byte.
+"""
+
+from protocol.firmware.manifest import (
+    MAX_COUNTER,
+    MAX_IMAGE_BYTES,
+    MAX_NAME_BYTES,
+    SIGNATURE_BYTES,
+    Manifest,
+    is_signed_by,
+    sign_manifest,
+)
+from protocol.firmware.package import MAX_PACKAGE_BYTES, Package, package_image
+from protocol.firmware.slot import slot_bytes
+
+__all__ = [
+    "MAX_COUNTER",
+    "MAX_IMAGE_BYTES",
+    "MAX_NAME_BYTES",
+    "MAX_PACKAGE_BYTES",
+    "SIGNATURE_BYTES",
+    "Manifest",
+    "Package",
+    "is_signed_by",
+    "package_image",
+    "sign_manifest",
+    "slot_bytes",
+]

@@ -1,0 +1,82 @@
+"""What all payloads share: one CBOR array in deterministic form, and checks of its fields."""
+
+import re
+from typing import Final, cast
+
+import cbor2
+
+from protocol import strict_cbor
+from protocol.errors import Corrupt, Truncated
+from protocol.link.frame import MAX_PAYLOAD_BYTES
+from protocol.strict_cbor import CborBounds, CborValue
+
+MAX_SAMPLES: Final = 64
+MAX_UINT32: Final = 2**32 - 1
+MAX_UPTIME_MS: Final = 2**48 - 1
+
+_BOUNDS: Final = CborBounds(max_bytes=MAX_PAYLOAD_BYTES, max_items=3 + 2 * MAX_SAMPLES, max_depth=1)
+
+
+# A flat array of integers and nulls, each head in its shortest form: all that a general decoder may safely be given.
+_NUMBERS: Final = re.compile(
+    rb"(?:[\x80-\x97]|\x98[\x18-\xff])"
+    rb"(?:[\x00-\x17\x20-\x37\xf6]|[\x18\x38][\x18-\xff]|[\x19\x39](?!\0)..|[\x1a\x3a](?!\0\0).{4}|[\x1b\x3b](?!\0{4}).{8})*",
+    re.DOTALL,
+)
+
+
+def encode(*items: CborValue) -> bytes:
+    return strict_cbor.encode(list(items))
+
+
+def decode(data: bytes, count: int | None = None) -> list[CborValue]:
+    """The array's items, exactly `count` where that is given. Raises: WireError."""
+    return strict_cbor.items(strict_cbor.decode(data, _BOUNDS), count)
+
+
+def decode_numbers(data: bytes) -> list[int | None]:
+    """The same as `decode` for an array of integers and nulls, at a fraction of its cost. Raises: WireError."""
+    if len(data) > MAX_PAYLOAD_BYTES or not _NUMBERS.fullmatch(data):
+        return [None if item is None else strict_cbor.field(item, int) for item in decode(data)]
+    try:
+        found: list[int | None] = cbor2.loads(data)
+    except cbor2.CBORError as error:
+        raise Truncated(f"CBOR array ends before its last item: {error}", offset=len(data)) from error
+    if len(cbor2.dumps(found)) != len(data):
+        raise Corrupt("more CBOR items than the array has")
+    return found
+
+
+def all_present(numbers: list[int | None]) -> list[int]:
+    """Raises: Corrupt where one is null."""
+    if None in numbers:
+        raise Corrupt("CBOR int is expected, not null")
+    return cast("list[int]", numbers)
+
+
+def decode_at_least(data: bytes, count: int) -> list[CborValue]:
+    """The first `count` items; a later version may say more. Raises: WireError."""
+    found = decode(data)
+    if len(found) < count:
+        raise Corrupt(f"CBOR array of {len(found)} items, at least {count} are expected")
+    return found[:count]
+
+
+def check_range(value: object, most: int, *names: str) -> None:
+    for name in names:
+        if not 0 <= getattr(value, name) <= most:
+            raise ValueError(f"{name} {getattr(value, name)} is not within 0..{most}")
+
+
+def check_length(value: object, length: int, *names: str) -> None:
+    for name in names:
+        if len(getattr(value, name)) != length:
+            raise ValueError(f"{name} of {len(getattr(value, name))} bytes, not {length}")
+
+
+def check_text(value: object, max_bytes: int, *names: str, least: int = 1) -> None:
+    """Text that can stand in a log line or a table: no control characters, `least` to `max_bytes` bytes of UTF-8."""
+    for name in names:
+        text = getattr(value, name)
+        if not least <= len(text.encode(errors="surrogatepass")) <= max_bytes or not text.isprintable():
+            raise ValueError(f"{name} {text[:max_bytes]!r} is not {least} to {max_bytes} bytes of printable text")

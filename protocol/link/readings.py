@@ -1,0 +1,93 @@
+"""What a device measured and what it has to say."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final, NamedTuple
+
+from protocol import strict_cbor
+from protocol.errors import Corrupt
+from protocol.link import payload
+from protocol.link.frame import FrameType
+from protocol.link.payload import MAX_SAMPLES, MAX_UINT32, MAX_UPTIME_MS
+from protocol.link.session_messages import MAX_DESCRIBED
+from protocol.strict_cbor import field
+
+MAX_LOG_BYTES: Final = 200
+_LEAST_ITEMS: Final = 4
+_INT64: Final = range(-(2**63), 2**63)
+
+
+class Sample(NamedTuple):
+    sensor: int  # index of its description
+    value: int | None  # to be scaled by the description's exponent; None when the sensor gave none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Device: what was measured at one moment. (device, boot id, rseq) is its identity for ever."""
+
+    KIND: ClassVar = FrameType.READING
+
+    rseq: int  # counts records since the boot, those it had to drop included
+    uptime_ms: int
+    samples: tuple[Sample, ...]
+
+    def __post_init__(self) -> None:
+        payload.check_range(self, MAX_UINT32, "rseq")
+        payload.check_range(self, MAX_UPTIME_MS, "uptime_ms")
+        if not 1 <= len(self.samples) <= MAX_SAMPLES:
+            raise ValueError(f"{len(self.samples)} samples, not 1 to {MAX_SAMPLES}")
+        for sensor, value in self.samples:
+            if not 0 <= sensor < MAX_DESCRIBED or (value is not None and value not in _INT64):
+                raise ValueError(f"sensor {sensor} with value {value} is out of range")
+
+    def to_bytes(self) -> bytes:
+        return payload.encode(self.rseq, self.uptime_ms, *(item for sample in self.samples for item in sample))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Record":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("READING"):
+            found = payload.decode_numbers(data)
+            if len(found) < _LEAST_ITEMS or len(found) % 2:
+                raise Corrupt(f"{len(found)} items are not a number, a time, and pairs of sensor and value")
+            rseq, uptime_ms = payload.all_present(found[:2])
+            samples = tuple(map(Sample, payload.all_present(found[2::2]), found[3::2]))
+            return cls(rseq=rseq, uptime_ms=uptime_ms, samples=samples)
+
+
+class LogLevel(IntEnum):
+    DEBUG = 0
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """Device: a line for the log. Sent once; a hole in the numbers tells how many were lost."""
+
+    KIND: ClassVar = FrameType.LOG
+
+    number: int  # counts lines since the boot
+    level: LogLevel
+    text: str
+
+    def __post_init__(self) -> None:
+        payload.check_range(self, MAX_UINT32, "number")
+        payload.check_text(self, MAX_LOG_BYTES, "text", least=0)
+
+    def to_bytes(self) -> bytes:
+        return payload.encode(self.number, int(self.level), self.text)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "LogLine":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("LOG"):
+            number, level, text = payload.decode(data, 3)
+            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=_shown(field(text, str)))
+
+
+def _shown(text: str) -> str:
+    """As it may stand in a log: a device prints what it likes, and a terminal obeys."""
+    return "".join(character if character.isprintable() else "?" for character in text)

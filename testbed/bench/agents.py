@@ -1,0 +1,202 @@
+"""One agent with everything around it: its disk, its clock, the links it talks over, and the oracle's ear.
+
+Every agent has one publisher more than its scenario says: `witness`, a file outside its own disk. What stands there was
+committed, whatever became of the machine afterwards.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from agent.keys import DeviceKeys, create_key_file
+from testbed.bench.clock import HeldClock
+from testbed.bench.devices import mqtt_topic
+from testbed.bench.volume import Volume
+from testbed.processes import RestartableProcess
+from testbed.scenario import Agent, Device
+
+__all__ = ["AgentPart", "configuration"]
+
+SHIP_FAILURES_S: Final = 5.0
+
+
+class AgentPart:
+    def __init__(
+        self, folder: Path, volume: Volume | None, clock: HeldClock | None, environment: Mapping[str, str]
+    ) -> None:
+        self.folder = folder
+        self.volume = volume
+        self.clock = clock
+        self.key_file = folder / "keys" / "device.keys"
+        self.keys = DeviceKeys.generate(os.urandom)
+        create_key_file(self.key_file, self.keys, None)
+        self._process = RestartableProcess(
+            *("run", "--config", str(self.config)),
+            says=r"(running; device=)",
+            log=folder / "agent.log",
+            environment={**environment, **({} if clock is None else clock.environment)},
+        )
+        self._fresh_from_s = 0.0
+
+    @property
+    def address(self) -> str:
+        return f"0x{self.keys.address.hex()}"
+
+    @property
+    def data(self) -> Path:
+        return (self.folder if self.volume is None else self.volume.mount_point) / "data"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "headgate.toml"
+
+    @property
+    def witness(self) -> Path:
+        return self.folder / "witness.jsonl"
+
+    @property
+    def status_file(self) -> Path:
+        return self.folder / "status.json"
+
+    # Running. These block; whoever runs an event loop calls them in a thread.
+
+    def start(self) -> None:
+        """Raises: BenchError if it never says that it runs."""
+        self._process.start()
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def cut_power(self) -> None:
+        """The process stands still, then the disk, then neither is there any more; so it writes nothing in between."""
+        self._process.stand_still()
+        if self.volume is not None:
+            self.volume.cut_power()
+        self._process.kill()
+
+    def power_up(self) -> None:
+        if self.volume is not None:
+            self.volume.restore_power()
+        self._process.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_running
+
+    def close(self) -> None:
+        self._process.close()
+        if self.volume is not None:
+            self.volume.unmount()
+
+    # Looking
+
+    def status(self) -> dict[str, Any]:
+        """What it last wrote about itself; empty before the first time."""
+        try:
+            status: dict[str, Any] = json.loads(self.status_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return status
+
+    def figure(self, name: str) -> int:
+        """One number that a scenario can wait for."""
+        status = self.status()
+        match name:
+            case "acknowledged":
+                links = status.get("links", {})
+                return sum(link["acknowledged"] for link_name, link in links.items() if link_name != "witness")
+            case "archived":
+                return int((status.get("archives") or {}).get("shipped", 0))
+            case _:
+                return int(status.get("messages", 0))
+
+    def said(self, pattern: str) -> str | None:
+        """The first group of the pattern, where its log has it last."""
+        log = self.folder / "agent.log"
+        found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
+        return str(found[-1]) if found else None
+
+    def is_device_up(self, device: str) -> bool:
+        return bool(self.status().get("devices", {}).get(device, {}).get("state") == "up")
+
+    def is_settled(self) -> bool:
+        """Whether every reader of the journal has passed every record, and every loss is told."""
+        status = self.status()
+        if not status or self.status_file.stat().st_mtime < self._fresh_from_s:
+            return False
+        journal = status["journal"]
+        return not any((*journal["waiting"].values(), journal["pending_gaps"], status["archives"]["kept"]))
+
+    def expect_fresh_status(self) -> None:
+        """From now on, only a status written later counts."""
+        self._fresh_from_s = time.time()
+
+
+def configuration(
+    name: str,
+    agent: Agent,
+    part: AgentPart,
+    devices: Mapping[str, Device],
+    ports: Mapping[str, int],
+    collector_key: Path,
+    serial_ports: Mapping[str, str],
+) -> str:
+    """The agent's file. `ports` are those of the proxies to its far ends, by what is at their end."""
+    sections = [
+        f'[device]\nname = "{name}"\ndata_directory = "{part.data}"\nkey_file = "{part.key_file}"',
+        _journal(agent),
+        *(_driver(each, device, ports, serial_ports) for each, device in devices.items()),
+        _streams(agent),
+        *_publishers(agent, part, ports),
+        f"[archive]\nevery_s = {agent.archive_every_s}",
+        f'[ship]\nurl = "http://127.0.0.1:{ports["collector"]}"\ncollector_key = "{collector_key}"\n'
+        f"check_every_s = 0.5\ntimeout_s = {SHIP_FAILURES_S}\npart_kilobytes = 64",
+        f'[status]\nfile = "{part.status_file}"\nevery_s = 0.2',
+        '[page]\nlisten = "off"',
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _journal(agent: Agent) -> str:
+    return (
+        f"[journal]\nmax_megabytes = {agent.journal_megabytes}\nsegment_kilobytes = 256\n"
+        f'commit_interval_s = {agent.commit_interval_s}\nwhen_full = "{agent.when_full}"\npositions_interval_s = 0.5'
+    )
+
+
+def _driver(name: str, device: Device, ports: Mapping[str, int], serial_ports: Mapping[str, str]) -> str:
+    if device.kind == "serial":
+        return (
+            f'[drivers.{name}]\ndriver = "serial_line"\nport = "{serial_ports[name]}"\nformat = "json"\n'
+            f'max_bytes_per_s = 1000000\n[drivers.{name}.quantities.count]\nfield = "n"'
+        )
+    return (
+        f'[drivers.{name}]\ndriver = "mqtt"\nhost = "127.0.0.1"\nport = {ports["broker"]}\n'
+        f'[[drivers.{name}.subscriptions]]\ntopic = "{mqtt_topic(name)}"\nsensor = "{name}"\nquantity = "count"'
+    )
+
+
+def _streams(agent: Agent) -> str:
+    rule = '[[streams]]\nstream = "{address}/{device}/readings"'
+    if agent.encryption == "none":
+        return rule
+    rotation = "" if agent.rotate_after_messages is None else f"\nrotate_after_messages = {agent.rotate_after_messages}"
+    return f'{rule}\nencryption = "aes"{rotation}'
+
+
+def _publishers(agent: Agent, part: AgentPart, ports: Mapping[str, int]) -> list[str]:
+    patience = "retry_first_s = 0.2\nretry_max_s = 2.0\ndeadline_s = 5.0"
+    found = [f'[publishers.witness]\nkind = "file"\npath = "{part.witness}"\n{patience}']
+    if agent.node is not None:
+        url = f"http://127.0.0.1:{ports['node']}"
+        found.append(f'[publishers.node]\nkind = "websocket"\nurl = "{url}"\n{patience}')
+    if agent.broker is not None:
+        found.append(f'[publishers.broker]\nkind = "mqtt"\nhost = "127.0.0.1"\nport = {ports["broker"]}\n{patience}')
+    return found

@@ -1,0 +1,241 @@
+"""The whole picture on one machine, as one scenario wants it: every part a real process, every link a proxy.
+
+    devices ──► agents ──┬── links ──► nodes, brokers
+                         └── links ──► collectors
+
+`async with Bench(…)` starts everything, in the order in which parts need each other, and ends it whatever happens.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from testbed.bench.agents import AgentPart, configuration
+from testbed.bench.clock import HeldClock
+from testbed.bench.devices import CountingDevice, MqttDevice, RealPortDevice, SerialDevice
+from testbed.bench.servers import BrokerServer, CollectorServer, Elsewhere, NodeServer, Server, TrackerServer
+from testbed.bench.volume import Volume, open_volume
+from testbed.cable.port import PtyPort
+from testbed.errors import BenchError
+from testbed.scenario import Device, Scenario
+from testbed.tcp_proxy import TcpProxy
+
+__all__ = ["Bench"]
+
+DAY_S: Final = 86_400
+POLL_S: Final = 0.05
+PATIENCE_S: Final = 120.0
+CALM_S: Final = 1.0  # without a new message: all that the devices said has been read
+FIRST_PATIENCE_S: Final = 8.0  # then agents are started anew, so that none waits out a long pause after failures
+
+
+class Bench:
+    """Parts by their dotted names. `notes` says what this machine could not do as the scenario wanted."""
+
+    def __init__(self, scenario: Scenario, folder: Path, agent_environment: Mapping[str, str] | None = None) -> None:
+        """What is in `agent_environment` every agent finds in its own."""
+        self.scenario = scenario
+        self.folder = folder
+        self.notes: list[str] = []
+        self._agent_environment = dict(agent_environment or {})
+        self.servers: dict[str, Server] = {}
+        self.agents: dict[str, AgentPart] = {}
+        self.devices: dict[str, CountingDevice] = {}
+        self.links: dict[str, TcpProxy] = {}
+        self.locks: dict[str, asyncio.Lock] = {}  # one thing at a time is done to a part
+        self._speaking: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start_servers()
+            await self._prepare_agents()
+            await self._all(agent.start for agent in self.agents.values())
+            await self._start_devices()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Everything is gone afterwards, whatever state it was in."""
+        for task in self._speaking:
+            task.cancel()
+        for link in self.links.values():
+            await link.stop()
+        for device in self.devices.values():
+            device.close()
+        await self._all(agent.close for agent in self.agents.values())
+        await self._all(server.close for server in self.servers.values())
+
+    def lock(self, part: str) -> asyncio.Lock:
+        return self.locks.setdefault(part, asyncio.Lock())
+
+    def collector(self, name: str) -> CollectorServer:
+        server = self.servers[f"collectors.{name}"]
+        assert isinstance(server, CollectorServer)
+        return server
+
+    def figure(self, part: str, name: str) -> int:
+        """A number that a fault may wait for."""
+        section, own = part.split(".")
+        match section:
+            case "agents":
+                return self.agents[own].figure(name)
+            case "devices":
+                return self.devices[own].produced
+            case _:
+                return len(self.collector(own).archives())
+
+    # Starting
+
+    async def _start_servers(self) -> None:
+        scenario, folder = self.scenario, self.folder
+        trackers = {name: TrackerServer(folder, name) for name in scenario.trackers}
+        self._add("trackers", trackers)
+        await self._all(tracker.start for tracker in trackers.values())
+        nodes: dict[str, Server] = {
+            name: Elsewhere(node.address)
+            if node.address
+            else NodeServer(folder, name, trackers.get(node.tracker or ""))
+            for name, node in scenario.nodes.items()
+        }
+        brokers: dict[str, Server] = {
+            name: Elsewhere(broker.address) if broker.address else BrokerServer(folder, name)
+            for name, broker in scenario.brokers.items()
+        }
+        collectors = {name: CollectorServer(folder, name) for name in scenario.collectors}
+        for section, servers in (("nodes", nodes), ("brokers", brokers), ("collectors", collectors)):
+            self._add(section, servers)
+        await self._all(server.start for servers in (nodes, brokers, collectors) for server in servers.values())
+
+    def _add(self, section: str, servers: Mapping[str, Server]) -> None:
+        self.servers.update({f"{section}.{name}": server for name, server in servers.items()})
+
+    async def _prepare_agents(self) -> None:
+        for name, agent in self.scenario.agents.items():
+            folder = self.folder / name
+            folder.mkdir()
+            clock = self._make_clock(name, folder)
+            part = self.agents[name] = AgentPart(
+                folder, self._make_volume(folder, agent.disk_megabytes), clock, self._agent_environment
+            )
+            collector = self.collector(agent.collector)
+            collector.enrol(part.keys.address)
+            ports = await self._link_up(name)
+            devices = self.scenario.devices_of(name)
+            serial_ports = {each: self._make_port(each, device) for each, device in devices.items()}
+            text = configuration(name, agent, part, devices, ports, collector.key_file, serial_ports)
+            part.config.write_text(text, encoding="utf-8")
+
+    def _make_volume(self, folder: Path, megabytes: int | None) -> Volume | None:
+        if megabytes is None:
+            return None
+        try:
+            return open_volume(folder, megabytes)
+        except BenchError as error:
+            self.notes.append(f"no disk of its own for {folder.name}: {error}; power cuts are kills, disks never full")
+            return None
+
+    def _make_clock(self, name: str, folder: Path) -> HeldClock | None:
+        if name not in self.scenario.agents_with_clocks:
+            return None
+        agent, clock = self.scenario.agents[name], HeldClock(folder)
+        if agent.clock == "1970":
+            clock.start_in_1970()
+        clock.step(-agent.clock_behind_days * DAY_S)
+        return clock
+
+    async def _link_up(self, name: str) -> dict[str, int]:
+        """Proxies to everything that the agent talks to. Their ports, by what is at the other end."""
+        agent = self.scenario.agents[name]
+        spoken_to = [device.broker for device in self.scenario.devices_of(name).values() if device.broker]
+        brokers = {broker for broker in (agent.broker, *spoken_to) if broker}
+        if len(brokers) > 1:
+            raise BenchError(f"agents.{name}: an agent has one broker, not {', '.join(sorted(brokers))}")
+        ends = {"node": f"nodes.{agent.node}", "collector": f"collectors.{agent.collector}"}
+        if brokers:
+            ends["broker"] = f"brokers.{brokers.pop()}"
+        ports = {}
+        for end, server_name in ends.items():
+            if (server := self.servers.get(server_name)) is not None:
+                link = self.links[f"links.{name}.{end}"] = TcpProxy(server.port, server.host)
+                await link.start()
+                ports[end] = link.port
+        return ports
+
+    def _make_port(self, name: str, device: Device) -> str:
+        """Where the agent reads a serial device."""
+        if device.kind != "serial":
+            return ""
+        log = self.folder / f"{name}.produced"
+        if device.port is None:
+            port = PtyPort(self.folder / f"{name}.port")
+            self.devices[name] = SerialDevice(log, device.rate_hz, port)
+            return str(port.link)
+        if device.write_to is not None:
+            self.devices[name] = RealPortDevice(log, device.rate_hz, device.write_to)
+        return device.port
+
+    async def _start_devices(self) -> None:
+        for name, device in self.scenario.devices.items():
+            if device.kind == "mqtt":
+                part = self.agents[device.agent]
+                await self.wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
+                broker = self.servers[f"brokers.{device.broker}"]
+                log = self.folder / f"{name}.produced"
+                self.devices[name] = MqttDevice(name, log, device.rate_hz, broker.host, broker.port)
+        self._speaking = [asyncio.create_task(device.run()) for device in self.devices.values()]
+
+    # Coming to rest
+
+    async def settle(self) -> None:
+        """Devices fall silent; agents get all they have to the collector, and end. Raises: BenchError."""
+        for task in self._speaking:
+            task.cancel()
+        await self._read_all()
+        try:
+            await self._ship_all(FIRST_PATIENCE_S)
+        except BenchError:
+            await self._all(agent.stop for agent in self.agents.values())
+            await self._all(agent.start for agent in self.agents.values())
+            await self._ship_all(PATIENCE_S)
+        await self._all(agent.stop for agent in self.agents.values())
+
+    async def _read_all(self) -> None:
+        """Until nothing new has come for a while."""
+        before, since_s = -1, 0.0
+        while since_s < CALM_S:
+            now = sum(agent.figure("messages") for agent in self.agents.values())
+            since_s = since_s + POLL_S if now == before else 0.0
+            before = now
+            await asyncio.sleep(POLL_S)
+
+    async def _ship_all(self, patience_s: float) -> None:
+        for agent in self.agents.values():
+            agent.expect_fresh_status()
+        for name, agent in self.agents.items():
+            await self.wait_until(agent.is_settled, f"agents.{name} has shipped all", patience_s)
+
+    async def wait_until(self, is_true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+        """Raises: BenchError when it is not true in time."""
+        try:
+            async with asyncio.timeout(patience_s):
+                while not is_true():  # noqa: ASYNC110 - other processes know no events of ours
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise BenchError(f"waited {patience_s:.0f} s in vain until {what}") from None
+
+    async def _all(self, actions: "Iterator[Callable[[], None]]") -> None:
+        """At once, each in a thread; the first failure is told after all are done."""
+        work: list[Awaitable[None]] = [asyncio.to_thread(action) for action in actions]
+        for outcome in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome

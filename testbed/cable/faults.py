@@ -1,0 +1,88 @@
+"""What a bad line does to bytes. Pure and seeded: the same seed spoils the same bytes in the same way."""
+
+import math
+import random
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["CLEAN", "Faults", "Spoiler"]
+
+MAX_GARBAGE_BYTES: Final = 32  # of one burst
+MAX_DAMAGE_OFFSET: Final = 16  # how deep in a frame its damaged byte may stand
+FRAME_END: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Chances, 0 to 1."""
+
+    bit_flips: float = 0.0  # of each bit
+    drops: float = 0.0  # of each byte, to vanish
+    garbage: float = 0.0  # before each byte, of a burst of random bytes
+    damaged_frames: float = 0.0  # of each frame (what ends with a zero byte), to have one byte changed
+
+    def __post_init__(self) -> None:
+        if not all(0 <= chance <= 1 for chance in (self.bit_flips, self.drops, self.garbage, self.damaged_frames)):
+            raise ValueError(f"chances are between 0 and 1; {self}")
+
+
+CLEAN: Final = Faults()
+
+
+class Spoiler:
+    """One direction of a line."""
+
+    def __init__(self, faults: Faults, seed: int) -> None:
+        self.faults = faults
+        self.damaged_bytes = 0
+        self._chance = random.Random(seed)
+        self._bits_until_flip = self._gap(faults.bit_flips)
+        self._bytes_until_damage = 0  # in this frame; 0 where the frame is left alone
+
+    def spoil(self, data: bytes) -> bytes:
+        if self.faults == CLEAN:
+            return data
+        out = bytearray()
+        for byte in data:
+            out += self._garbage()
+            if self._chance.random() < self.faults.drops:
+                self.damaged_bytes += 1
+            else:
+                out.append(self._flip(self._damage(byte)))
+        return bytes(out)
+
+    def _garbage(self) -> bytes:
+        if self._chance.random() >= self.faults.garbage:
+            return b""
+        burst = self._chance.randbytes(self._chance.randint(1, MAX_GARBAGE_BYTES))
+        self.damaged_bytes += len(burst)
+        return burst
+
+    def _damage(self, byte: int) -> int:
+        """The byte of a chosen frame at which its damage stands is changed; a frame that ends before that is spared."""
+        if byte == FRAME_END:
+            is_chosen = self._chance.random() < self.faults.damaged_frames
+            self._bytes_until_damage = self._chance.randint(1, MAX_DAMAGE_OFFSET) if is_chosen else 0
+            return byte
+        if self._bytes_until_damage == 0:
+            return byte
+        self._bytes_until_damage -= 1
+        if self._bytes_until_damage > 0:
+            return byte
+        self.damaged_bytes += 1
+        return byte ^ self._chance.randint(1, 255)
+
+    def _flip(self, byte: int) -> int:
+        """Bits are flipped at gaps drawn once each, not by a throw of dice for every bit."""
+        while self._bits_until_flip < 8:
+            byte ^= 1 << int(self._bits_until_flip)
+            self.damaged_bytes += 1
+            self._bits_until_flip += 1 + self._gap(self.faults.bit_flips)
+        self._bits_until_flip -= 8
+        return byte
+
+    def _gap(self, chance: float) -> float:
+        """How many bits are left alone before the next is flipped."""
+        if chance == 0:
+            return math.inf
+        return 0 if chance == 1 else math.floor(math.log(1 - self._chance.random()) / math.log(1 - chance))

@@ -1,0 +1,80 @@
+"""Ports made of ptys: one end a device file for a driver, the other in the hands of whoever made it."""
+
+import contextlib
+import os
+import select
+import threading
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class PtyPort:
+    """A port with a stable name that can be pulled and plugged in again."""
+
+    def __init__(self, link: Path) -> None:
+        self.link = link
+        self._fds: tuple[int, int] | None = None
+        self.plug()
+
+    def plug(self) -> None:
+        if self._fds is None:
+            ours, theirs = os.openpty()
+            tty.setraw(theirs)
+            os.set_blocking(ours, False)
+            self._fds = (ours, theirs)
+            self.link.symlink_to(os.ttyname(theirs))
+
+    def unplug(self) -> None:
+        """Whoever has it open sees it hang up."""
+        if self._fds is not None:
+            self.link.unlink()
+            for fd in self._fds:
+                os.close(fd)
+            self._fds = None
+
+    @property
+    def fd(self) -> int | None:
+        """Our end, to wait for; None while unplugged."""
+        return self._fds[0] if self._fds else None
+
+    def send(self, data: bytes) -> int:
+        """As much as the line takes at once; nothing while unplugged."""
+        try:
+            return os.write(self._fds[0], data) if self._fds else 0
+        except BlockingIOError:
+            return 0
+
+    def received(self) -> bytes:
+        try:
+            return os.read(self._fds[0], 4096) if self._fds else b""
+        except BlockingIOError:
+            return b""
+
+
+@contextlib.contextmanager
+def joined_ports() -> Iterator[tuple[str, str]]:
+    """Two device files, each the far end of the other."""
+    pairs = [os.openpty() for _ in range(2)]
+    for _, theirs in pairs:
+        tty.setraw(theirs)
+    stop_reading, stop = os.pipe()
+    ours = [pair[0] for pair in pairs]
+    mover = threading.Thread(target=_move_bytes, args=(*ours, stop_reading))
+    mover.start()
+    try:
+        yield os.ttyname(pairs[0][1]), os.ttyname(pairs[1][1])
+    finally:
+        os.close(stop)
+        mover.join()
+        for fd in (*ours, *(theirs for _, theirs in pairs), stop_reading):
+            os.close(fd)
+
+
+def _move_bytes(one: int, other: int, stop: int) -> None:
+    while True:
+        readable, _, _ = select.select([one, other, stop], [], [])
+        if stop in readable:
+            return
+        for fd in readable:
+            os.write(other if fd == one else one, os.read(fd, 4096))

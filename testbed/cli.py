@@ -1,0 +1,121 @@
+"""`headgate testbed`: run scenarios, list them, or make up new ones for as long as wanted."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from agent.exit_codes import ExitCode
+from testbed.interruption import run_until_told
+from testbed.scenario import Scenario, list_scenarios, load_scenario
+from testbed.soak import random_scenario
+from testbed.trial import Outcome, run_scenario
+
+DESCRIPTION = "Run the whole picture on this machine, break it as a scenario says, and judge what arrived."
+DEFAULT_JOBS: Final = 2
+DEFAULT_SOAK_MINUTES: Final = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    run_parser = actions.add_parser("run", help="run scenarios")
+    run_parser.add_argument("scenarios", nargs="+", metavar="NAME|FILE", help="a name that `list` shows, or a file")
+    run_parser.add_argument("--jobs", type=_positive, default=DEFAULT_JOBS, metavar="N", help="at once (default: 2)")
+    run_parser.add_argument("--seed", type=int, metavar="N", help="instead of the one in the file")
+    soak = actions.add_parser("soak", help="random scenarios, one after the other, until one fails or time is over")
+    soak.add_argument("--seed", type=int, metavar="N", help="of the first one (default: by chance)")
+    soak.add_argument("--minutes", type=float, default=DEFAULT_SOAK_MINUTES, metavar="M", help="default: 10")
+    soak.add_argument("--count", type=_positive, metavar="N", help="so many, however long it takes")
+    for each in (run_parser, soak):
+        each.add_argument("--folder", type=Path, metavar="DIR", help="where evidence is kept (default: the system's)")
+        each.add_argument("--keep", action="store_true", help="keep the evidence of good runs too")
+        each.add_argument("--quiet", action="store_true", help="one line per scenario, not per fault")
+    actions.add_parser("list", help="show the scenarios that come with the testbed")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    match arguments.action:
+        case "list":
+            return _list()
+        case "run":
+            return _run_named(arguments)
+        case _:
+            return _soak(arguments)
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _list() -> int:
+    for name in list_scenarios():
+        print(f"{name:<28}{load_scenario(name).title}")
+    return ExitCode.OK
+
+
+def _run_named(arguments: argparse.Namespace) -> int:
+    scenarios = [load_scenario(name) for name in arguments.scenarios]
+    if arguments.seed is not None:
+        scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
+    outcomes = run_until_told(_run_all(scenarios, arguments))
+    return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
+
+
+async def _run_all(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[Outcome]:
+    places = asyncio.Semaphore(arguments.jobs)
+
+    async def run_one(scenario: Scenario) -> Outcome:
+        async with places:
+            return await _run_and_tell(scenario, arguments, f"headgate testbed run {scenario.name}")
+
+    return list(await asyncio.gather(*map(run_one, scenarios)))
+
+
+def _soak(arguments: argparse.Namespace) -> int:
+    until_s = time.monotonic() + arguments.minutes * 60
+    for seed in _seeds(arguments.seed, arguments.count):
+        if arguments.count is None and time.monotonic() > until_s:
+            break
+        repeat = f"headgate testbed soak --seed {seed} --count 1"
+        outcome = run_until_told(_run_and_tell(random_scenario(seed), arguments, repeat))
+        if not outcome.is_good:
+            return ExitCode.NO
+    return ExitCode.OK
+
+
+def _seeds(first: int | None, count: int | None) -> Iterator[int]:
+    seed = secrets.randbelow(1 << 31) if first is None else first
+    return iter(range(seed, seed + (count or 1 << 31)))
+
+
+async def _run_and_tell(scenario: Scenario, arguments: argparse.Namespace, repeat: str) -> Outcome:
+    began_s = time.monotonic()
+
+    def say(text: str) -> None:
+        if not arguments.quiet:
+            print(f"{scenario.name} {time.monotonic() - began_s:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+    outcome = await run_scenario(scenario, arguments.folder, say, keep=arguments.keep)
+    _tell(outcome, repeat, kept=arguments.keep)
+    return outcome
+
+
+def _tell(outcome: Outcome, repeat: str, *, kept: bool) -> None:
+    scenario, judgement = outcome.scenario, outcome.judgement
+    verdict = "good" if outcome.is_good else "FAILED"
+    print(f"{scenario.name}: {verdict} after {outcome.took_s:.0f} s", flush=True)
+    if judgement is not None:
+        print(f"  {judgement.as_line()}")
+    for line in (*outcome.notes, *outcome.problems):
+        print(f"  {line}")
+    if not outcome.is_good or kept:
+        print(f"  evidence: {outcome.folder}")
+    if not outcome.is_good:
+        print(f"  seed {scenario.seed}; again: {repeat}", flush=True)

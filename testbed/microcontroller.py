@@ -1,0 +1,176 @@
+"""Microcontrollers without a board: the example firmware in QEMU, or built for this machine, behind a cable.
+
+agent ── port ── Cable ── unix socket ── qemu-system-arm -M mps2-an385      real Cortex-M3 code, paused and reset by QMP
+                      └── socket pair ── firmware-host                     the same firmware as a program
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from testbed.cable import Cable
+
+__all__ = ["Board", "HostBoard", "QemuBoard", "build_firmware"]
+
+LIBRARY: Final = Path(__file__).parents[1] / "firmware_bridge" / "c"
+START_S: Final = 20.0
+RETRY_S: Final = 0.02
+QEMU: Final = "qemu-system-arm"
+
+
+def build_firmware(target: str, folder: Path, **variables: str) -> Path:
+    """Build `host` or the name of a board; what to run."""
+    settings = [f"{name}={value}" for name, value in {"BUILD": str(folder), **variables}.items()]
+    done = subprocess.run(
+        ["make", "--silent", "-C", str(LIBRARY), target, *settings], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise OSError(f"the firmware for {target} does not build: {done.stderr[-2000:]}")
+    return folder / ("firmware-host" if target == "host" else f"{target}.elf")
+
+
+class Board(ABC):
+    """A device that runs, with a socket for its serial line."""
+
+    device_id: str
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    @property
+    @abstractmethod
+    def uart(self) -> socket.socket:
+        """Its line; who plugs a cable into it closes it."""
+
+    @abstractmethod
+    def reset(self, cable: Cable) -> None:
+        """Begin anew, with an empty memory."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Hang: it neither hears nor speaks, and forgets nothing."""
+
+    @abstractmethod
+    def resume(self) -> None: ...
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+
+class HostBoard(Board):
+    """The firmware as a program of this machine."""
+
+    def __init__(self, program: Path, *, device_id: str = "host-example", options: tuple[str, ...] = ()) -> None:
+        self.device_id = device_id
+        self._command = [str(program), "--id", device_id, *options]
+        self._uart, self._process = self._start()
+
+    def _start(self) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [*self._command, "--fd", str(theirs.fileno())]
+            return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()])
+
+    @property
+    def uart(self) -> socket.socket:
+        return self._uart
+
+    def reset(self, cable: Cable) -> None:
+        self.kill()
+        self._uart, self._process = self._start()
+        cable.replace_far_end(self._uart)
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class QemuBoard(Board):
+    """The firmware on the machine that it was compiled for, as QEMU has it."""
+
+    device_id = "mps2-an385"
+
+    def __init__(self, firmware: Path, folder: Path, *options: str) -> None:
+        """The sockets of the line and of QEMU's monitor are made in `folder`."""
+        line, monitor = folder / "uart", folder / "qmp"
+        for path in (line, monitor):
+            path.unlink(missing_ok=True)
+        machine = [QEMU, "-M", "mps2-an385", "-display", "none", "-monitor", "none", "-kernel", str(firmware), *options]
+        sockets = ["-serial", f"unix:{line},server=on,wait=on", "-qmp", f"unix:{monitor},server=on,wait=off"]
+        environment = {**os.environ, "QEMU_AUDIO_DRV": "none"}
+        self._process = subprocess.Popen([*machine, *sockets], env=environment)
+        self._uart = _connect(line, self._process)  # it begins to run when somebody is there
+        self._monitor = _Monitor(_connect(monitor, self._process))
+
+    @property
+    def uart(self) -> socket.socket:
+        return self._uart
+
+    def reset(self, cable: Cable) -> None:  # noqa: ARG002 - the line stays
+        self._monitor.execute("system_reset")
+
+    def pause(self) -> None:
+        self._monitor.execute("stop")
+
+    def resume(self) -> None:
+        self._monitor.execute("cont")
+
+    def kill(self) -> None:
+        self._monitor.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class _Monitor:
+    """QEMU's machine protocol: one JSON object a line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("r", encoding="utf-8")
+        self._lines.readline()  # it greets
+        self.execute("qmp_capabilities")
+
+    def execute(self, command: str) -> None:
+        self._connection.sendall(json.dumps({"execute": command}).encode() + b"\n")
+        answer: dict[str, Any] = {}
+        while "return" not in answer:  # events stand in between
+            answer = json.loads(self._lines.readline())
+            if "error" in answer:
+                raise OSError(f"QEMU refuses {command}: {answer['error']}")
+
+    def close(self) -> None:
+        self._lines.close()
+        self._connection.close()
+
+
+def _connect(path: Path, process: "subprocess.Popen[bytes]") -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    deadline_s = time.monotonic() + START_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            connection.connect(str(path))
+            return connection
+        time.sleep(RETRY_S)
+    connection.close()
+    process.kill()
+    process.wait()
+    raise OSError(f"{QEMU} does not open {path}; its answer is {process.returncode}")

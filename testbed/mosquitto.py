@@ -1,0 +1,98 @@
+"""A real MQTT broker: `with mosquitto(folder) as broker:`; it may be stopped or killed and started again in between.
+
+A test that uses it says `@pytest.mark.needs("mosquitto", "mosquitto")`.
+"""
+
+import getpass
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from testbed.errors import BenchError
+from testbed.free_port import free_port
+
+__all__ = ["Broker", "mosquitto"]
+
+START_TIMEOUT_S: Final = 20
+DATABASE: Final = "mosquitto.db"
+
+CONFIGURATION: Final = """\
+user {user}
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence true
+persistence_location {folder}/
+autosave_interval 1
+autosave_on_changes true
+log_dest file {folder}/mosquitto.log
+{more}
+"""
+
+
+class Broker:
+    """One broker on a port of its own, which keeps sessions over a restart."""
+
+    def __init__(self, folder: Path, more_configuration: str = "") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"mqtt://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._configuration = folder / "mosquitto.conf"
+        text = CONFIGURATION.format(user=getpass.getuser(), port=self.port, folder=folder, more=more_configuration)
+        self._configuration.write_text(text, encoding="utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it listens. Raises: BenchError."""
+        try:
+            self._process = subprocess.Popen(
+                ["mosquitto", "-c", str(self._configuration)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
+        except FileNotFoundError:
+            raise BenchError("mosquitto is not installed; apt-get install mosquitto") from None
+        self._wait_until_it_listens(self._process)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def forget(self) -> None:
+        """Every session and every message that it kept; while it is stopped."""
+        (self._folder / DATABASE).unlink(missing_ok=True)
+
+    def _wait_until_it_listens(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while True:
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise BenchError(f"mosquitto does not listen; see {self._folder}")
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.02)  # nothing tells when another program begins to listen
+            else:
+                return
+
+
+@contextmanager
+def mosquitto(folder: Path, more_configuration: str = "") -> Iterator[Broker]:
+    broker = Broker(folder, more_configuration)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()

@@ -1,0 +1,183 @@
+"""What arrived: every message in every archive of the landing areas, verified apart from the ingest's own code."""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.archive import Record, open_archive
+from protocol.errors import WireError
+from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.iomessage import ChainVerifier, IoMessage
+from protocol.scalars import decode_scalar
+from protocol.streamr import EncryptionType, GroupKey, StreamMessage, parse_stream_message
+from protocol.streamr.encryption import decrypt_message
+from protocol.streamr.signing import Verdict, Verifier
+
+__all__ = ["GroupKeys", "Identity", "Lake", "Sensor", "read_lake"]
+
+QUANTITY = "count"  # what the devices of the bench say
+
+GroupKeys = Mapping[str, Mapping[str, GroupKey]]  # by stream, by key id
+
+
+class Identity(NamedTuple):
+    """One message, once and for all."""
+
+    stream_id: str
+    partition: int
+    timestamp_ms: int
+    sequence: int
+    publisher: str
+    msg_chain_id: str
+
+    @classmethod
+    def of(cls, message: StreamMessage) -> "Identity":
+        stream_id, partition, timestamp_ms, sequence, publisher, chain = message.message_id
+        return cls(stream_id, partition, timestamp_ms, sequence, publisher.lower(), chain)
+
+    @property
+    def reference(self) -> tuple[int, int]:
+        return self.timestamp_ms, self.sequence
+
+    @property
+    def chain(self) -> tuple[str, int, str, str]:
+        return self.stream_id, self.partition, self.publisher, self.msg_chain_id
+
+
+class Sensor(NamedTuple):
+    publisher: str
+    name: str
+
+
+@dataclass(slots=True)
+class Arrived:
+    text: bytes
+    chain_name: str  # as the device calls the chain
+    previous: tuple[int, int] | None
+    io: IoMessage
+
+
+@dataclass(slots=True)
+class Lake:
+    messages: dict[Identity, Arrived] = field(default_factory=dict)
+    copies: int = 0  # that came more than once, byte for byte the same
+    numbers: dict[Sensor, Counter[int]] = field(default_factory=dict)
+    notices: dict[tuple[str, bytes, int], GapNotice] = field(default_factory=dict)  # by publisher, journal, number
+    unreadable: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, record: Record, verifier: Verifier, keys: GroupKeys) -> None:
+        try:
+            message = parse_stream_message(record.text)
+            if verifier.verify(message) is not Verdict.VERIFIED:
+                self.problems.append(f"a signature does not hold: {record.text[:80]!r}")
+                return
+            io = _io_message(message, keys)
+        except (WireError, ValueError, KeyError, binascii.Error) as error:
+            self.problems.append(f"a message cannot be read: {error}: {record.text[:80]!r}")
+            return
+        identity = Identity.of(message)
+        if identity.reference != (record.timestamp_ms, record.sequence):
+            self.problems.append(f"{identity}: filed under another reference")
+        self._keep(identity, Arrived(record.text, record.chain, message.prev_msg_ref, io))
+
+    def _keep(self, identity: Identity, arrived: Arrived) -> None:
+        known = self.messages.get(identity)
+        if known is not None:
+            self.copies += 1
+            if known.text != arrived.text:
+                self.problems.append(f"{identity}: two different messages with one identity")
+            return
+        self.messages[identity] = arrived
+        io = arrived.io
+        if io.info_type == GAP_INFO_TYPE:
+            notice = GapNotice.from_bytes(io.content_data or b"")
+            self.notices[identity.publisher, notice.journal, notice.number] = notice
+        elif io.info_type == QUANTITY:
+            number = decode_scalar(io.content_data or b"")
+            assert isinstance(number, int | float)
+            self.numbers.setdefault(Sensor(identity.publisher, io.publisher or ""), Counter())[int(number)] += 1
+
+    def told(self, publisher: str, chain_name: str) -> list[GapNotice]:
+        """The losses of a chain that its device has signed for."""
+        return [n for (who, _, _), n in self.notices.items() if who == publisher and n.chain == chain_name]
+
+    def told_without_chain(self, publisher: str) -> int:
+        """Losses of which damage hides the chain."""
+        return sum(n.count for (who, _, _), n in self.notices.items() if who == publisher and not n.chain)
+
+    @property
+    def told_in_all(self) -> int:
+        return sum(notice.count for notice in self.notices.values())
+
+    def check_chains(self) -> None:
+        """Each chain begins at its beginning and goes on by reference and by hash; a hole must be told.
+
+        Where archives cannot be read, holes are to be expected, and are the quarantine's matter.
+        """
+        chains: dict[tuple[str, int, str, str], list[Identity]] = {}
+        for identity in self.messages:
+            chains.setdefault(identity.chain, []).append(identity)
+        for identities in chains.values():
+            self._check_chain(sorted(identities, key=lambda each: each.reference))
+
+    def _check_chain(self, identities: list[Identity]) -> None:
+        links = ChainVerifier()
+        before: tuple[int, int] | None = None
+        position = -1
+        for identity in identities:
+            arrived = self.messages[identity]
+            here = arrived.io.chain_position if arrived.io.chain_position is not None else -1
+            if arrived.previous != before:
+                self._check_hole(identity, arrived, before, here - position - 1)
+                links = ChainVerifier()
+            if (broken := links.check(arrived.io)) is not None:
+                self.problems.append(f"{identity}: the hash chain breaks: {broken}")
+            before, position = identity.reference, here
+
+    def _check_hole(self, at: Identity, arrived: Arrived, after: tuple[int, int] | None, missing: int) -> None:
+        told = sum(
+            notice.count
+            for notice in self.told(at.publisher, arrived.chain_name)
+            if _touches(notice, after, at.reference)
+        )
+        if told + self.told_without_chain(at.publisher) < missing and not self.unreadable:
+            self.problems.append(f"{at}: {missing} messages are missing before it, and {told} of them are told")
+
+
+def _touches(notice: GapNotice, after: tuple[int, int] | None, before: tuple[int, int]) -> bool:
+    if notice.first is None or notice.last is None:
+        return False
+    return (after is None or after < notice.last) and notice.first < before
+
+
+def read_lake(archives: Iterable[Path], keys: GroupKeys) -> Lake:
+    lake, verifier = Lake(), Verifier()
+    for path in archives:
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != path.stem:
+            lake.unreadable.append(f"{path.name}: its content is not what its name says")
+            continue
+        try:
+            archive = open_archive(lambda offset, count, data=data: data[offset : offset + count], len(data))  # type: ignore[misc]
+            for block in archive.blocks():
+                for record in block.records:
+                    lake.add(record, verifier, keys)
+        except WireError as error:
+            lake.unreadable.append(f"{path.name}: {error}")
+    return lake
+
+
+def _io_message(message: StreamMessage, keys: GroupKeys) -> IoMessage:
+    content = message.content
+    if message.encryption_type is not EncryptionType.NONE:
+        stream_id = message.message_id.stream_id
+        content = decrypt_message(message, keys[stream_id][message.group_key_id or ""]).content
+    document = json.loads(content)
+    return IoMessage.from_bytes(base64.b64decode(document["ioMessage"]))

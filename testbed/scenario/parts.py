@@ -1,0 +1,71 @@
+"""What may stand on the bench. Each table of a scenario file is one of these; the annotations are the rules."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from drivers.settings import Between, Matching, Text
+
+__all__ = ["NAME_FORM", "Agent", "Broker", "Collector", "Device", "Expectation", "Node", "Tracker"]
+
+NAME_FORM: Final = Matching("[a-z][a-z0-9_]{0,30}", "north_2")
+Name = Annotated[str, NAME_FORM]
+Address = Annotated[str, Matching(r"[A-Za-z0-9._-]+:[0-9]{1,5}", "10.0.0.5:7070")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracker:
+    """Tells nodes of each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    address: Address | None = None  # of one that runs already, on a field bench; none: one is started
+    tracker: Name | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    address: Address | None = None  # of one that runs already; none: a mosquitto is started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """Always started here: the oracle looks into its landing area."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    collector: Name
+    node: Name | None = None  # publishes there by websocket
+    broker: Name | None = None  # publishes there by MQTT
+    encryption: Literal["none", "aes"] = "none"
+    rotate_after_messages: Annotated[int, Between(1, 1_000_000)] | None = None
+    disk_megabytes: Annotated[int, Between(8, 1024)] | None = None  # a disk of its own, which can be cut off or filled
+    journal_megabytes: Annotated[int, Between(1, 1024)] = 16
+    when_full: Literal["shed", "stop_reading"] = "shed"
+    commit_interval_s: Annotated[float, Between(0, 60)] = 0.1
+    archive_every_s: Annotated[float, Between(0.1, 3600)] = 1.0
+    clock: Literal["right", "1970"] = "right"  # 1970: as a machine without a battery starts, unsynchronised
+    clock_behind_days: Annotated[float, Between(0, 10_000)] = 0.0  # at its start; it believes that it is right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """Counts, and says each number once: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1."""
+
+    agent: Name
+    kind: Literal["serial", "mqtt"] = "serial"
+    broker: Name | None = None  # mqtt: where it publishes
+    rate_hz: Annotated[float, Between(0.01, 5000)] = 50.0
+    promise: Literal["every", "acknowledged", "none"] = "acknowledged"  # every: each number it ever said must arrive
+    port: Text | None = None  # serial: a real port that the agent reads; none: a pty
+    write_to: Text | None = None  # serial: the real port at the other end of the cable; none: something else speaks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What must be true at the end, besides what always must."""
+
+    at_least: Annotated[int, Between(0, 10_000_000)] = 1  # messages in the lake
+    losses: Literal["none", "explained"] = "none"  # explained: each told in a signed message
+    archives: Literal["whole", "damaged"] = "whole"  # damaged: the centre's own disk rots; quarantine must hold it

@@ -1,0 +1,104 @@
+"""Scenarios that nobody thought of: everything at once, by chance, and the same again for the same seed."""
+
+import random
+from typing import Any, Final
+
+from testbed.scenario import Scenario
+from testbed.scenario.faults import FAULT_KINDS, Fault
+from testbed.scenario.parts import Agent, Broker, Collector, Device, Expectation, Node, Tracker
+
+__all__ = ["random_scenario"]
+
+SECONDS: Final = 20.0
+MAX_FAULTS: Final = 14
+LEAST_S: Final = 3.0  # before anything breaks
+
+
+def random_scenario(seed: int) -> Scenario:
+    """Two or three agents, one or two nodes, a broker, a collector; every kind of fault may come at any moment."""
+    chance = random.Random(seed)
+    agents = {name: _agent(chance) for name in ("a", "b", "c")[: chance.randint(2, 3)]}
+    devices = {f"d{number}": _device(chance, agent) for number, agent in enumerate(agents)}
+    targets = _targets(agents, devices)
+    faults = tuple(_fault(chance, targets) for _ in range(chance.randint(4, MAX_FAULTS)))
+    return Scenario(
+        name=f"soak_{seed}",
+        title="every fault at once, by chance",
+        seconds=SECONDS,
+        seed=seed,
+        trackers={"t": Tracker()},
+        nodes={"n": Node(tracker="t"), "m": Node(tracker="t")},
+        brokers={"q": Broker()},
+        collectors={"c": Collector()},
+        agents=agents,
+        devices=devices,
+        faults=faults,
+        expect=Expectation(at_least=10, losses="explained"),
+    )
+
+
+def _agent(chance: random.Random) -> Agent:
+    return Agent(
+        collector="c",
+        node=chance.choice(("n", "m")),
+        broker="q",
+        encryption=chance.choice(("none", "aes")),
+        rotate_after_messages=chance.choice((None, 20, 200)),
+        disk_megabytes=48,
+        journal_megabytes=8,
+        commit_interval_s=chance.choice((0.02, 0.1, 0.5)),
+    )
+
+
+def _device(chance: random.Random, agent: str) -> Device:
+    if chance.random() < 0.3:
+        return Device(agent=agent, kind="mqtt", broker="q", rate_hz=chance.choice((5, 50)))
+    return Device(agent=agent, rate_hz=chance.choice((10, 100, 400)))
+
+
+# Brokers are not killed here, nor do they forget: what mosquitto acknowledged before is then lost, and not by us.
+_KINDS: Final = {
+    "kill": ("agents", "nodes", "trackers", "collectors"),
+    "restart": ("agents", "nodes", "trackers", "collectors", "brokers"),
+    "power_cut": ("agents",),
+    "fill_disk": ("agents",),
+    "rot_journal": ("agents",),
+    "clock_step": ("agents",),
+    "clock_rate": ("agents",),
+    "link_down": ("links",),
+    "link_slow": ("links",),
+    "link_half_open": ("links",),
+    "link_flap": ("links",),
+    "unplug": ("devices",),
+    "garbage": ("devices",),
+    "hostile": ("nodes", "trackers", "brokers", "collectors"),
+}
+
+
+def _targets(agents: dict[str, Agent], devices: dict[str, Device]) -> dict[str, list[str]]:
+    return {
+        "agents": [f"agents.{name}" for name in agents],
+        "nodes": ["nodes.n", "nodes.m"],
+        "trackers": ["trackers.t"],
+        "brokers": ["brokers.q"],
+        "collectors": ["collectors.c"],
+        "links": [f"links.{name}.{end}" for name in agents for end in ("node", "broker", "collector")],
+        "devices": [f"devices.{name}" for name, device in devices.items() if device.kind == "serial"],
+    }
+
+
+def _fault(chance: random.Random, targets: dict[str, list[str]]) -> Fault:
+    kind = chance.choice([kind for kind, sections in _KINDS.items() if any(targets[each] for each in sections)])
+    section = chance.choice([each for each in _KINDS[kind] if targets[each]])
+    settings: dict[str, Any] = {
+        "target": chance.choice(targets[section]),
+        "at_s": round(chance.uniform(LEAST_S, SECONDS - 2), 2),
+    }
+    fields = FAULT_KINDS[kind].__dataclass_fields__
+    if "for_s" in fields:
+        settings["for_s"] = round(chance.uniform(0.2, 4), 2)
+    if "by_s" in fields:
+        settings["by_s"] = chance.choice((-86_400.0, -100.0, -0.5, 0.5, 100.0))
+    if "rate" in fields:
+        settings["rate"] = chance.choice((0.9, 0.999, 1.001, 1.1, 5.0))
+    return FAULT_KINDS[kind](**settings)

@@ -1,0 +1,116 @@
+"""A TCP proxy that does to connections what bad networks do: cut them, swallow their packets, come and go."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+CHUNK_BYTES = 64 * 1024
+SLOW_CHUNK_BYTES = 1024
+
+
+class TcpProxy:
+    """Between clients on `port` and a server. Awaitable events tell what passed, so that tests need not guess."""
+
+    def __init__(self, target_port: int, target_host: str = "127.0.0.1") -> None:
+        self.port = 0
+        self.connections = 0  # accepted so far
+        self.passed_bytes = 0  # from clients to the server
+        self._target = (target_host, target_port)
+        self._bytes_per_s: int | None = None
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
+        self._stalled = False
+        self._changed = asyncio.Condition()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Refuse new connections and cut all there are."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Close every connection, both ways."""
+        tasks = list(self._open)
+        for task in tasks:
+            for writer in self._open.get(task, ()):
+                writer.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def stall(self) -> None:
+        """From now on whatever is sent is swallowed, and nobody is told: half-open connections."""
+        self._stalled = True
+
+    async def heal(self) -> None:
+        """New connections pass again. Those that lost something are cut: their bytes no longer make sense."""
+        self._stalled = False
+        await self.cut()
+
+    def slow(self, bytes_per_s: int | None) -> None:
+        """Each way of each connection; None: as fast as it goes."""
+        self._bytes_per_s = bytes_per_s
+
+    async def flap(self, times: int, passed_bytes: int) -> None:
+        """Cut everything, so many times, whenever clients have sent that many bytes more."""
+        for _ in range(times):
+            goal = self.passed_bytes + passed_bytes
+            await self.wait_until(lambda goal=goal: self.passed_bytes >= goal)  # type: ignore[misc]
+            await self.cut()
+
+    async def wait_until(self, condition: "Callable[[], bool]") -> None:
+        async with self._changed:
+            await self._changed.wait_for(condition)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._open[task] = writer, far_writer
+        async with self._changed:
+            self.connections += 1
+            self._changed.notify_all()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(reader, far_writer, counts=True))
+                group.create_task(self._pump(far_reader, writer, counts=False))
+        except* OSError:
+            pass
+        finally:
+            del self._open[task]
+            for each in (writer, far_writer):
+                each.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool) -> None:
+        while data := await reader.read(SLOW_CHUNK_BYTES if self._bytes_per_s else CHUNK_BYTES):
+            if self._stalled:
+                continue
+            if self._bytes_per_s is not None:
+                await asyncio.sleep(len(data) / self._bytes_per_s)
+            writer.write(data)
+            await writer.drain()
+            if counts:
+                async with self._changed:
+                    self.passed_bytes += len(data)
+                    self._changed.notify_all()
+        raise ConnectionResetError("one side has closed")
+
+
+@asynccontextmanager
+async def proxy_to(port: int) -> "AsyncIterator[TcpProxy]":
+    proxy = TcpProxy(port)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()

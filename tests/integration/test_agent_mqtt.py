@@ -1,0 +1,130 @@
+"""MQTT in, MQTT out: a whole agent between two real brokers, with and without TLS."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import cbor2
+import pytest
+
+from protocol.streamr import StreamMessage
+from testbed.running_agent import Agent, assert_whole, io_message, wait_until
+from tests.certificates import make_certificate
+from tests.integration.drivers.brokers import Broker
+from tests.integration.far_ends import BrokerFarEnd
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
+
+BURST = 200
+
+CONFIGURATION = """
+[device]
+name = "bench"
+data_directory = "data"
+[journal]
+commit_interval_s = 0.02
+[drivers.plant]
+driver = "mqtt"
+host = "localhost"
+port = {source_port}
+{source_tls}
+[[drivers.plant.subscriptions]]
+topic = "plant/{{sensor}}/{{quantity}}"
+[publishers.out]
+kind = "mqtt"
+host = "127.0.0.1"
+port = {far_end_port}
+messages_per_publication = 16
+deadline_s = {deadline_s}
+retry_max_s = 1.0
+{far_end_tls}
+[status]
+every_s = 0.1
+"""
+
+
+class Between:
+    """An agent whose source and far end are brokers."""
+
+    def __init__(self, folder: Path, *, use_tls: bool) -> None:
+        self.source = Broker(folder)
+        self.far_end = BrokerFarEnd(folder / "far", use_tls=use_tls)
+        self.agent = Agent.make(folder / "agent")
+        self._folder = folder
+        self._use_tls = use_tls
+        self._published = 0
+        if use_tls:
+            certificate, key = make_certificate(folder, "localhost")
+            self.source.add_tls_listener(certificate, key)
+        self.configure()
+
+    def configure(self, deadline_s: float = 5.0) -> None:
+        source, far = self._folder / "certificate.pem", self._folder / "far" / "ca.pem"
+        text = CONFIGURATION.format(
+            source_port=self.source.tls_port or self.source.port,
+            source_tls=f'tls = "on"\nca_file = "{source}"' if self._use_tls else "",
+            far_end_port=self.far_end.port,
+            far_end_tls=f'use_tls = true\nca_file = "{far}"' if self._use_tls else "",
+            deadline_s=deadline_s,
+        )
+        self.agent.config.write_text(text)
+
+    def publish_a_burst(self) -> None:
+        numbers = range(self._published, self._published + BURST)
+        self.source.publish(*[("plant/meter/count", str(number).encode()) for number in numbers], timeout_s=60)
+        self._published += BURST
+
+    def arrived(self) -> list[StreamMessage]:
+        """Each message once, in the order of its first arrival."""
+        everything = self.far_end.subscriber.messages(0)
+        return list({message.message_id: message for message in everything}.values())
+
+    def numbers(self) -> list[int]:
+        readings = (io_message(message) for message in self.arrived())
+        return [round(cbor2.loads(io.content_data or b"")) for io in readings if io.info_type == "count"]
+
+    def wait_for_all(self) -> None:
+        wait_until(lambda: set(self.numbers()) == set(range(self._published)), "every reading arrived")
+
+    def is_subscribed(self) -> bool:
+        try:
+            status = json.loads((self.agent.folder / "data" / "status.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return False
+        return bool(status["devices"]["plant"]["state"] == "up" and status["links"]["out"]["is_up"])
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+def between(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Between]:
+    between = Between(tmp_path, use_tls=request.param)
+    between.source.start()
+    between.far_end.start()
+    yield between
+    between.source.stop()
+    between.far_end.close()
+
+
+def test_every_reading_arrives_through_restarts_a_reload_and_a_kill(between: Between) -> None:
+    with between.agent.start() as process:
+        wait_until(between.is_subscribed, "both links are up")
+        between.publish_a_burst()
+        between.configure(deadline_s=6.0)
+        process.send_signal(signal.SIGHUP)
+        between.publish_a_burst()
+        between.wait_for_all()
+        assert sorted(between.numbers()) == between.numbers(), "no reading twice, and all in order"
+        between.far_end.stop()
+        between.publish_a_burst()
+        between.far_end.start()
+        between.source.stop()
+        between.source.start()
+        between.publish_a_burst()
+        process.kill()
+        process.wait()
+    between.publish_a_burst()
+    with between.agent.start() as process:
+        between.wait_for_all()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert_whole(between.arrived())

@@ -1,0 +1,48 @@
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from agent.service import Service
+from agent.service_manager import ALIVE
+
+
+class _Pipeline:
+    """Moves as it is told, look by look."""
+
+    def __init__(self, *looks: bool) -> None:
+        self._looks = iter(looks)
+        self.all_seen = asyncio.Event()
+
+    async def is_moving(self) -> bool:
+        look = next(self._looks, None)
+        if look is None:
+            self.all_seen.set()
+            await asyncio.Event().wait()
+        return bool(look)
+
+
+def _fed(monkeypatch: pytest.MonkeyPatch, interval_s: float, *looks: bool) -> list[str]:
+    heard: list[str] = []
+    monkeypatch.setattr("agent.service.notify", heard.append)
+    monkeypatch.setattr("agent.service.watchdog_interval_s", lambda: interval_s)
+    monkeypatch.setattr("agent.service.LOOK_AGAIN_S", 0.0)
+
+    async def run() -> None:
+        pipeline = _Pipeline(*looks)
+        service = Service(cast("Any", None), cast("Any", None), cast("Any", None))
+        feeding = asyncio.create_task(service._feed_watchdog(cast("Any", pipeline)))
+        await asyncio.wait_for(pipeline.all_seen.wait(), 30)
+        feeding.cancel()
+
+    asyncio.run(run())
+    return heard
+
+
+def test_the_watchdog_is_fed_only_while_the_pipeline_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _fed(monkeypatch, 0.0, False, False, True, False, True) == [ALIVE, ALIVE]
+
+
+def test_one_unlucky_look_is_followed_by_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _fed(monkeypatch, 0.0, False, True) == [ALIVE]
+    assert _fed(monkeypatch, 1e9, False, False) == []
