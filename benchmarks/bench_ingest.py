@@ -38,10 +38,10 @@ from testbed.corpus import Device
 from testbed.corpus_bulk import BulkChain, write_bulk_archive
 
 CORES = 2
-ARCHIVES = 60
+ARCHIVES = 40
 RECORDS = 5_000  # per archive
 CHAINS = 10
-ROUNDS = 3
+ROUNDS = 2
 START_MS = 1_790_000_000_000
 DAY_MS = 86_400_000
 HISTORIES_DAYS = (1, 10, 100)
