@@ -57,7 +57,7 @@ def test_a_copy_is_archived_and_duplicate_and_leaves_the_ledger_balanced() -> No
     assert account.chains[ChainName("0xd1", "boiler")].archives == 1
 
 
-LOCKED, LESS = Locked([("s", "k1"), ("s", "k2")], 1, 3), Locked([("s", "k2")], 1, 3)
+LOCKED, LESS = Locked((("s", "k1"), ("s", "k2")), 1, 3), Locked((("s", "k2"),), 1, 3)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
