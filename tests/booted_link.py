@@ -28,9 +28,9 @@ TRIAL_STATES = {1: UpdateState.STAGED, 2: UpdateState.TRIAL}
 class BootedLink:
     """`reset_before`: how often the device is reset just before it hears a message of a type.
 
-    `double_answers`: how likely a question is repeated, and its second answer comes late; who waits before he asks again
-    does not meet it. Images in `never_speak` hang until the watchdog resets them. `calls_itself` is what firmware on trial
-    says of itself, if not its version.
+    `double_answers`: how likely a question is repeated, and its second answer comes late; who waits before he asks
+    again does not meet it. Images in `never_speak` hang until the watchdog resets them. `calls_itself` is what firmware
+    on trial says of itself, if not its version.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ def test_power_that_fails_again_and_again_in_the_middle_only_delays_the_update(
     report = bring(board, firmware, reached=cut_power, through=CuttingLink)
     assert report.result is UpdateResult.CONFIRMED
     assert len(restarted_with) == 5
-    assert report.sent_bytes < len(firmware.image) + 5 * (4096 + 1024), "it goes on, and does not begin anew"
+    assert report.sent_bytes < len(firmware.image) + 5 * 8192, "it goes on, and does not begin anew"
     assert after_power_cut(board) == NEW
 
 
@@ -176,7 +176,7 @@ def test_an_update_that_was_left_alone_is_taken_up_by_the_next_one(board: Flashe
     assert after_power_cut(board) == OLD
     report = bring(board, firmware)
     assert report.result is UpdateResult.CONFIRMED
-    assert report.sent_bytes <= len(firmware.image) - 16_384
+    assert report.sent_bytes < len(firmware.image) - 12_000, "what had arrived is not sent again"
 
 
 def test_an_image_that_does_not_start_is_given_up_by_the_device_itself(board: FlashedBoard, builds: Builds) -> None:
