@@ -25,7 +25,7 @@ from benchmarks.peers.node_red import NodeRed
 from benchmarks.peers.thingsboard import ThingsBoardGateway, server_answer
 from benchmarks.peers.traffic import Arrival, Sink, Source
 
-STARTS = 3
+STARTS = 4
 ROUNDS = 3
 ROUND_MESSAGES = 10_000
 OUTAGE_MESSAGES = 20_000
@@ -61,6 +61,10 @@ class Account:
     def lost(self) -> int:
         return self.lost_in_outage + self.lost_over_kill
 
+    def best(self, name: str) -> float:
+        """Of times to start: whatever else the machine does only adds to them."""
+        return float(min(getattr(self, name)))
+
     def median(self, name: str) -> float:
         return float(statistics.median(getattr(self, name)))
 
@@ -91,7 +95,14 @@ def _compare(bench: "Bench", root: Path) -> dict[str, Account]:
         forwarders = [bench.add(kind, root) for kind in FORWARDERS]
         for forwarder in forwarders:
             stack.callback(forwarder.stop)
-        for test, times in ((Bench.start, STARTS), (Bench.load, ROUNDS), (Bench.outage, 1), (Bench.kill, 1)):
+        tests = (
+            (Bench.start, STARTS),
+            (Bench.warm_up, 1),
+            (Bench.load, ROUNDS),
+            (Bench.outage, 1),
+            (Bench.kill, 1),
+        )
+        for test, times in tests:
             for _ in range(times):
                 for forwarder in forwarders:
                     print(f"  {test.__name__}: {forwarder.name}", file=sys.stderr)
@@ -120,10 +131,10 @@ def _figures(accounts: dict[str, Account], both_mb: float) -> Iterator[Figure]:
     )
     yield Figure(
         name="agent: exec to the first acknowledged signed message",
-        value=ours.median("first_signed_s"),
+        value=ours.best("first_signed_s"),
         unit="s",
         at_most=0.3,
-        note=f"ThingsBoard: {board.median('start_s'):.2f} s",
+        note=f"best of {STARTS}; ThingsBoard's first reading: {board.best('start_s'):.2f} s",
     )
     yield Figure(name="agent: peak RSS under load, MQTT and websocket", value=both_mb, unit="MB", at_most=35)
     yield Figure(
@@ -143,7 +154,7 @@ def _figures_of(name: str, account: Account) -> Iterator[Figure]:
         ("messages per second", account.median("per_s"), "/s"),
         ("CPU per message", account.median("cpu_us"), "µs"),
         ("peak RSS under load", account.rss_mb, "MB"),
-        ("exec to the first reading at the far end", account.median("start_s"), "s"),
+        ("exec to the first reading at the far end", account.best("start_s"), "s"),
         ("bytes written per message", account.median("written_bytes"), "B"),
         ("lost in an outage of the far broker", account.lost_in_outage, "of 20,000"),
         ("doubled in that outage", account.doubled_in_outage, ""),
@@ -182,6 +193,10 @@ class Bench:
         if signed := _first(self._sink.arrivals[began:], lambda arrival: arrival.topic.startswith("0x")):
             account.first_signed_s.append(signed.at_s - began_s)
         wait_until_quiet(forwarder)
+
+    def warm_up(self, forwarder: Forwarder, _account: Account) -> None:
+        """A compiler that learns while it runs, as Node-RED's does, has learned by now."""
+        self.load(forwarder, Account())
 
     def load(self, forwarder: Forwarder, account: Account) -> None:
         began, before_cpu_s = len(self._sink.arrivals), process_tree.cpu_s(forwarder.pid)

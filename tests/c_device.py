@@ -47,11 +47,9 @@ class CDevice:
     def executed(self) -> int:
         return int(self._library.device_executed(self._handle))
 
-    @property
     def is_up(self) -> bool:
         return bool(self._library.device_is_up(self._handle))
 
-    @property
     def is_idle(self) -> bool:
         return bool(self._library.device_is_idle(self._handle))
 

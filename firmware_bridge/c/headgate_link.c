@@ -17,15 +17,12 @@ enum {
     LOG = 11, FW_BEGIN = 16, FW_CHUNK = 17, FW_END = 18, FW_CONFIRM = 19, FW_QUERY = 20, FW_STATUS = 21
 };
 enum { ANSWER_HELLO = 1, ANSWER_TIME = 2, ANSWER_RESULT = 4, ANSWER_DESC = 8, ANSWER_FW_STATUS = 16 };
-/* Kinds of items in a payload: a major type and one, or a number, a text or null. */
-enum { UINT = HG_CBOR_UINT + 1, VALUE = 2, BYTES = HG_CBOR_BYTES + 1 };
+enum { TYPE, FLAGS, SESSION, SEQ, HEADER_BYTES };      /* bytes of the header */
 enum { FLAG_AUTHENTICATED = 1, FLAG_NAK = 2 };
 enum { FEATURE_AUTHENTICATED = 1, FEATURE_UPDATE = 2 };
 
-#define MAX_ITEMS 3
 #define MAX_RETRY_MS 60000u
 #define VERSION_BITS 0x40u
-#define HEADER_BYTES 4u
 #define CRC_BYTES 4u
 #define PROOF_BYTES 12u
 #define SIGNATURE_BYTES 64u
@@ -33,14 +30,29 @@ enum { FEATURE_AUTHENTICATED = 1, FEATURE_UPDATE = 2 };
 #define MAX_RECORD_BYTES (MAX_PAYLOAD_BYTES < 255u ? MAX_PAYLOAD_BYTES : 255u)      /* the length is one byte */
 #define BODY_AT (1u + HG_STUFFING_BYTES)                                            /* in tx: room to stuff in place */
 
+/* What the gateway sends: the kinds of the payload's items, two bits each, the first in the lowest. A kind is a major
+ * type and one, or VALUE: a number, a text or null. */
+enum { UINT = HG_CBOR_UINT + 1, VALUE = 2, BYTES = HG_CBOR_BYTES + 1, KINDS = 0x3f, OURS = 0x40 };
+#define MAX_ITEMS 3
+static const uint8_t shapes[] = {
+    [SYNC] = OURS | BYTES | UINT << 2,
+    [DESC_REQ] = OURS | UINT,
+    [ACK] = OURS | UINT,
+    [TIME_REQ] = OURS | UINT,
+    [COMMAND] = OURS | UINT | UINT << 2 | VALUE << 4,
+#if HG_WITH_UPDATE
+    [FW_BEGIN] = OURS | BYTES | BYTES << 2,
+    [FW_CHUNK] = OURS | UINT | BYTES << 2,
+    [FW_END] = OURS,
+    [FW_CONFIRM] = OURS,
+    [FW_QUERY] = OURS,
+#endif
+};
+
 typedef struct { unsigned major; uint32_t number; const uint8_t *data; } item_t;      /* data: of a string */
+typedef struct { const uint8_t *header; item_t items[MAX_ITEMS]; } frame_t;
 
-typedef struct {
-    uint8_t type, flags, session, seq;
-    item_t items[MAX_ITEMS];
-} frame_t;
-
-static void copy(uint8_t *to, const uint8_t *from, size_t len)      /* forwards, so `to` may overlap `from` from below */
+static void copy(uint8_t *to, const uint8_t *from, size_t len)      /* `to` may overlap `from` from below */
 {
     for (size_t i = 0; i < len; i++) {
         to[i] = from[i];
@@ -143,10 +155,10 @@ static void put_proof(hg_link_t *link, hg_writer_t *body)
 static hg_writer_t begin_frame(hg_link_t *link, unsigned type, unsigned seq, uint32_t items)
 {
     hg_writer_t body = {link->tx + BODY_AT, HEADER_BYTES, HG_MTU - PROOF_BYTES - CRC_BYTES};
-    body.data[0] = (uint8_t)(VERSION_BITS | type);
-    body.data[1] = has_key(link) && link->session != 0 ? FLAG_AUTHENTICATED : 0;
-    body.data[2] = link->session;
-    body.data[3] = (uint8_t)seq;
+    body.data[TYPE] = (uint8_t)(VERSION_BITS | type);
+    body.data[FLAGS] = has_key(link) && link->session != 0 ? FLAG_AUTHENTICATED : 0;
+    body.data[SESSION] = link->session;
+    body.data[SEQ] = (uint8_t)seq;
     if (items != 0) {
         hg_put_head(&body, HG_CBOR_ARRAY, items);
     }
@@ -160,7 +172,7 @@ static void end_frame(hg_link_t *link, hg_writer_t *body)
     }
     body->size = HG_MTU;
 #if HG_WITH_AUTH
-    if (body->data[1] & FLAG_AUTHENTICATED) {
+    if (body->data[FLAGS] & FLAG_AUTHENTICATED) {
         put_proof(link, body);
     }
 #endif
@@ -348,8 +360,8 @@ static void on_sync(hg_link_t *link, const frame_t *frame)
     if (frame->items[0].number != HG_NONCE_BYTES || retry_ms - 1 >= MAX_RETRY_MS) {
         return;
     }
-    if (frame->session != link->session || !is_same(nonce, link->nonce, HG_NONCE_BYTES)) {
-        begin_session(link, frame->session, nonce);
+    if (frame->header[SESSION] != link->session || !is_same(nonce, link->nonce, HG_NONCE_BYTES)) {
+        begin_session(link, frame->header[SESSION], nonce);
     }
     link->retry_ms = retry_ms;
     link->answers |= ANSWER_HELLO;
@@ -384,7 +396,7 @@ static void forget(hg_link_t *link, uint32_t committed_rseq)
 static void on_ack(hg_link_t *link, const frame_t *frame)
 {
     uint32_t committed_rseq = frame->items[0].number;
-    uint8_t received = (uint8_t)(frame->seq - link->received_seq);
+    uint8_t received = (uint8_t)(frame->header[SEQ] - link->received_seq);
     if (committed_rseq > link->next_rseq || received > (uint8_t)(link->high_seq - link->received_seq)) {
         return;
     }
@@ -393,8 +405,8 @@ static void on_ack(hg_link_t *link, const frame_t *frame)
         link->received = (uint16_t)(link->received + 1 + link->queue[link->received]);
         link->progress_ms = link->now_ms;
     }
-    link->received_seq = frame->seq;
-    if (is_ahead || (frame->flags & FLAG_NAK)) {      /* ahead: this answers what was sent before going back */
+    link->received_seq = frame->header[SEQ];
+    if (is_ahead || (frame->header[FLAGS] & FLAG_NAK)) {      /* ahead: this answers what was sent before going back */
         go_back(link);
     }
     forget(link, committed_rseq);
@@ -453,16 +465,15 @@ static void on_command(hg_link_t *link, const frame_t *frame)
 }
 
 #if HG_WITH_UPDATE
-static hg_fw_status_t do_update(hg_link_t *link, const frame_t *frame)
+static hg_fw_status_t do_update(hg_link_t *link, unsigned type, const item_t *items)
 {
     static const hg_fw_status_t not_supported = {0, HG_FW_REFUSED, HG_FW_NOT_SUPPORTED};
     const hg_update_t *update = link->port->update;
     void *user = link->port->user;
-    const item_t *items = frame->items;
     if (update == NULL) {
         return not_supported;
     }
-    switch (frame->type) {
+    switch (type) {
     case FW_BEGIN:
         return update->begin(user, (hg_bytes_t){items[0].data, items[0].number}, items[1].data);
     case FW_CHUNK:
@@ -476,15 +487,15 @@ static hg_fw_status_t do_update(hg_link_t *link, const frame_t *frame)
     }
 }
 
-static void on_update(hg_link_t *link, const frame_t *frame)
+static void on_update(hg_link_t *link, unsigned type, const item_t *items)
 {
-    if (frame->type == FW_BEGIN && (frame->items[0].number == 0 || frame->items[1].number != SIGNATURE_BYTES)) {
+    if (type == FW_BEGIN && (items[0].number == 0 || items[1].number != SIGNATURE_BYTES)) {
         return;
     }
-    if (frame->type == FW_CHUNK && frame->items[1].number == 0) {
+    if (type == FW_CHUNK && items[1].number == 0) {
         return;
     }
-    link->fw_status = do_update(link, frame);
+    link->fw_status = do_update(link, type, items);
     link->answers |= ANSWER_FW_STATUS;
 }
 #endif
@@ -498,17 +509,17 @@ static bool is_of_kind(const item_t *item, unsigned kind)
         || (item->major == HG_CBOR_SIMPLE && item->number == HG_CBOR_NULL);
 }
 
-/* Read a payload of this shape: the kinds of its items, two bits each, the first in the lowest. */
-static bool get_items(hg_reader_t *payload, unsigned shape, item_t *item)
+/* Read a payload of items of these kinds. */
+static bool get_items(hg_reader_t *payload, unsigned kinds, item_t *item)
 {
     uint32_t count = hg_get_of(payload, HG_CBOR_ARRAY);
-    for (; shape != 0; shape >>= 2, item++, count--) {
+    for (; kinds != 0; kinds >>= 2, item++, count--) {
         item->number = hg_get_head(payload, &item->major);
         item->data = NULL;
         if (item->major == HG_CBOR_BYTES || item->major == HG_CBOR_TEXT) {
             item->data = hg_get_span(payload, item->number);
         }
-        if (!is_of_kind(item, shape & 3u)) {
+        if (!is_of_kind(item, kinds & 3u)) {
             return false;
         }
     }
@@ -517,23 +528,15 @@ static bool get_items(hg_reader_t *payload, unsigned shape, item_t *item)
 
 static void take_body(hg_link_t *link, const uint8_t *body, size_t len)
 {
-    enum { NOT_OURS = 0xff };
-    static const uint8_t shapes[] = {
-        NOT_OURS, BYTES | UINT << 2, NOT_OURS, UINT, NOT_OURS, NOT_OURS, UINT, UINT, NOT_OURS, UINT | UINT << 2 | VALUE << 4,
-#if HG_WITH_UPDATE
-        NOT_OURS, NOT_OURS, NOT_OURS, NOT_OURS, NOT_OURS, NOT_OURS, BYTES | BYTES << 2, UINT | BYTES << 2, 0, 0, 0,
-#endif
-    };
     frame_t frame;
-    frame.type = body[0] ^ VERSION_BITS;
-    frame.flags = body[1];
-    frame.session = body[2];
-    frame.seq = body[3];
     hg_reader_t payload = {body + HEADER_BYTES, len - HEADER_BYTES, false};
-    bool is_sync = frame.type == SYNC;
-    bool is_proof_due = !is_sync && has_key(link);
-    if (frame.type >= sizeof shapes || shapes[frame.type] == NOT_OURS || (frame.flags & ~FLAG_NAK) != (is_proof_due ? FLAG_AUTHENTICATED : 0)
-        || frame.session == 0 || (frame.session != link->session && !is_sync)) {
+    unsigned type = body[TYPE] ^ VERSION_BITS;
+    bool is_sync = type == SYNC, is_proof_due = !is_sync && has_key(link);
+    unsigned flags = is_proof_due ? FLAG_AUTHENTICATED : 0;
+    if (type >= sizeof shapes || shapes[type] == 0 || (body[FLAGS] & ~FLAG_NAK) != flags) {
+        return;
+    }
+    if (body[SESSION] == 0 || (body[SESSION] != link->session && !is_sync)) {
         return;
     }
     if (is_proof_due) {
@@ -542,11 +545,12 @@ static void take_body(hg_link_t *link, const uint8_t *body, size_t len)
         }
         payload.left -= PROOF_BYTES;
     }
-    if (!get_items(&payload, shapes[frame.type], frame.items)) {
+    if (!get_items(&payload, shapes[type] & KINDS, frame.items)) {
         return;
     }
+    frame.header = body;
     link->heard_ms = link->now_ms;
-    switch (frame.type) {
+    switch (type) {
     case SYNC:
         on_sync(link, &frame);
         break;
@@ -564,7 +568,7 @@ static void take_body(hg_link_t *link, const uint8_t *body, size_t len)
         break;
 #if HG_WITH_UPDATE
     default:
-        on_update(link, &frame);
+        on_update(link, type, frame.items);
         break;
 #endif
     }
@@ -681,13 +685,13 @@ hg_status_t hg_link_log(hg_link_t *link, hg_level_t level, const char *text)
     while (len < HG_MAX_LOG_BYTES && text[len] != '\0') {
         len++;
     }
+    while (len > 0 && ((uint8_t)text[len] & 0xc0u) == 0x80u) {      /* not within a character */
+        len--;
+    }
     hg_writer_t body = begin_frame(link, LOG, 0, 3);
     hg_put_uint(&body, number);
     hg_put_uint(&body, level);
-    hg_put_head(&body, HG_CBOR_TEXT, (uint32_t)len);
-    for (size_t i = 0; i < len; i++) {
-        hg_put_byte(&body, (uint8_t)text[i] < ' ' ? '?' : (uint8_t)text[i]);
-    }
+    hg_put_string(&body, HG_CBOR_TEXT, (const uint8_t *)text, len);
     end_frame(link, &body);
     (void)flush(link);
     return HG_OK;

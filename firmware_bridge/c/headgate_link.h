@@ -118,7 +118,9 @@ typedef struct {
 } hg_device_t;
 
 #if HG_WITH_UPDATE
-typedef enum { HG_FW_IDLE = 0, HG_FW_RECEIVING = 1, HG_FW_STAGED = 2, HG_FW_TRIAL = 3, HG_FW_REFUSED = 4 } hg_fw_state_t;
+typedef enum {
+    HG_FW_IDLE = 0, HG_FW_RECEIVING = 1, HG_FW_STAGED = 2, HG_FW_TRIAL = 3, HG_FW_REFUSED = 4
+} hg_fw_state_t;
 typedef enum {
     HG_FW_NONE = 0, HG_FW_NOT_SUPPORTED = 1, HG_FW_BAD_MANIFEST = 2, HG_FW_BAD_SIGNATURE = 3, HG_FW_OTHER_BOARD = 4,
     HG_FW_ROLLED_BACK = 5, HG_FW_TOO_LARGE = 6, HG_FW_BAD_DIGEST = 7, HG_FW_FLASH_FAILED = 8, HG_FW_OUT_OF_PLACE = 9,
@@ -142,8 +144,9 @@ typedef struct {
     void *user;                                                      /* handed to every callback */
     size_t (*write)(void *user, const uint8_t *data, size_t len);    /* returns bytes taken, 0 to len; must not block */
     uint32_t (*now_ms)(void *user);   /* since the boot; may wrap, if a call comes at least once in 49 days */
-    /* Execute command number `command` (0 to command_count - 1) and set *result, which is null before. A text in
-     * it must stay valid until the next command. `argument` is valid during the call only. May be NULL. */
+    /* Execute command number `command` (0 to command_count - 1) and set *result, which is null before. A text in it
+     * (UTF-8, at most 64 bytes) must stay valid until the next command; `argument` is valid during the call only.
+     * May be NULL: there are no commands. */
     hg_result_t (*execute)(void *user, uint8_t command, const hg_value_t *argument, hg_value_t *result);
 #if HG_WITH_UPDATE
     const hg_update_t *update;        /* NULL: answers that it is not supported */
@@ -181,7 +184,7 @@ typedef struct {                      /* small fields first: a Cortex-M reaches 
     uint8_t queue[HG_QUEUE_BYTES];
 } hg_link_t;
 
-/* Start. HG_BAD_ARGUMENT if a callback is missing, or if texts are so long that a HELLO or a description does not fit. */
+/* Start. HG_BAD_ARGUMENT if a callback is missing, or if texts are so long that HELLO or a description does not fit. */
 hg_status_t hg_link_init(hg_link_t *link, const hg_device_t *device, const hg_port_t *port);
 
 /* Take bytes from the line, in pieces of any size. Commands and updates are executed from here. */
@@ -193,8 +196,8 @@ void hg_link_poll(hg_link_t *link);
 /* Queue what was measured just now. HG_FULL: there was no room, and the gateway will see the hole. */
 hg_status_t hg_link_record(hg_link_t *link, const hg_sample_t *samples, size_t count);
 
-/* Send a line for the gateway's log, now or never: HG_DOWN without a session, HG_FULL while another frame is leaving;
- * in both cases the gateway sees from the numbers that a line is missing. Control characters become '?'. */
+/* Send a line (UTF-8) for the gateway's log, now or never: HG_DOWN without a session, HG_FULL while another frame is
+ * leaving; in both cases the gateway sees from the numbers that a line is missing. */
 hg_status_t hg_link_log(hg_link_t *link, hg_level_t level, const char *text);
 
 bool hg_link_is_up(const hg_link_t *link);       /* there is a session, and the gateway has shown that it takes part */

@@ -17,7 +17,9 @@ size_t hg_cobs_encode(uint8_t *out, const uint8_t *in, size_t len);
 /* Undo it in place, for bytes without a zero. Returns the bytes left; 0 for what was never stuffed. */
 size_t hg_cobs_decode(uint8_t *data, size_t len);
 
-enum { HG_CBOR_UINT = 0, HG_CBOR_NEGATIVE = 1, HG_CBOR_BYTES = 2, HG_CBOR_TEXT = 3, HG_CBOR_ARRAY = 4, HG_CBOR_SIMPLE = 7 };
+enum {
+    HG_CBOR_UINT = 0, HG_CBOR_NEGATIVE = 1, HG_CBOR_BYTES = 2, HG_CBOR_TEXT = 3, HG_CBOR_ARRAY = 4, HG_CBOR_SIMPLE = 7
+};
 #define HG_CBOR_NULL 22u
 
 typedef struct { uint8_t *data; size_t used; size_t size; } hg_writer_t;      /* used > size: it did not fit */

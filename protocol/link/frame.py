@@ -32,6 +32,7 @@ CRC_BYTES: Final = 4
 MAX_PAYLOAD_BYTES: Final = MAX_BODY_BYTES - HEADER_BYTES - PROOF_BYTES - CRC_BYTES
 MAX_STUFFED_BYTES: Final = MAX_BODY_BYTES + MAX_BODY_BYTES // FULL_BLOCK_BYTES + 1
 
+_MAX_HELD_BYTES: Final = MAX_STUFFED_BYTES + 1  # one byte over the limit tells that it was passed
 _AUTHENTICATED, _NAK = 1, 2
 _KNOWN_FLAGS: Final = _AUTHENTICATED | _NAK
 _TYPE_BITS: Final = 6
@@ -141,7 +142,7 @@ class Damaged:
     """Bytes between two zeros that are no frame for us."""
 
     problem: str
-    size_bytes: int
+    size_bytes: int  # counted up to one more than a frame can have
     is_foreign: bool  # whole, but of an unknown version, type or flag: asking for it again would not help
 
 
@@ -153,8 +154,8 @@ class LinkDecoder:
 
     def feed(self, data: bytes) -> list[Frame | Damaged]:
         *complete, rest = (self._pending + data).split(DELIMITER)
-        self._pending = rest[: MAX_STUFFED_BYTES + 1]  # bounded; one byte over the limit tells that it was passed
-        return [_read(bytes(part)) for part in complete if part]
+        self._pending = rest[:_MAX_HELD_BYTES]
+        return [_read(bytes(part[:_MAX_HELD_BYTES])) for part in complete if part]
 
 
 def _read(part: bytes) -> Frame | Damaged:

@@ -10,7 +10,7 @@ from protocol.link import payload
 from protocol.link.frame import FrameType
 from protocol.link.payload import MAX_SAMPLES, MAX_UINT32, MAX_UPTIME_MS
 from protocol.link.session_messages import MAX_DESCRIBED
-from protocol.strict_cbor import CborValue, field
+from protocol.strict_cbor import field
 
 MAX_LOG_BYTES: Final = 200
 _LEAST_ITEMS: Final = 4
@@ -48,16 +48,12 @@ class Record:
     def from_bytes(cls, data: bytes) -> "Record":
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("READING"):
-            found = payload.decode(data)
+            found = payload.decode_numbers(data)
             if len(found) < _LEAST_ITEMS or len(found) % 2:
                 raise Corrupt(f"{len(found)} items are not a number, a time, and pairs of sensor and value")
-            rseq, uptime_ms, *flat = found
-            samples = tuple(map(_sample, flat[::2], flat[1::2]))
-            return cls(rseq=field(rseq, int), uptime_ms=field(uptime_ms, int), samples=samples)
-
-
-def _sample(sensor: CborValue, value: CborValue) -> Sample:
-    return Sample(field(sensor, int), None if value is None else field(value, int))
+            rseq, uptime_ms = payload.all_present(found[:2])
+            samples = tuple(map(Sample, payload.all_present(found[2::2]), found[3::2]))
+            return cls(rseq=rseq, uptime_ms=uptime_ms, samples=samples)
 
 
 class LogLevel(IntEnum):
@@ -89,4 +85,9 @@ class LogLine:
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("LOG"):
             number, level, text = payload.decode(data, 3)
-            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=field(text, str))
+            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=_shown(field(text, str)))
+
+
+def _shown(text: str) -> str:
+    """As it may stand in a log: a device prints what it likes, and a terminal obeys."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -35,10 +35,12 @@ FIRST_PATIENCE_S: Final = 8.0  # then agents are started anew, so that none wait
 class Bench:
     """Parts by their dotted names. `notes` says what this machine could not do as the scenario wanted."""
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, agent_environment: Mapping[str, str] | None = None) -> None:
+        """What is in `agent_environment` every agent finds in its own."""
         self.scenario = scenario
         self.folder = folder
         self.notes: list[str] = []
+        self._agent_environment = dict(agent_environment or {})
         self.servers: dict[str, Server] = {}
         self.agents: dict[str, AgentPart] = {}
         self.devices: dict[str, CountingDevice] = {}
@@ -122,7 +124,9 @@ class Bench:
             folder = self.folder / name
             folder.mkdir()
             clock = self._make_clock(name, folder)
-            part = self.agents[name] = AgentPart(folder, self._make_volume(folder, agent.disk_megabytes), clock)
+            part = self.agents[name] = AgentPart(
+                folder, self._make_volume(folder, agent.disk_megabytes), clock, self._agent_environment
+            )
             collector = self.collector(agent.collector)
             collector.enrol(part.keys.address)
             ports = await self._link_up(name)

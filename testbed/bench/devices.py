@@ -8,6 +8,7 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,13 @@ __all__ = ["CountingDevice", "MqttDevice", "SerialDevice", "mqtt_topic"]
 
 TICK_S: Final = 0.02
 MAX_UNACKNOWLEDGED: Final = 500
+
+
+LineOf = Callable[[int], bytes]
+
+
+def count_line(number: int) -> bytes:
+    return b'{"n": %d}\n' % number
 
 
 class CountingDevice(ABC):
@@ -62,9 +70,11 @@ class CountingDevice(ABC):
 class SerialDevice(CountingDevice):
     """Waits while the line takes nothing, as with flow control; what is on the line when it is pulled is lost."""
 
-    def __init__(self, log: Path, rate_hz: float, port: PtyPort) -> None:
+    def __init__(self, log: Path, rate_hz: float, port: PtyPort, line_of: LineOf = count_line) -> None:
+        """`line_of` makes a line of a number."""
         super().__init__(log, rate_hz)
         self.port = port
+        self._line_of = line_of
         self._unsent = b""
 
     def unplug(self) -> None:
@@ -83,7 +93,7 @@ class SerialDevice(CountingDevice):
         return not self._unsent
 
     def _say(self, number: int) -> None:
-        line = b'{"n": %d}\n' % number
+        line = self._line_of(number)
         self._unsent = line[self.port.send(line) :] if self.port.fd is not None else b""
 
     def close(self) -> None:
@@ -102,7 +112,7 @@ class RealPortDevice(CountingDevice):
         return True
 
     def _say(self, number: int) -> None:
-        self._file.write(b'{"n": %d}\n' % number)
+        self._file.write(count_line(number))
 
     def close(self) -> None:
         super().close()

@@ -22,7 +22,8 @@ from tests.small_gateway import SmallGateway
 
 KEY = bytes(range(32))
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-LED, INTERVAL_MS, COUNT = 4, 5, 6
+LED_STATE = 3  # the sensor
+LED, INTERVAL_MS, COUNT = range(3)  # the first commands
 BOARDS = ["mps2-an385", "stm32vldiscovery"]
 
 
@@ -45,10 +46,13 @@ def learn_descriptions(line: Line) -> list[SensorDescription | CommandDescriptio
     return found
 
 
-def run_command(line: Line, command: Command) -> CommandResult:
-    line.send(line.gateway.say(command))
-    line.run_until(lambda gateway: _result(gateway, command.id) is not None)
-    result = _result(line.gateway, command.id)
+def run_command(line: Line, number: int, command: int, argument: int) -> CommandResult:
+    """The commands are described after the sensors."""
+    assert line.gateway.hello is not None
+    index = line.gateway.hello.sensors + command
+    line.send(line.gateway.say(Command(id=number, command=index, argument=argument)))
+    line.run_until(lambda gateway: _result(gateway, number) is not None)
+    result = _result(line.gateway, number)
     assert result is not None
     return result
 
@@ -65,20 +69,20 @@ def hold_a_whole_conversation(line: Line) -> None:
     assert gateway.hello is not None
     assert gateway.hello.schema == schema_of(learn_descriptions(line))
 
-    assert run_command(line, Command(id=1, command=INTERVAL_MS, argument=20)).status == CommandStatus.DONE
-    assert run_command(line, Command(id=2, command=LED, argument=1)).status == CommandStatus.DONE
-    assert run_command(line, Command(id=3, command=LED, argument=2)).status == CommandStatus.BAD_ARGUMENT
-    assert run_command(line, Command(id=4, command=COUNT, argument=5)).value == 5
+    assert run_command(line, 1, INTERVAL_MS, 20).status == CommandStatus.DONE
+    assert run_command(line, 2, LED, 1).status == CommandStatus.DONE
+    assert run_command(line, 3, LED, 2).status == CommandStatus.BAD_ARGUMENT
+    assert run_command(line, 4, COUNT, 5).value == 5
     gateway.messages.clear()
-    assert run_command(line, Command(id=4, command=COUNT, argument=5)).value == 5, "it ran twice"
-    assert run_command(line, Command(id=5, command=COUNT, argument=5)).value == 10
+    assert run_command(line, 4, COUNT, 5).value == 5, "it ran twice"
+    assert run_command(line, 5, COUNT, 5).value == 10
 
     line.send(gateway.say(TimeRequest(token=7)))
     line.run_until(lambda gateway: any(isinstance(message, Time) for message in gateway.messages))
 
     line.run_until(lambda gateway: len(gateway.journal) >= 30)
     assert [record.rseq for record in gateway.journal] == list(range(len(gateway.journal)))
-    assert gateway.journal[-1].samples[3].value == 1, "the LED is on"
+    assert gateway.journal[-1].samples[LED_STATE].value == 1, "the LED is on"
     temperatures = {record.samples[0].value for record in gateway.journal}
     assert len(temperatures) > 3
     assert all(value is not None and 1500 <= value <= 3200 for value in temperatures)
@@ -120,8 +124,8 @@ class TestOnThisMachine:
     def test_its_log_arrives_with_numbers_that_rise(self, host_program: Path) -> None:
         with host_firmware(host_program, SmallGateway()) as line:
             greet(line)
-            run_command(line, Command(id=1, command=LED, argument=1))
-            run_command(line, Command(id=2, command=LED, argument=0))
+            run_command(line, 1, LED, 1)
+            run_command(line, 2, LED, 0)
             line.run_until(lambda gateway: len(_log(gateway)) >= 3)
             texts = [entry.text for entry in _log(line.gateway)]
             assert [text for text in texts if "led" in text] == ["led on", "led off"]

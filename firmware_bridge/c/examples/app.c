@@ -57,7 +57,8 @@ static hg_result_t set_led(app_t *app, const hg_value_t *argument)
 
 static hg_result_t set_interval(app_t *app, const hg_value_t *argument)
 {
-    if (argument->kind != HG_NUMBER || argument->number < APP_MIN_INTERVAL_MS || argument->number > APP_MAX_INTERVAL_MS) {
+    if (argument->kind != HG_NUMBER || argument->number < APP_MIN_INTERVAL_MS
+        || argument->number > APP_MAX_INTERVAL_MS) {
         return HG_REFUSED_ARGUMENT;
     }
     app->interval_ms = (uint32_t)argument->number;
@@ -158,7 +159,7 @@ bool app_step(app_t *app)
     hg_link_receive(&app->link, bytes, received);
     uint32_t late_ms = board_now_ms() - app->measured_ms;
     if (late_ms >= app->interval_ms) {
-        app->measured_ms += late_ms - late_ms % app->interval_ms;      /* in step; what was slept through is not made up */
+        app->measured_ms += late_ms - late_ms % app->interval_ms;      /* what was slept through is not made up */
         measure(app);
     }
     if (hg_link_is_up(&app->link) != app->was_up) {

@@ -1,5 +1,6 @@
-/* libFuzzer target: a device that is told anything at all. The first byte chooses how; the rest is what arrives.
- * Three ways in: raw bytes; bodies, which get a valid CRC and stuffing here; and bodies with a valid proof as well. */
+/* libFuzzer target: a device that is told anything at all. The first byte chooses how, the second is the time it
+ * starts at; the rest are pieces, each led by its length less one. Three ways in: raw bytes; bodies in an open session,
+ * which get a CRC and stuffing here; and bodies with a valid proof as well. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const hg_update_t update = {begin, chunk, step, step, step};
+    static const uint8_t sync[] = {0x41, 0, 7, 0, 0x82, 0x48, 1, 2, 3, 4, 5, 6, 7, 8, 0x18, 200};
+    static const uint8_t ack[] = {0x46, 0, 7, 0, 0x81, 0};
     if (size < 2) {
         return 0;
     }
@@ -102,6 +105,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     now = data[1];
     if (link == NULL || hg_link_init(link, &device, &port) != HG_OK) {
         abort();
+    }
+    if (way != RAW) {
+        send_body(link, sync, sizeof sync, way);
+        send_body(link, ack, sizeof ack, way);
     }
     for (size_t at = 2; at < size;) {
         size_t len = 1 + data[at] % 200u, left = size - at - 1;
@@ -122,6 +129,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         hg_link_log(link, HG_INFO, "a line");
         now += data[at] * 8u;
         hg_link_poll(link);
+        if (hg_link_is_up(link) && link->session == 0) {
+            abort();
+        }
+        (void)hg_link_is_idle(link);
         at += 1 + len;
     }
     free(link);

@@ -3,12 +3,16 @@
 import itertools
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from protocol.link import CRC_BYTES
+from protocol.link.cobs import unstuff
 from tests.c_device import LIBRARY, WARNINGS, WITH_AUTH, WITH_UPDATE
 from tests.example_firmware import make
+from tests.vectors.link import load
 
 MAX_CODE_BYTES = 3 * 1024
 MAX_RAM_BYTES = 2 * 1024
@@ -39,8 +43,16 @@ def test_the_library_fits_its_limits_on_a_cortex_m3(tmp_path: Path) -> None:
     assert list(figures) == ["base", "with authentication", "with update messages", "with both"]
     assert 1000 < figures["base"][0] <= MAX_CODE_BYTES, printed
     assert all(1024 < ram <= MAX_RAM_BYTES for _, ram in figures.values()), printed
+    measured = [size for figure in figures.values() for size in figure]
+    assert measured == pytest.approx(stated_sizes(), rel=0.05), "README.md says otherwise"
 
 
+def stated_sizes() -> list[int]:
+    readme = (LIBRARY / "README.md").read_text(encoding="utf-8")
+    return [int(size.replace(",", "")) for size in re.findall(r"\| (\d,\d+) bytes", readme)]
+
+
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.needs("clang", "clang")
 @needs_arm
@@ -101,7 +113,26 @@ def test_the_extremes_of_the_options_build(options: list[str], tmp_path: Path) -
 @pytest.mark.needs("make", "make")
 def test_a_brief_fuzzing_of_the_device_finds_nothing(tmp_path: Path) -> None:
     make(tmp_path, "fuzz")
-    command = [str(tmp_path / "fuzz-link"), "-runs=20000", "-max_total_time=20", "-seed=1", "-timeout=10"]
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(fuzz_seeds()):
+        (corpus / str(number)).write_bytes(seed)
+    options = ["-runs=20000", "-max_total_time=20", "-seed=1", "-timeout=10", "-print_coverage=1"]
+    command = [str(tmp_path / "fuzz-link"), *options, str(corpus)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "INITED cov:" in done.stderr
+    assert "COVERED_FUNC: " in done.stderr
+    never_reached = re.findall(r"^UNCOVERED_FUNC: .*", done.stderr, re.MULTILINE)
+    assert never_reached == []
+
+
+def fuzz_seeds() -> Iterator[bytes]:
+    """What the gateways of the conversations say: as it is, as bodies, and as bodies to be proved."""
+    raw, bodies, proved = range(3)
+    for conversation in load("conversations"):
+        wires = [bytes.fromhex(step["host"]) for step in conversation["steps"] if "host" in step]
+        pieces = [wire[start : start + 200] for wire in wires for start in range(0, len(wire), 200)]
+        yield bytes((raw, 0)) + b"".join(bytes((len(piece) - 1,)) + piece for piece in pieces)
+        texts = [unstuff(wire[1:-1])[:-CRC_BYTES][:200] for wire in wires]
+        for way in (bodies, proved):
+            yield bytes((way, 0)) + b"".join(bytes((len(text) - 1,)) + text for text in texts)

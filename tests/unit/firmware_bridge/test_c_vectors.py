@@ -115,7 +115,7 @@ def test_what_no_reader_may_take_changes_nothing(c_library: ctypes.CDLL, case: d
         device.poll()
         device.receive(bytes.fromhex(case["wire"]))
         assert device.poll() == b""
-        assert device.is_up
+        assert device.is_up()
         assert device.executed == 0
         device.receive(_time_request())
         (answer,) = _frames(device.poll())

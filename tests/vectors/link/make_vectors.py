@@ -295,8 +295,8 @@ def _ordinary() -> dict[str, Any]:
         _host(ACK, [0], session=8),
         _device(READING, [0, 10, 0, 2150, 1, None], session=8),
         _device(READING, [1, 2**32 + 5, 0, -(2**31) + 1, 0, 2**31 - 1], seq=1, session=8),
-        {"log": [2, "hot\n"]},
-        _device(LOG, [0, 2, "hot?"], session=8),
+        {"log": [2, "hot: 41 °C"]},
+        _device(LOG, [0, 2, "hot: 41 °C"], session=8),
     ]
     return {"name": "descriptions, a record, a clock that wraps, a log line", "steps": steps}
 

@@ -210,6 +210,31 @@ def test_who_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+def test_a_stream_ends_as_soon_as_its_client_leaves() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent() -> AsyncIterator[bytes]:
+        try:
+            yield b"hello"
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def answer(_: Request) -> Response:
+        return Response(body=silent())
+
+    async def run() -> None:
+        async with serving(answer) as connect:
+            client = await connect()
+            await client.send(GET)
+            await begun.wait()
+            client.close()
+            await ended.wait()
+
+    asyncio.run(run())
+
+
 def test_idle_clients_give_way_to_a_new_one() -> None:
     async def run() -> None:
         async with serving() as connect:

@@ -36,6 +36,12 @@ def test_a_stream_without_a_zero_is_held_up_to_one_frame_and_then_told_as_one_da
     assert frame == ACK
 
 
+def test_a_flood_is_told_the_same_whole_and_in_pieces() -> None:
+    flood, decoder = b"\1" * 5000 + b"\0", LinkDecoder()
+    pieces = [event for start in range(0, len(flood), 7) for event in decoder.feed(flood[start : start + 7])]
+    assert pieces == LinkDecoder().feed(flood)
+
+
 def test_the_largest_frame_fits_and_no_larger_one() -> None:
     largest = Frame(kind=FrameType.LOG, payload=bytes(MAX_PAYLOAD_BYTES))
     assert LinkDecoder().feed(largest.to_bytes()) == [largest]

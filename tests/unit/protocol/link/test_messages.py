@@ -150,6 +150,11 @@ def test_nonsense_in_a_whole_frame_is_corrupt_and_says_in_what(kind: FrameType, 
         message_in(_in_frame(kind, items))
 
 
+def test_a_log_line_is_read_without_what_a_terminal_would_obey() -> None:
+    line = message_in(_in_frame(FrameType.LOG, [0, 1, "21\u00a0°C\x1b[2J\n"]))
+    assert line == LogLine(number=0, level=LogLevel.INFO, text="21?°C?[2J?")
+
+
 def test_a_description_of_an_unknown_kind_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="kind 2"):
         message_in(_in_frame(FrameType.DESC, [0, 2, "name"]))
