@@ -189,3 +189,16 @@ def test_a_noisy_line_only_slows_an_update_down(board: FlashedBoard, builds: Bui
     board.cable.set_faults(Faults(bit_flips=0.0002, drops=0.0005, garbage=0.0002))
     assert bring(board, builds.firmware(NEW)).result is UpdateResult.CONFIRMED
     assert board.cable.damaged_bytes > 0
+
+
+def test_a_device_with_a_link_key_is_updated_by_who_has_it_and_by_nobody_else(tmp_path: Path) -> None:
+    key, file, key_file = bytes(range(32)), tmp_path / "new.hgfw", tmp_path / "link.key"
+    builds = build_firmware(tmp_path, OLD, NEW, link_key=key)
+    file.write_bytes(builds.firmware(NEW).to_bytes())
+    key_file.touch(mode=0o600)
+    key_file.write_text(key.hex())
+    with FlashedBoard(tmp_path, builds.boot_loader, builds.firmware(OLD)) as board:
+        line = ["--port", str(board.port), "--key-file", str(key_file)]
+        assert "talks only to who has its key" in headgate("list", *line[:2]).stderr
+        done = headgate("update", str(file), "--trust", str(builds.public_key), *line)
+        assert done.stdout == f"{BOARD}: {OLD} → {NEW}, confirmed\n", done.stderr
