@@ -182,6 +182,7 @@ def test_an_update_that_was_left_alone_is_taken_up_by_the_next_one(board: Flashe
 def test_an_image_that_does_not_start_is_given_up_by_the_device_itself(board: FlashedBoard, builds: Builds) -> None:
     report = bring(board, builds.hanging("1.2.0"))
     assert (report.result, report.before, report.after) == (UpdateResult.REVERTED, OLD, OLD)
+    assert "did not come up, and it went back" in headgate("list", "--port", str(board.port)).stdout
     assert bring(board, builds.firmware(NEW)).result is UpdateResult.CONFIRMED
 
 
