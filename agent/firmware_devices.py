@@ -77,8 +77,6 @@ async def linked(port: str, line: LineSettings) -> AsyncIterator[DeviceLink]:
     try:
         async with link.pumping():
             yield link
-    except BaseExceptionGroup as group:  # the pump's and the block's; a block that fails has its one error in it
-        raise group.exceptions[0] from None
     finally:
         link.close()
 
