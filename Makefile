@@ -44,7 +44,7 @@ bench: $(PEERS_INSTALLED) ## print ratios against limits and peers; also into bu
 
 .PHONY: demo
 demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in a minute or two
-	$(BIN)/python -m testbed.demo
+	$(BIN)/headgate demo
 
 .PHONY: deb
 deb: $(INSTALLED) ## build dist/headgate_*.deb, which installs without a network

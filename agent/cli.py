@@ -5,14 +5,13 @@ messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported b
 """
 
 import argparse
-import difflib
 import gc
 import importlib
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, NoReturn, Protocol, cast
 
 from agent.exit_codes import ExitCode
 from agent.version import VERSION
@@ -22,6 +21,7 @@ from protocol.errors import HeadgateError
 class Command(NamedTuple):
     module: str
     summary: str
+    is_service: bool = False  # runs until it is told to stop, and being told so is no failure, however early it comes
 
 
 class CommandModule(Protocol):
@@ -38,8 +38,10 @@ COMMANDS = {
     ),
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
+    "demo": Command("testbed.demo.cli", "show the whole picture on this machine, broken and settled, in two minutes"),
     "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
     "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
+    "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
     "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
     "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
@@ -48,7 +50,7 @@ COMMANDS = {
     "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
     "probe": Command("drivers.probe", "read a few values from one device and show them"),
     "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
-    "run": Command("agent.commands.run", "run the agent"),
+    "run": Command("agent.commands.run", "run the agent", is_service=True),
     "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
     "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
     "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
@@ -72,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _complain(_os_problem(error), _os_exit_code(error))
     except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
+        import traceback
+
         traceback.print_exc()
         return ExitCode.BUG
 
@@ -80,6 +84,8 @@ def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         return _answer_without_command(argv)
     name, *rest = argv
+    if COMMANDS[name].is_service:
+        signal.signal(signal.SIGTERM, _end_before_the_beginning)  # until the service listens itself
     module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
     module.add_arguments(parser)
@@ -88,11 +94,22 @@ def _dispatch(argv: list[str]) -> int:
     return exit_code
 
 
+def _end_before_the_beginning(_number: int, _frame: object) -> NoReturn:
+    raise SystemExit(ExitCode.OK)
+
+
 def _imported(name: str) -> object:
-    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none."""
+    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none.
+
+    Raises: ConfigError where this installation lacks what the command needs.
+    """
     gc.disable()
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        from agent.errors import ConfigError
+
+        raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
     finally:
         gc.freeze()
         gc.enable()
@@ -111,6 +128,8 @@ def _answer_without_command(argv: list[str]) -> int:
     command = parser.parse_known_args(argv)[0].command
     if command is None:
         parser.error("a command is missing; 'headgate --help' lists them")
+    import difflib
+
     close = difflib.get_close_matches(command, COMMANDS, n=1)
     hint = f"did you mean {close[0]}?" if close else "'headgate --help' lists the commands"
     parser.error(f"unknown command {command!r}; {hint}")

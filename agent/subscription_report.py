@@ -10,13 +10,16 @@ import orjson
 
 from agent.subscription import Locked, Lost, Opened, SubscriptionEvent, Unverified
 from protocol.errors import WireError
+from protocol.events import MEDIA_TYPE
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
 from protocol.streamr import EncryptionType, StreamMessage
+from protocol.strict_cbor import CborBounds, decode
 
 __all__ = ["as_json_line", "as_text_line", "printable"]
 
 MAX_SHOWN_CHARACTERS: Final = 200
+NOTICE_BOUNDS: Final = CborBounds(max_bytes=8192, max_items=64, max_depth=4)
 _LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -93,10 +96,13 @@ def _moment(timestamp_ms: int) -> str:
 
 
 def _summary(content: str) -> str:
-    """Of an ioMessage with a scalar: who, what, how much. Of anything else: the content."""
+    """Of a reading: who, what, how much. Of what the agent tells of itself: its fields. Of all else: the content."""
     message = _io_message(content)
     if message is None:
         return content
+    if (notice := _notice(message)) is not None:
+        told = (f"{name}={value}" for name, value in notice.items())
+        return " ".join([message.publisher or "", message.info_type or "", *told]).strip()
     value = _scalar(message)
     shown = f"{len(message.content_data or b'')} bytes" if value is None else str(value)
     unit = unit_of(message.info_format or "")
@@ -127,7 +133,22 @@ def _scalar(message: IoMessage) -> Any:
         return None
 
 
+def _notice(message: IoMessage) -> dict[str, Any] | None:
+    """The fields of an event: a small CBOR map, with bytes in hex."""
+    if message.info_format != MEDIA_TYPE:
+        return None
+    try:
+        fields = decode(message.content_data or b"", NOTICE_BOUNDS)
+    except WireError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
+
+
 def _json_value(message: IoMessage) -> Any:
+    if (notice := _notice(message)) is not None:
+        return notice
     value = _scalar(message)
     is_unwritable = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
     return None if is_unwritable else value

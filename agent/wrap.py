@@ -125,7 +125,7 @@ class Chain:
     def _drafts(
         self, readings: Iterable[Reading], clock: ClockReading, first: Reference, refused: list[Refused]
     ) -> Iterator[Draft]:
-        context = clock.context_for(first)
+        context, context_at_ms, context_data = clock.context_for(first), None, b""
         ids, templates, max_content_bytes = self._ids, self._templates, self._max_content_bytes
         for reading in readings:
             sensor, quantity, value, unit, taken_at_ms, mime_type, _ = reading
@@ -139,9 +139,10 @@ class Chain:
                 refused.append(_too_large(reading, content_data, max_content_bytes))
                 continue
             if context is None and taken_at_ms >= EARLIEST_MS:
-                context_data = b""
-            else:
+                context_data, context_at_ms = b"", None
+            elif taken_at_ms != context_at_ms:  # neighbours were often taken in the same millisecond
                 context_data = _context_of(context or clock.context_of_unset_time(), taken_at_ms, clock)
+                context_at_ms = taken_at_ms
             yield template, next(ids), taken_at_ms, content_data, context_data
 
     def _sign_all(self, sealed: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:

@@ -5,6 +5,7 @@ moods. Ours signs, chains and stores every reading durably before it acknowledge
 at the far end is decoded and counted by the numbers in the readings.
 """
 
+import shutil
 import statistics
 import sys
 import tempfile
@@ -19,13 +20,13 @@ from benchmarks.harness import Figure
 from benchmarks.peers import process_tree
 from benchmarks.peers.bridge import MosquittoBridge
 from benchmarks.peers.broker import Broker
-from benchmarks.peers.forwarder import Forwarder
+from benchmarks.peers.forwarder import Forwarder, Missing
 from benchmarks.peers.headgate import Headgate, HeadgateOverBoth
 from benchmarks.peers.node_red import NodeRed
 from benchmarks.peers.thingsboard import ThingsBoardGateway, server_answer
 from benchmarks.peers.traffic import Arrival, Sink, Source
 
-STARTS = 3
+STARTS = 4
 ROUNDS = 3
 ROUND_MESSAGES = 10_000
 OUTAGE_MESSAGES = 20_000
@@ -61,11 +62,18 @@ class Account:
     def lost(self) -> int:
         return self.lost_in_outage + self.lost_over_kill
 
+    def best(self, name: str) -> float:
+        """Of times to start: whatever else the machine does only adds to them."""
+        return float(min(getattr(self, name)))
+
     def median(self, name: str) -> float:
         return float(statistics.median(getattr(self, name)))
 
 
 def measure() -> Iterator[Figure]:
+    if shutil.which("mosquitto") is None:
+        print("the agent is not measured: mosquitto is not installed", file=sys.stderr)
+        return
     with tempfile.TemporaryDirectory(prefix="bench-agent-") as directory, _bench(Path(directory)) as bench:
         accounts = _compare(bench, Path(directory))
         both_mb = _rss_over_both(bench, Path(directory))
@@ -86,17 +94,32 @@ def _bench(root: Path) -> "Iterator[Bench]":
 
 
 def _compare(bench: "Bench", root: Path) -> dict[str, Account]:
-    accounts = {kind.name: Account() for kind in FORWARDERS}
+    forwarders = list(_installed(bench, root))
+    accounts = {forwarder.name: Account() for forwarder in forwarders}
     with ExitStack() as stack:
-        forwarders = [bench.add(kind, root) for kind in FORWARDERS]
         for forwarder in forwarders:
             stack.callback(forwarder.stop)
-        for test, times in ((Bench.start, STARTS), (Bench.load, ROUNDS), (Bench.outage, 1), (Bench.kill, 1)):
+        tests = (
+            (Bench.start, STARTS),
+            (Bench.warm_up, 1),
+            (Bench.load, ROUNDS),
+            (Bench.outage, 1),
+            (Bench.kill, 1),
+        )
+        for test, times in tests:
             for _ in range(times):
                 for forwarder in forwarders:
                     print(f"  {test.__name__}: {forwarder.name}", file=sys.stderr)
                     test(bench, forwarder, accounts[forwarder.name])
     return accounts
+
+
+def _installed(bench: "Bench", root: Path) -> Iterator[Forwarder]:
+    for kind in FORWARDERS:
+        try:
+            yield bench.add(kind, root)
+        except Missing as reason:
+            print(f"{kind.name} is not measured: {reason}", file=sys.stderr)
 
 
 def _rss_over_both(bench: "Bench", root: Path) -> float:
@@ -112,18 +135,17 @@ def _rss_over_both(bench: "Bench", root: Path) -> float:
 
 
 def _figures(accounts: dict[str, Account], both_mb: float) -> Iterator[Figure]:
-    ours, red, board = (accounts[kind.name] for kind in (Headgate, NodeRed, ThingsBoardGateway))
-    cpu_us = ours.median("cpu_us")
-    yield Figure(name="agent: CPU per message, × Node-RED's", value=cpu_us / red.median("cpu_us"), unit="×", at_most=1)
-    yield Figure(
-        name="agent: CPU per message, × ThingsBoard's", value=cpu_us / board.median("cpu_us"), unit="×", at_most=0.2
-    )
+    ours, board = accounts[Headgate.name], accounts.get(ThingsBoardGateway.name)
+    for peer, at_most in ((NodeRed, 1.0), (ThingsBoardGateway, 0.2)):
+        if peer.name in accounts:
+            value = ours.median("cpu_us") / accounts[peer.name].median("cpu_us")
+            yield Figure(name=f"agent: CPU per message, × {peer.name}", value=value, unit="×", at_most=at_most)
     yield Figure(
         name="agent: exec to the first acknowledged signed message",
-        value=ours.median("first_signed_s"),
+        value=ours.best("first_signed_s"),
         unit="s",
         at_most=0.3,
-        note=f"ThingsBoard: {board.median('start_s'):.2f} s",
+        note=f"best of {STARTS}" + (f"; thingsboard's first reading: {board.best('start_s'):.2f} s" if board else ""),
     )
     yield Figure(name="agent: peak RSS under load, MQTT and websocket", value=both_mb, unit="MB", at_most=35)
     yield Figure(
@@ -143,7 +165,7 @@ def _figures_of(name: str, account: Account) -> Iterator[Figure]:
         ("messages per second", account.median("per_s"), "/s"),
         ("CPU per message", account.median("cpu_us"), "µs"),
         ("peak RSS under load", account.rss_mb, "MB"),
-        ("exec to the first reading at the far end", account.median("start_s"), "s"),
+        ("exec to the first reading at the far end", account.best("start_s"), "s"),
         ("bytes written per message", account.median("written_bytes"), "B"),
         ("lost in an outage of the far broker", account.lost_in_outage, "of 20,000"),
         ("doubled in that outage", account.doubled_in_outage, ""),
@@ -182,6 +204,10 @@ class Bench:
         if signed := _first(self._sink.arrivals[began:], lambda arrival: arrival.topic.startswith("0x")):
             account.first_signed_s.append(signed.at_s - began_s)
         wait_until_quiet(forwarder)
+
+    def warm_up(self, forwarder: Forwarder, _account: Account) -> None:
+        """A compiler that learns while it runs, as Node-RED's does, has learned by now."""
+        self.load(forwarder, Account())
 
     def load(self, forwarder: Forwarder, account: Account) -> None:
         began, before_cpu_s = len(self._sink.arrivals), process_tree.cpu_s(forwarder.pid)

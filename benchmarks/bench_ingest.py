@@ -1,7 +1,9 @@
 """The ingest against bare coincurve recover on the same cores: decoding, the whole run, a second core, and history.
 
 Everything is counted in CPU seconds of the driver, the JVM and the Python workers together, so that other work on the
-machine does not count. A ratio of 0.5 says: half of the time is the signature check that no ingest can do without.
+machine counts less; and bare recover is taken before and after each of them, on as many cores at once, so that what the
+machine's mood costs the one it costs the other. A ratio of 0.5 says: half of the time is the signature check that no
+ingest can do without.
 """
 
 import os
@@ -10,27 +12,32 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import coincurve
 from pyspark.sql import SparkSession
 
-from benchmarks.harness import Figure
+from benchmarks.harness import Figure, cpu_seconds_per_call
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES, JobSettings, run_job
 from ingest.progress import Progress
+from ingest.quick import QuickReader
 from ingest.session import open_session
 from protocol.archive import open_archive
 from protocol.ethereum.hashing import eip191_digest
+from protocol.ethereum.secp256k1 import default_backend
 from protocol.streamr import parse_stream_message
 from protocol.streamr.signing import signed_payload
 from testbed.corpus import Device
 from testbed.corpus_bulk import BulkChain, write_bulk_archive
 
+CORES = 2
 ARCHIVES = 40
 RECORDS = 5_000  # per archive
 CHAINS = 10
@@ -39,6 +46,7 @@ START_MS = 1_790_000_000_000
 DAY_MS = 86_400_000
 HISTORIES_DAYS = (1, 10, 100)
 DAILY_RECORDS = 1_000
+DAYS_MEASURED = 4
 
 
 def measure() -> Iterator[Figure]:
@@ -46,21 +54,23 @@ def measure() -> Iterator[Figure]:
     try:
         landing = folder / "landing"
         landing.mkdir()
-        _write_corpus(landing)
-        with _session(2) as spark:
-            yield from _measure_run(spark, folder, landing)
+        sample = _write_corpus(landing)
+        yield from _measure_record(sample)
+        with ProcessPoolExecutor(CORES, get_context("spawn")) as pool, _session(CORES) as spark:
+            two_cores_s = yield from _measure_run(spark, folder, landing, partial(_bare_s, pool, sample))
             yield from _measure_history(spark, folder)
-        yield from _measure_one_core(folder, landing)
+        yield from _measure_one_core(folder, landing, two_cores_s)
     finally:
         shutil.rmtree(folder)
 
 
-def _write_corpus(landing: Path) -> None:
+def _write_corpus(landing: Path) -> Path:
+    """Archives of one device; the last of them."""
     device = Device(1)
     chains = [BulkChain(device, f"sensor-{number}") for number in range(CHAINS)]
     span_ms = RECORDS // CHAINS * 1000
-    for number in range(ARCHIVES):
-        write_bulk_archive(landing, chains, records=RECORDS, start_ms=START_MS + number * span_ms)
+    starts = [START_MS + number * span_ms for number in range(ARCHIVES)]
+    return [write_bulk_archive(landing, chains, records=RECORDS, start_ms=start) for start in starts][-1]
 
 
 @contextmanager
@@ -77,44 +87,117 @@ def _session(cores: int) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _measure_run(spark: SparkSession, folder: Path, landing: Path) -> Iterator[Figure]:
-    core, decode, run, cold = [], [], [], 0.0
-    for number in range(ROUNDS + 1):
-        bare_s = _recover_s(next(landing.iterdir()))
-        core_s = _core_s(next(landing.iterdir()))
-        decode_s = _cpu_s(partial(_decode, spark, landing, folder / "decoded")) / (ARCHIVES * RECORDS)
-        run_s = _cpu_s(partial(_run, spark, landing, folder / f"tables-{number}")) / (ARCHIVES * RECORDS)
-        if number == 0:
-            cold = bare_s / run_s
-            continue
-        core.append(bare_s / core_s)
-        decode.append(bare_s / decode_s)
-        run.append(bare_s / run_s)
-    yield Figure(name="ingest core: decode and verify in Python, × bare recover", value=_median(core), unit="×")
-    yield Figure(
-        name="ingest decode and verify in Spark, × bare recover", value=_median(decode), unit="×", at_least=0.85
+def _measure_record(sample: Path) -> Iterator[Figure]:
+    """What one record costs in Python, and which part of it is what."""
+    data = sample.read_bytes()
+    archive = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    records = archive.block(1).records
+    device = f"0x{archive.header.binding.address.hex()}"
+    quick = QuickReader()
+    quick.learn(parse_stream_message(records[0].text), device)
+    pairs = [_signature_and_digest(record.text) for record in records]
+    payloads = [signed_payload(parse_stream_message(record.text)).encode() for record in records]
+    took = cpu_seconds_per_call(
+        {
+            "recover": lambda: _recover_all(pairs),
+            "verify with a known key": lambda: _verify_all(pairs),
+            "hash what is signed": lambda: [eip191_digest(payload) for payload in payloads],
+            "parse, hash, verify": lambda: quick.verify(records, device),
+            "read a block": lambda: archive.block(1).records,
+            "all": partial(_decode_core, sample.name, data),
+        }
     )
-    yield Figure(name="ingest whole run, all tables, warm, × bare recover", value=_median(run), unit="×", at_least=0.5)
-    yield Figure(name="ingest whole run, all tables, cold, × bare recover", value=cold, unit="×", note="JVM not warm")
-
-
-def _measure_one_core(folder: Path, landing: Path) -> Iterator[Figure]:
-    """By the clock on the wall, since that is what a second core is for."""
-    took = {}
-    for cores in (1, 2):
-        with _session(cores) as spark:
-            _decode(spark, landing, folder / "decoded")
-            start_s = time.monotonic()
-            _run(spark, landing, folder / f"tables-on-{cores}")
-            took[cores] = time.monotonic() - start_s
-    rate = ARCHIVES * RECORDS / took[2]
+    took = {name: cost_s / (RECORDS if name == "all" else len(records)) for name, cost_s in took.items()}
+    parse_s = took["parse, hash, verify"] - took["hash what is signed"] - took["verify with a known key"]
+    rest_s = took["all"] - took["parse, hash, verify"] - took["read a block"]
+    shares = {**took, "parse": parse_s, "ioMessage, seal, chain, columns": rest_s}
+    shown = ", ".join(
+        f"{name} {shares[name] * 1e6:.1f}" for name in shares if name not in ("all", "parse, hash, verify")
+    )
     yield Figure(
-        name="ingest speed-up from one core to two", value=took[1] / took[2], unit="×", note=f"{rate:.0f} records/s"
+        name="ingest core: decode and verify in Python, × bare recover",
+        value=took["recover"] / took["all"],
+        unit="×",
+        note=f"µs: {shown}",
+    )
+
+
+def _recover_all(pairs: list[tuple[bytes, bytes]]) -> None:
+    for signature, digest in pairs:
+        coincurve.PublicKey.from_signature_and_message(signature, digest, hasher=None)
+
+
+def _verify_all(pairs: list[tuple[bytes, bytes]]) -> None:
+    backend = default_backend()
+    signature, digest = pairs[0]
+    key = backend.load_public_key(backend.recover(digest, _with_v(signature)) or b"")
+    for signature, digest in pairs:
+        key.verify(digest, signature)
+
+
+def _with_v(signature: bytes) -> bytes:
+    return signature[:64] + bytes([signature[64] + 27])
+
+
+def _decode_core(name: str, data: bytes) -> None:
+    for _ in decode_archive(name, data, 0, DecodeSettings(), lambda _: None):
+        pass
+
+
+def _measure_run(
+    spark: SparkSession, folder: Path, landing: Path, bare_s: Callable[[], float]
+) -> Generator[Figure, None, float]:
+    """Gives back how long the last whole run took by the clock."""
+    records = ARCHIVES * RECORDS
+    decode, run, wall_s = [], [], 0.0
+    shares: dict[str, float] = {}
+    for number in range(ROUNDS + 1):
+        before_s = bare_s()
+        decode_cpu = _cpu_s(partial(_decode, spark, landing, folder / "decoded"))
+        between_s = bare_s()
+        start_s = time.monotonic()
+        shares = _cpu_s(partial(_run, spark, landing, folder / f"tables-{number}"))
+        wall_s = time.monotonic() - start_s
+        decode.append((before_s + between_s) / 2 * records / sum(decode_cpu.values()))
+        run.append((between_s + bare_s()) / 2 * records / sum(shares.values()))
+        shutil.rmtree(folder / "decoded")
+    cold = run.pop(0)
+    del decode[0]
+    parts = ", ".join(f"{name} {cpu_s / records * 1e6:.1f}" for name, cpu_s in sorted(shares.items()) if cpu_s > 0.1)
+    yield Figure(
+        name="ingest decode and verify in Spark, × bare recover", value=_median(decode), unit="×", at_least=0.85,
+        note=f"{min(decode):.2f} to {max(decode):.2f}",
+    )  # fmt: skip
+    yield Figure(
+        name="ingest whole run, all tables, warm, × bare recover", value=_median(run), unit="×", at_least=0.5,
+        note=f"{min(run):.2f} to {max(run):.2f}; µs: {parts}",
+    )  # fmt: skip
+    yield Figure(name="ingest whole run, all tables, cold, × bare recover", value=cold, unit="×", note="JVM not warm")
+    return wall_s
+
+
+def _bare_s(pool: ProcessPoolExecutor, sample: Path) -> float:
+    """CPU seconds of one bare recover, while all cores do nothing else."""
+    return statistics.mean(pool.map(_recover_s, [sample] * CORES))
+
+
+def _measure_one_core(folder: Path, landing: Path, two_cores_s: float) -> Iterator[Figure]:
+    """By the clock on the wall, since that is what a second core is for."""
+    with _session(1) as spark:
+        _decode(spark, landing, folder / "decoded")
+        start_s = time.monotonic()
+        _run(spark, landing, folder / "tables-on-one")
+        one_core_s = time.monotonic() - start_s
+    yield Figure(
+        name="ingest speed-up from one core to two",
+        value=one_core_s / two_cores_s,
+        unit="×",
+        note=f"{ARCHIVES * RECORDS / two_cores_s:.0f} records/s on {CORES} cores",
     )
 
 
 def _measure_history(spark: SparkSession, folder: Path) -> Iterator[Figure]:
-    """What one more day costs after 1, 10 and 100 days, each the median of a few days."""
+    """What one more day costs after 1, 10 and 100 days, each the least of a few days."""
     device = Device(2)
     chains = [BulkChain(device, "sensor")]
     landing, tables = folder / "days", folder / "history"
@@ -123,17 +206,16 @@ def _measure_history(spark: SparkSession, folder: Path) -> Iterator[Figure]:
     day = 0
     for days in HISTORIES_DAYS:
         while day < days:
-            batch = min(10, days - day)
-            for _ in range(batch):
+            for _ in range(min(30, days - day)):
                 _write_day(landing, chains, day)
                 day += 1
             _run(spark, landing, tables)
         costs = []
-        for _ in range(3):
+        for _ in range(DAYS_MEASURED):
             _write_day(landing, chains, day)
             day += 1
-            costs.append(_cpu_s(lambda: _run(spark, landing, tables)))
-        cost_s[days] = _median(costs)
+            costs.append(sum(_cpu_s(lambda: _run(spark, landing, tables)).values()))
+        cost_s[days] = min(costs)
     for days in HISTORIES_DAYS[1:]:
         yield Figure(
             name=f"ingest of one day after {days} days, × after one",
@@ -159,22 +241,14 @@ def _run(spark: SparkSession, landing: Path, tables: Path) -> None:
     run_job(spark, JobSettings(landing=landing, tables=tables), Progress(quiet=True))
 
 
-def _core_s(archive: Path) -> float:
-    data = archive.read_bytes()
-    start_s = time.process_time()
-    for _ in decode_archive(archive.name, data, 0, DecodeSettings(), lambda _: None):
-        pass
-    return (time.process_time() - start_s) / RECORDS
-
-
 def _recover_s(archive: Path) -> float:
     """Of one bare recover, over the signatures of the archive's own messages."""
     data = archive.read_bytes()
-    block = open_archive(lambda offset, count: data[offset : offset + count], len(data)).block(0)
-    pairs = [_signature_and_digest(record.text) for record in block.records]
+    opened = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    blocks = [opened.block(index) for index in range(len(opened.manifest.blocks))]
+    pairs = [_signature_and_digest(text) for block in blocks for text in block.columns.texts]
     start_s = time.process_time()
-    for signature, digest in pairs:
-        coincurve.PublicKey.from_signature_and_message(signature, digest, hasher=None)
+    _recover_all(pairs)
     return (time.process_time() - start_s) / len(pairs)
 
 
@@ -184,22 +258,26 @@ def _signature_and_digest(text: bytes) -> tuple[bytes, bytes]:
     return raw[:64] + bytes([raw[64] - 27]), eip191_digest(signed_payload(message).encode())
 
 
-def _cpu_s(work: Callable[[], None]) -> float:
-    """CPU seconds of this process and all below it while it works."""
+def _cpu_s(work: Callable[[], None]) -> dict[str, float]:
+    """CPU seconds by kind of process (this one, java, python) of this process and all below it while it works."""
     before = _spent_s()
     work()
-    return _spent_s() - before
+    return {name: spent_s - before.get(name, 0.0) for name, spent_s in _spent_s().items()}
 
 
-def _spent_s() -> float:
+def _spent_s() -> dict[str, float]:
     """Of the whole tree of processes, with those that have ended and were waited for."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = {int(pid): int(parent) for pid, parent in (line.split() for line in listing.splitlines())}
+    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listing.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, _ in rows}
+    names = {int(pid): name for pid, _, name in rows} | {os.getpid(): "driver"}
     mine = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
         mine |= more
-    return sum(_ticks(pid) for pid in mine) / ticks
+    spent: dict[str, float] = {}
+    for pid in mine:
+        spent[names[pid]] = spent.get(names[pid], 0.0) + _ticks(pid) / os.sysconf("SC_CLK_TCK")
+    return spent
 
 
 def _ticks(pid: int) -> int:

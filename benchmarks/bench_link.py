@@ -80,7 +80,8 @@ def _floor_decode(part: bytes) -> Any:
 def _floor_encode(record: Record) -> bytes:
     flat = [item for sample in record.samples for item in sample]
     body = b"\x45\x00\x07\x00" + cbor2.dumps([record.rseq, record.uptime_ms, *flat])
-    return b"\0" + cobs.encode(body + zlib.crc32(body).to_bytes(4, "little")) + b"\0"
+    stuffed: bytes = cobs.encode(body + zlib.crc32(body).to_bytes(4, "little"))
+    return b"\0" + stuffed + b"\0"
 
 
 def _session_run() -> Callable[[], object]:

@@ -18,6 +18,7 @@ MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
 ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
 _NESTED: Final = frozenset({dict, list})
+_NUMBERS: Final = frozenset({int, float})
 OFF: Final = frozenset({"0", "off", "false", "no", "closed", "offline", "low"})
 
 
@@ -47,9 +48,9 @@ def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[st
     Raises ValueError where one is there and is not what it should be, or none is there at all.
     """
     found = [
-        (name, _value_of(name, fields[field], quantity), quantity.unit)
+        (name, _value_of(name, raw, quantity), quantity.unit)
         for name, quantity in quantities.items()
-        if fields.get(field := quantity.field or name) not in (None, "")
+        if (raw := fields.get(quantity.field or name)) is not None and raw != ""
     ]
     if not found:
         raise ValueError("none of the quantities is in it")
@@ -57,11 +58,10 @@ def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[st
 
 
 def _value_of(name: str, raw: Any, quantity: Quantity) -> Scalar:
-    if quantity.kind == "text":
-        return str(raw)[:MAX_TEXT_CHARS]
-    if quantity.kind == "boolean":
-        return _as_boolean(name, raw)
-    return _as_number(name, raw, quantity)
+    kind = quantity.kind
+    if kind == "number":
+        return _as_number(name, raw, quantity)
+    return str(raw)[:MAX_TEXT_CHARS] if kind == "text" else _as_boolean(name, raw)
 
 
 def _as_boolean(name: str, raw: Any) -> bool:
@@ -74,8 +74,9 @@ def _as_boolean(name: str, raw: Any) -> bool:
 
 
 def _as_number(name: str, raw: Any, quantity: Quantity) -> float | int:
+    is_number = raw.__class__ in _NUMBERS
     try:
-        number = raw if isinstance(raw, int | float) and not isinstance(raw, bool) else float(raw)
+        number = raw if is_number else float(raw)
     except (ValueError, TypeError):
         raise ValueError(f"{name} {raw!r:.40} is not a number") from None
     if quantity.scale != 1 or quantity.offset:

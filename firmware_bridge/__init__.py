@@ -9,9 +9,12 @@ from firmware_bridge.errors import ConfigError, LinkDown, Rejected
 from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogHeard, Measured, StatusHeard
 from firmware_bridge.key_file import read_link_key
 from firmware_bridge.reception import Moment
+from firmware_bridge.reopening_port import ReopeningPort
 from firmware_bridge.session import HostSession
+from firmware_bridge.update import AskingLink, UpdateReport, UpdateResult, check_signature, update_firmware
 
 __all__ = [
+    "AskingLink",
     "BytePort",
     "ConfigError",
     "DeviceLink",
@@ -25,7 +28,12 @@ __all__ = [
     "Measured",
     "Moment",
     "Rejected",
+    "ReopeningPort",
     "StatusHeard",
+    "UpdateReport",
+    "UpdateResult",
+    "check_signature",
     "read_clocks",
     "read_link_key",
+    "update_firmware",
 ]

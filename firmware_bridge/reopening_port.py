@@ -1,7 +1,7 @@
-"""A port that comes back: devices with USB of their own take it away when they are reset."""
+"""A port that comes back: a device with USB of its own takes it away when it is reset."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from firmware_bridge.device_link import BytePort
@@ -15,43 +15,29 @@ REOPEN_EVERY_S: Final = 0.25
 class ReopeningPort:
     """While it is away nothing comes, and what is written is lost, as on a line that is cut."""
 
-    def __init__(self, open_port: Callable[[], BytePort]) -> None:
-        """Raises what `open_port` raises: a port that never was there is the operator's affair."""
+    def __init__(self, port: BytePort, open_port: Callable[[], Awaitable[BytePort]]) -> None:
+        """`port` is open; `open_port` opens it again."""
+        self._port: BytePort | None = port
         self._open_port = open_port
-        self._port: BytePort | None = open_port()
-        self.problem = ""  # why it is away; "" while it is not
 
     async def read(self, timeout_s: float) -> bytes:
-        if self._port is None and not self._reopen():
-            await asyncio.sleep(min(timeout_s, REOPEN_EVERY_S))
-            return b""
         try:
-            return await self._port.read(timeout_s) if self._port else b""
-        except HeadgateError as error:
-            self._lose(error)
+            if self._port is None:
+                self._port = await self._open_port()
+            return await self._port.read(timeout_s)
+        except HeadgateError:
+            self.close()
+            await asyncio.sleep(min(timeout_s, REOPEN_EVERY_S))
             return b""
 
     async def write(self, data: bytes) -> None:
         try:
-            if self._port:
+            if self._port is not None:
                 await self._port.write(data)
-        except HeadgateError as error:
-            self._lose(error)
+        except HeadgateError:
+            self.close()
 
     def close(self) -> None:
-        if self._port:
+        if self._port is not None:
             self._port.close()
             self._port = None
-
-    def _reopen(self) -> bool:
-        try:
-            self._port = self._open_port()
-        except HeadgateError as error:
-            self.problem = str(error)
-            return False
-        self.problem = ""
-        return True
-
-    def _lose(self, error: HeadgateError) -> None:
-        self.close()
-        self.problem = str(error)

@@ -35,8 +35,10 @@ __all__ = ["AskingLink", "UpdateReport", "UpdateResult", "check_signature", "upd
 ANSWER_S: Final = 30.0  # a small processor takes a while to check a signature, and a power cut a while to mend
 TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
 LOOK_AGAIN_S: Final = 0.1
-MAX_SETBACKS: Final = 100  # resets of the device in one update
-MAX_TRIAL_LOOKS: Final = 20
+MAX_SETBACKS: Final = 100  # resets of the device while an image is sent
+MAX_BEGINNINGS: Final = 5
+MAX_ENDS: Final = 5
+SETTLE_S: Final = 0.3  # longer than an answer is on its way
 CHUNK_OVERHEAD_BYTES: Final = 32  # frame and CBOR around a chunk's data, at most
 CHUNK_STEP_BYTES: Final = 32  # whole units of any flash
 
@@ -50,6 +52,8 @@ _WHY: Final = {
     UpdateReason.BAD_DIGEST: "the image that arrived is not the manifest's",
     UpdateReason.FLASH_FAILED: "its flash failed",
 }
+_AFTER_END: Final = (UpdateState.STAGED, UpdateState.TRIAL)
+_ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN, UpdateReason.REVERTED)
 
 
 class AskingLink(Protocol):
@@ -104,6 +108,7 @@ class _Update:
         self._version = package.manifest.version
         self._reached = reached
         self._sent_bytes = 0
+        self._has_confirmed = False
 
     async def run(self, *, is_forced: bool, trial_s: float) -> UpdateReport:
         before = await self._link.opened(ANSWER_S)
@@ -111,21 +116,31 @@ class _Update:
             raise Rejected(f"{before.device_id} takes no firmware over the link")
         status = await self._ask(UpdateQuery())
         if status.state is UpdateState.TRIAL:
-            return await self._finish_trial(before)
+            return await self._finish_trial(before, trial_s)
         if before.firmware == self._version and not is_forced:
             return self._report(before, before, UpdateResult.ALREADY_RUNS)
-        await self._send_image(before)
-        await self._stage()
+        await self._deliver(before)
         return await self._see_trial_through(before, trial_s)
 
-    async def _finish_trial(self, hello: Hello) -> UpdateReport:
+    async def _finish_trial(self, hello: Hello, trial_s: float) -> UpdateReport:
         """An earlier update was left alone in the middle of its trial."""
         if hello.firmware != self._version:
             raise Rejected(
-                f"{hello.device_id} has {hello.firmware} on trial; it goes back by itself if that is not confirmed,"
+                f"{hello.device_id} has {hello.firmware} on trial; unless that is confirmed it goes back by itself,"
                 " try again then"
             )
-        return await self._see_trial_through(hello, LOOK_AGAIN_S, is_in_trial=True)
+        return await self._see_trial_through(hello, trial_s)
+
+    async def _deliver(self, hello: Hello) -> None:
+        """Until it is staged. That may be told by the new firmware already, if the old one's answer was lost."""
+        for _ in range(MAX_ENDS):
+            await self._send_image(hello)
+            status = await self._ask(UpdateEnd())
+            if status.state not in _AFTER_END:
+                status = await self._settled(status)
+            if status.state in _AFTER_END:
+                return
+        raise Rejected(f"{hello.device_id} has the whole image again and again, and does not keep it")
 
     async def _send_image(self, hello: Hello) -> None:
         image, chunk_bytes = self._package.image, _chunk_bytes(hello.mtu)
@@ -135,73 +150,81 @@ class _Update:
             self._reached(offset)
             chunk = UpdateChunk(offset=offset, data=image[offset : offset + chunk_bytes])
             status = await self._ask(chunk)
-            if status.reason is UpdateReason.NOT_BEGUN:
-                status = await self._begin()
-            elif status.reason is not UpdateReason.OUT_OF_PLACE:
-                self._check(status, UpdateState.RECEIVING)
             self._sent_bytes += len(chunk.data)
-            setbacks += status.next_offset <= offset
+            if status.state is UpdateState.RECEIVING and status.next_offset == offset + len(chunk.data):
+                continue
+            setbacks += 1
             if setbacks > MAX_SETBACKS:
                 raise Rejected(f"{hello.device_id} does not keep what it is sent; it stands at {offset} bytes")
+            status = await self._settled(status)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._begin()
         self._reached(len(image))
 
     async def _begin(self) -> UpdateStatus:
         begin = UpdateBegin(manifest=self._package.manifest.to_bytes(), signature=self._package.signature)
-        status = await self._ask(begin)
-        self._check(status, UpdateState.RECEIVING)
-        return status
+        for _ in range(MAX_BEGINNINGS):
+            status = await self._ask(begin)
+            if status.state is not UpdateState.RECEIVING:
+                status = await self._settled(status)
+            if status.state is UpdateState.RECEIVING:
+                return status
+        raise Rejected(f"the device does not begin with firmware {self._version}: it is {status.state.name.lower()}")
 
-    async def _stage(self) -> None:
-        """The answer may come from the new firmware already, if the first one was lost."""
-        self._check(await self._ask(UpdateEnd()), UpdateState.STAGED, UpdateState.TRIAL)
+    async def _settled(self, odd: UpdateStatus) -> UpdateStatus:
+        """Where the device stands, after an answer that does not fit the question.
 
-    async def _see_trial_through(self, before: Hello, trial_s: float, *, is_in_trial: bool = False) -> UpdateReport:
-        known_boot = b"" if is_in_trial else before.boot_id
-        for _ in range(MAX_TRIAL_LOOKS):
-            hello = await self._next_boot(known_boot, trial_s)
-            status = await self._ask(UpdateQuery())
-            if status.state is UpdateState.TRIAL:
-                self._check_name(hello)
-                status = await self._ask(UpdateConfirm())
-                known_boot = b""  # if it was reset meanwhile, another one answers next time
-                if status.state is UpdateState.IDLE and await self._is_still(hello):
+        A question that was repeated may be answered twice, and the second answer taken for that to the next question.
+        Waiting lets such answers pass; without it every question from there on would be asked twice. A device that was
+        reset answers oddly, too. Raises: Rejected if it is neither, but a refusal.
+        """
+        if odd.reason not in _ODD_REASONS:
+            why = _WHY.get(odd.reason) or odd.reason.name.lower()
+            raise Rejected(f"the device refuses firmware {self._version}: {why}")
+        await asyncio.sleep(SETTLE_S)
+        return await self._ask(UpdateQuery())
+
+    async def _see_trial_through(self, before: Hello, trial_s: float) -> UpdateReport:
+        """From the end of the image until the device has settled for one firmware."""
+        deadline_s = asyncio.get_running_loop().time() + trial_s
+        while (left_s := deadline_s - asyncio.get_running_loop().time()) > 0:
+            hello, status = await self._look(left_s)
+            match status.state:
+                case UpdateState.TRIAL:
+                    await self._confirm(hello)
+                case UpdateState.IDLE if hello.firmware == self._version and self._has_confirmed:
                     return self._report(before, hello, UpdateResult.CONFIRMED)
-            elif status.state is UpdateState.IDLE:
-                is_new = hello.firmware == self._version != before.firmware
-                return self._report(before, hello, UpdateResult.CONFIRMED if is_new else UpdateResult.REVERTED)
-        raise Rejected(f"{before.device_id} neither keeps {self._version} nor goes back")
+                case UpdateState.IDLE:
+                    return self._report(before, hello, UpdateResult.REVERTED)
+                case _:  # it has not been reset yet
+                    await asyncio.sleep(LOOK_AGAIN_S)
+        raise LinkDown(f"{before.device_id} has the new firmware, but does not start it; reset it by hand")
 
-    def _check_name(self, hello: Hello) -> None:
+    async def _look(self, timeout_s: float) -> tuple[Hello, UpdateStatus]:
+        """Who runs, and where it stands: both of one boot."""
+        hello = await self._link.opened(timeout_s)
+        while True:
+            status = await self._ask(UpdateQuery())
+            again = await self._link.opened(ANSWER_S)
+            if again.boot_id == hello.boot_id:
+                return hello, status
+            hello = again
+
+    async def _confirm(self, hello: Hello) -> None:
+        """If it is reset before it hears this, the next look shows it on trial again, or back at the old one."""
         if hello.firmware != self._version:
             raise Rejected(
                 f"{hello.device_id} runs the new firmware, but that calls itself {hello.firmware} and not"
                 f" {self._version}; it is not confirmed, and the device will go back"
             )
-
-    async def _next_boot(self, known_boot: bytes, timeout_s: float) -> Hello:
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
-        while True:
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            hello = await self._link.opened(max(LOOK_AGAIN_S, left_s))
-            if hello.boot_id != known_boot:
-                return hello
-            if left_s < 0:
-                raise LinkDown(f"{hello.device_id} has the new firmware, but does not restart; reset it by hand")
-            await asyncio.sleep(LOOK_AGAIN_S)
-
-    async def _is_still(self, hello: Hello) -> bool:
-        return (await self._link.opened(ANSWER_S)).boot_id == hello.boot_id
+        await self._ask(UpdateConfirm())
+        self._has_confirmed = True
 
     async def _ask(self, message: Message) -> UpdateStatus:
         answer = await self._link.ask(message, ANSWER_S)
         if not isinstance(answer, UpdateStatus):
             raise Rejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
         return answer
-
-    def _check(self, status: UpdateStatus, *wanted: UpdateState) -> None:
-        if status.state not in wanted:
-            why = _WHY.get(status.reason) or f"{status.state.name.lower()}, {status.reason.name.lower()}"
-            raise Rejected(f"the device refuses firmware {self._version}: {why}")
 
     def _report(self, before: Hello, after: Hello, result: UpdateResult) -> UpdateReport:
         return UpdateReport(

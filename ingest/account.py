@@ -69,6 +69,13 @@ class ChainAccount:
         self.spans = unite([*self.spans, *found.spans])
         self.held = {ref for ref in {*self.held, *found.held} if not overlaps(self.spans, Span(ref, ref, None))}
 
+    def refine(self, found: ChainSummary) -> None:
+        """Take over the positions of runs that were known without."""
+        counted = {(span.first, span.last): span for span in found.spans if span.last_position is not None}
+        self.spans = [
+            counted.get((span.first, span.last), span) if span.last_position is None else span for span in self.spans
+        ]
+
     @property
     def broken_links(self) -> int:
         return self.forked + sum(span.broken_links for span in self.spans)
@@ -113,6 +120,15 @@ class Account:
                 account = self.chains[ChainName(copy.device or "", chain)]
                 account.archived += found.archived
                 account.duplicate += found.archived
+
+    def refine(self, summaries: Iterable[ArchiveSummary]) -> None:
+        """Learn more of archives that were entered before and could be opened further."""
+        for summary in summaries:
+            device = summary.device or ""
+            for chain, found in summary.chains.items():
+                self.chains[ChainName(device, chain)].refine(found)
+            for notice in summary.notices:
+                self.notices.setdefault((device, notice.journal, notice.number), notice)
 
     def learn(self, summaries: Iterable[ArchiveSummary]) -> set[Boot]:
         """Take in the corrections of new archives. The boots of which the true time has changed by that."""
@@ -236,7 +252,7 @@ def _unexplained(gap: Gap) -> int:
 def _produced(account: ChainAccount) -> int | None:
     """By the chain positions, which count from 0; what is in quarantine behind the last of them comes on top."""
     last = account.spans[-1] if account.spans else None
-    if last is None or last.last_position is None:
+    if last is None or last.last_position is None or any(span.last_position is None for span in account.spans):
         return None
     return last.last_position + 1 + sum(ref > last.last for ref in account.held)
 

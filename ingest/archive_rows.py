@@ -18,15 +18,17 @@ import pyarrow as pa
 from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ingest.blocks import BlockDecoder, DecodedBlock
 from ingest.claims import who_else_brought
-from ingest.decoded import ROW_COLUMNS, Decoded
-from ingest.keyring import GroupKeys, Keyring
+from ingest.decoded import ROW_COLUMNS
+from ingest.keyring import GroupKeys, Keyring, LearnedKeys
 from ingest.reasons import Reason, Rejected
-from ingest.records import Readers, decode_records
+from ingest.records import Readers
+from ingest.runs import Spread, join_runs
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Notice
 from ingest.walk import Walk
-from protocol.archive import Block, BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
+from protocol.archive import BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
 from protocol.errors import Truncated, Unsupported, WireError
 
 __all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "TakeMessages", "decode_archive"]
@@ -50,6 +52,7 @@ class DecodeSettings:
 
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
+    learned: LearnedKeys = field(default_factory=dict, repr=False)
     unsealing_key: bytes | None = field(default=None, repr=False)
     landing: str = ""  # files are named from here on, so that the landing area can be moved
     receipts: Path | None = None  # the collector's, to know who brought what is sealed
@@ -57,9 +60,16 @@ class DecodeSettings:
 
 
 def decode_archive(
-    path: str, data: bytes, landed_at_ms: int, settings: DecodeSettings, take_messages: TakeMessages
+    path: str,
+    data: bytes,
+    landed_at_ms: int,
+    settings: DecodeSettings,
+    take_messages: TakeMessages,
+    learned: LearnedKeys | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the decoded schema. Messages are handed over as they come, at most one block's at a time.
+
+    `learned` are the group keys that messages of other archives handed over; this one's are added.
 
     Nothing about the file makes it raise.
     """
@@ -83,7 +93,11 @@ def decode_archive(
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
         if not _is_known(summary, settings):
-            yield from _decode_blocks(archive, rows, Keyring(settings.group_keys), take_messages)
+            own = None if learned is None else learned.setdefault(summary.device or "", {})
+            keyring = Keyring(settings.group_keys, own)
+            yield from _decode_blocks(archive, rows, keyring, take_messages)
+            summary.locked = keyring.locked()
+            summary.handed_over = [(stream, key.group_key_id, key.key.hex()) for stream, key in keyring.handed_over]
     yield rows.summary_row(KNOWN if _is_known(summary, settings) else summary.verdict)
 
 
@@ -165,6 +179,7 @@ def _decode_blocks(
     summary = rows.summary
     summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
     walk = Walk(summary)
+    decoder = BlockDecoder(summary.device or "", walk, keyring, _readers)
     for index, entry in enumerate(archive.manifest.blocks):
         try:
             block = archive.block(index)
@@ -173,12 +188,11 @@ def _decode_blocks(
             yield rows.quarantine([_whole_block(error, entry, archive)])
             continue
         with _no_search_for_cycles():
-            valid, links, rejected = _decode_block(block, walk, summary.device or "", keyring)
-            if valid:
-                take_messages(rows.messages(valid, links))
-            del valid, links
-        if rejected:
-            yield rows.quarantine(rejected)
+            decoded = decoder.decode(block)
+            for batch in rows.messages(decoded):
+                take_messages(batch)
+        if decoded.rejected:
+            yield rows.quarantine([_rejected_row(*each, block.entry.offset) for each in decoded.rejected])
     walk.finish()
     if summary.verdict == DAMAGED:
         for found in summary.chains.values():
@@ -195,22 +209,6 @@ def _no_search_for_cycles() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _decode_block(block: Block, walk: Walk, device: str, keyring: Keyring) -> tuple[list[Row], list[str], list[Row]]:
-    """The rows of its valid records, how each is linked to the one before it, and the rows of the rejected ones."""
-    valid, links, rejected = [], [], []
-    records = block.records
-    decoded = decode_records(records, block.first_record, device, keyring, _readers)
-    for number, (record, found) in enumerate(zip(records, decoded, strict=True), block.first_record):
-        link = walk.take(record, found) if isinstance(found, Decoded) else found
-        if isinstance(found, Decoded) and isinstance(link, str):
-            valid.append(found.row)
-            links.append(link)
-        elif isinstance(link, Rejected):
-            rejected.append(_rejected_row(record, number, block.entry.offset, link))
-            walk.reject(record)
-    return valid, links, rejected
 
 
 def _whole_block(error: WireError, entry: BlockEntry, archive: OpenArchive) -> Row:
@@ -230,7 +228,7 @@ def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
     )
 
 
-def _rejected_row(record: Record, number: int, offset: int, problem: Rejected) -> Row:
+def _rejected_row(number: int, record: Record, problem: Rejected, offset: int) -> Row:
     return (
         number, record.chain, record.timestamp_ms, record.sequence, record.arrived_at_ms * 1000, offset, 1,
         problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
@@ -248,8 +246,13 @@ class _RowBatches:
     def __init__(self, summary: ArchiveSummary) -> None:
         self.summary = summary
 
-    def messages(self, rows: list[Row], links: list[str]) -> pa.RecordBatch:
-        return self._batch(MESSAGE_SCHEMA, "message", {**_columns(ROW_COLUMNS, rows), "link": links}, len(rows))
+    def messages(self, block: DecodedBlock) -> Iterator[pa.RecordBatch]:
+        if block.runs:
+            columns = {**join_runs(block.runs), "link": [link for _, links in block.runs for link in links]}
+            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(columns["link"]))
+        if block.rows:
+            columns = {**_columns(ROW_COLUMNS, block.rows), "link": block.links}
+            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(block.rows))
 
     def quarantine(self, rows: list[Row]) -> pa.RecordBatch:
         return self._batch(DECODED_SCHEMA, "quarantine", _columns(_QUARANTINE_COLUMNS, rows), len(rows))
@@ -258,7 +261,7 @@ class _RowBatches:
         self.summary.verdict = verdict
         return self._batch(DECODED_SCHEMA, "summary", {"summary": [self.summary.to_json()]}, 1)
 
-    def _batch(self, schema: pa.Schema, kind: str, columns: Mapping[str, Sequence[Any]], count: int) -> pa.RecordBatch:
+    def _batch(self, schema: pa.Schema, kind: str, columns: Mapping[str, Any], count: int) -> pa.RecordBatch:
         summary = self.summary
         same = {
             "kind": kind,
@@ -275,7 +278,11 @@ def _columns(names: Sequence[str], rows: list[Row]) -> dict[str, Sequence[Any]]:
     return dict(zip(names, zip(*rows, strict=True), strict=True))
 
 
-def _array(field: pa.Field, column: Sequence[Any] | None, same: Any, count: int) -> pa.Array:
+def _array(field: pa.Field, column: Any, same: Any, count: int) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column.cast(field.type)
+    if isinstance(column, Spread):
+        return pa.array(column.values, field.type).take(column.places)
     if column is not None:
         return pa.array(column, field.type)
     return pa.nulls(count, field.type) if same is None else pa.repeat(pa.scalar(same, field.type), count)

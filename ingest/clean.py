@@ -15,6 +15,7 @@ __all__ = [
     "choose_quarantine",
     "drop_duplicates",
     "find_duplicates",
+    "opened_rows",
     "rows_of_boots",
     "suspected_rows",
 ]
@@ -59,6 +60,13 @@ def apply_corrections(messages: DataFrame, corrections: dict[Boot, Correction]) 
 def _offsets(corrections: dict[Boot, Correction]) -> list[Column]:
     pairs = ((boot.device + boot.boot, each.offset_ms) for boot, each in sorted(corrections.items()))
     return [F.lit(value) for pair in pairs for value in pair]
+
+
+def opened_rows(decoded: DataFrame, there: DataFrame) -> DataFrame:
+    """Of messages that were decoded again, those that stand locked in the table and could be opened now."""
+    is_opened = F.col("content_state") == "decrypted"
+    locked = there.where(F.col("content_state") == "locked").select(*PLACE)
+    return decoded.where(is_opened).join(locked, on=list(PLACE), how="left_semi").select(MESSAGES.fieldNames())
 
 
 def rows_of_boots(messages: DataFrame, boots: Iterable[Boot]) -> DataFrame:

@@ -27,10 +27,12 @@ def _decode_batches(
     settings: DecodeSettings, folder: Path, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     written = MessageFiles(folder)
+    learned = {device: dict(keys) for device, keys in settings.learned.items()}
     for batch in batches:
         for path, content, landed_at in zip(*batch.columns, strict=True):
             landed_at_ms = landed_at.value // 1000
-            yield from decode_archive(path.as_py(), content.as_py(), landed_at_ms, settings, written.take)
+            name, data = path.as_py(), content.as_py()
+            yield from decode_archive(name, data, landed_at_ms, settings, written.take, learned)
     rows = [{"kind": "file", "file": name} for name in written.finish()]
     if rows:
         yield pa.RecordBatch.from_pylist(rows, schema=DECODED_SCHEMA)

@@ -12,8 +12,10 @@ archives in them, so a lost checkpoint costs a second look at each file and chan
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +25,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings
 from ingest.decode import decode_archives
-from ingest.deliveries import Deliveries
-from ingest.load import Loaded, load_batch
+from ingest.deliveries import Deliveries, Waiting
+from ingest.handed_over import HandedOver
+from ingest.load import Loaded, load_batch, unlock_archives
 from ingest.progress import Progress
 from ingest.store import Store, TableFormat
 
@@ -32,6 +35,7 @@ __all__ = ["JobSettings", "run_job"]
 
 FILES: Final = "path string, modificationTime timestamp, length long, content binary"  # as binaryFile gives them
 ARCHIVE_NAMES: Final = "*.hg[as]"
+MAX_OPENED_AT_ONCE: Final = 32  # archives, in one commit
 LOOK_EVERY_S: Final = 1  # for a wish to stop
 FOR_EVER: Final = "36500d"  # Spark passes over files that look older than this beside the newest
 
@@ -63,14 +67,17 @@ def run_job(
             shutil.rmtree(store.checkpoint, ignore_errors=True)
         deliveries = Deliveries.of(store)
         shown = progress or Progress()
-        shown.expect(_count_archives(settings.landing) - len(deliveries))
+        there = _count_archives(settings.landing)
+        shown.expect(there if settings.again else there - len(deliveries))
 
         under_way = threading.Lock()
+        desk = _Desk(spark, store, settings, deliveries)
+        desk.unlock()
 
         def ingest(files: DataFrame, _batch: int) -> None:
             with under_way:
-                decode = replace(settings.decode, known=deliveries.verdicts, landing=settings.landing.as_posix())
-                shown.reach(_ingest_batch(store, files, decode, deliveries))
+                shown.reach(desk.ingest(files))
+                desk.unlock()
 
         _await_end(_start(spark, settings, store, ingest), stopping or threading.Event(), under_way)
         shown.finish()
@@ -83,13 +90,59 @@ def _await_end(query: StreamingQuery, stopping: threading.Event, under_way: thre
                 query.stop()
 
 
-def _ingest_batch(store: Store, files: DataFrame, settings: DecodeSettings, deliveries: Deliveries) -> Loaded:
-    folder = store.work("decoded")
-    decoded = decode_archives(files, settings, folder).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        return load_batch(store, decoded, folder, deliveries)
-    finally:
-        decoded.sparkSession.catalog.clearCache()
+class _Desk:
+    """What stays on the driver from batch to batch."""
+
+    def __init__(self, spark: SparkSession, store: Store, settings: JobSettings, deliveries: Deliveries) -> None:
+        self._spark = spark
+        self._store = store
+        self._settings = settings
+        self._deliveries = deliveries
+        self._handed_over = HandedOver(store)
+
+    def ingest(self, files: DataFrame) -> Loaded:
+        """One batch of files of the landing area, in one commit."""
+        with self._decoded(files, known=self._deliveries.verdicts) as (decoded, folder):
+            return load_batch(self._store, decoded, folder, self._deliveries, self._handed_over)
+
+    def unlock(self) -> None:
+        """Open what waited for a key that is known by now, in a commit of its own, until nothing more can be opened.
+
+        It costs what waits, whatever the history: files are read by their names.
+        """
+        tried: set[Waiting] = set()
+        while ready := list(islice(self._ready(tried), MAX_OPENED_AT_ONCE)):
+            tried.update(ready)
+            paths = [str(self._settings.landing / each.path) for each in ready]
+            files = self._spark.read.format("binaryFile").schema(FILES).load(paths)
+            in_order = files.coalesce(1).sortWithinPartitions("modificationTime")  # keys are handed on and on
+            with self._decoded(in_order, known={}) as (decoded, folder):
+                opened = unlock_archives(self._store, decoded, folder, [each.locked for each in ready])
+            self._handed_over.add(opened)
+            self._deliveries.enter(opened, [])
+
+    def _ready(self, tried: set[Waiting]) -> Iterator[Waiting]:
+        """Whatever was tried and lacks fewer keys since may be tried again."""
+        given = self._settings.decode.group_keys
+        for each in self._deliveries.waiting.values():
+            is_known = self._handed_over.opens(each.device, each.locked, given)
+            if is_known and each not in tried and (self._settings.landing / each.path).is_file():
+                yield each
+
+    @contextmanager
+    def _decoded(self, files: DataFrame, known: dict[str, str]) -> Iterator[tuple[DataFrame, Path]]:
+        """Decoded rows, and the folder in which their messages are; both are gone afterwards."""
+        decode = replace(
+            self._settings.decode,
+            known=known,
+            learned=self._handed_over.keys,
+            landing=self._settings.landing.as_posix(),
+        )
+        folder = self._store.work("decoded")
+        try:
+            yield decode_archives(files, decode, folder).persist(StorageLevel.MEMORY_AND_DISK), folder
+        finally:
+            self._spark.catalog.clearCache()
 
 
 def _start(

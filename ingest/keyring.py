@@ -1,7 +1,10 @@
-"""The group keys of encrypted streams that an operator hands to the ingest.
+"""The group keys of encrypted streams: those that an operator hands to the ingest, and those that messages hand over.
 
-A group key file is JSON: `{"<stream id>": {"<group key id>": "<64 hex digits>"}}`. Keys that a message hands over are
-learned within its archive and forgotten after it, so that the tables do not depend on who decoded what first.
+A group key file is JSON: `{"<stream id>": {"<group key id>": "<64 hex digits>"}}`.
+
+A key that a message hands over opens the messages of the same device only, so that no device can spoil the stream of
+another; and it never replaces one that the operator gave. Keys without a name, as version 31 has them, are forgotten
+after their archive: nobody could say later which is which.
 """
 
 import binascii
@@ -11,30 +14,54 @@ from typing import Final
 import orjson
 
 from ingest.errors import IngestError
+from ingest.summary import Locked
 from protocol.streamr.group_key import GroupKey
 
-__all__ = ["GroupKeys", "Keyring", "read_group_keys"]
+__all__ = ["GroupKeys", "KeyName", "Keyring", "LearnedKeys", "read_group_keys"]
 
 MAX_KEY_FILE_BYTES: Final = 64 * 1024 * 1024
 
+KeyName = tuple[str, str]  # stream, group key
 GroupKeys = dict[str, dict[str, GroupKey]]
+LearnedKeys = dict[str, dict[KeyName, GroupKey]]  # by device
 
 
 class Keyring:
-    """The group keys that are known, by stream and id."""
+    """The group keys for one archive. It notes which were handed over in it, and which were missing."""
 
-    def __init__(self, given: GroupKeys | None = None) -> None:
+    def __init__(self, given: GroupKeys | None = None, learned: dict[KeyName, GroupKey] | None = None) -> None:
+        """`learned` are the keys that the same device handed over before; this archive's are added to them."""
         self._given = given or {}
-        self._learned: dict[tuple[str, str], GroupKey] = {}
+        self._learned = {} if learned is None else learned
+        self._unnamed: dict[str, GroupKey] = {}
+        self.handed_over: list[tuple[str, GroupKey]] = []
+        self._missing: dict[KeyName, None] = {}
+        self._missed_ms: list[int] = []
 
     def find(self, stream_id: str, group_key_id: str | None) -> GroupKey | None:
         name = group_key_id or ""
-        return self._learned.get((stream_id, name)) or self._given.get(stream_id, {}).get(name)
+        given = self._given.get(stream_id, {}).get(name)
+        if not name:
+            return self._unnamed.get(stream_id) or given
+        return given or self._learned.get((stream_id, name))
 
     def learn(self, stream_id: str, key: GroupKey) -> None:
-        """A key given by the operator is never replaced."""
-        if key.group_key_id not in self._given.get(stream_id, {}):
+        if not key.group_key_id:
+            self._unnamed[stream_id] = key
+        elif self.find(stream_id, key.group_key_id) is None:
             self._learned[stream_id, key.group_key_id] = key
+            self.handed_over.append((stream_id, key))
+
+    def miss(self, stream_id: str, group_key_id: str | None, timestamp_ms: int) -> None:
+        """A message of that time stays locked."""
+        self._missing.setdefault((stream_id, group_key_id or ""))
+        self._missed_ms.append(timestamp_ms)
+
+    def locked(self) -> Locked | None:
+        """What is left locked of the archive."""
+        if not self._missing:
+            return None
+        return Locked(tuple(self._missing), min(self._missed_ms), max(self._missed_ms))
 
     def __repr__(self) -> str:
         return f"Keyring({sum(map(len, self._given.values()))} keys of {len(self._given)} streams)"

@@ -1,7 +1,9 @@
 """One batch of archives → one commit of all tables."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,17 +18,19 @@ from ingest.clean import (
     drop_copies,
     drop_duplicates,
     find_duplicates,
+    opened_rows,
     rows_of_boots,
     suspected_rows,
 )
 from ingest.deliveries import Deliveries
+from ingest.handed_over import HandedOver
 from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
 from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
-from ingest.summary import DUPLICATE, KNOWN, VERIFIED, ArchiveSummary, Correction
+from ingest.summary import DUPLICATE, KNOWN, UNLOCKED, VERIFIED, ArchiveSummary, Correction, Locked
 
-__all__ = ["ORDER", "Loaded", "load_batch", "read_files", "write_files"]
+__all__ = ["ORDER", "Loaded", "load_batch", "read_files", "unlock_archives", "write_files"]
 
 MESSAGES_PER_FILE: Final = 500_000
 ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence")
@@ -40,12 +44,15 @@ class Loaded:
     records: int
 
 
-def load_batch(store: Store, decoded: DataFrame, folder: Path, deliveries: Deliveries) -> Loaded:
+def load_batch(
+    store: Store, decoded: DataFrame, folder: Path, deliveries: Deliveries, handed_over: HandedOver
+) -> Loaded:
     """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none.
 
     `folder` is where the decoder has written the messages.
     """
     delivered, files = _collect(decoded)
+    handed_over.add(delivered)
     chosen = _choose(delivered)
     copies = deliveries.copies(delivered, chosen)
     if chosen or copies:
@@ -67,6 +74,20 @@ def _choose(summaries: list[ArchiveSummary]) -> list[ArchiveSummary]:
     by_worth = sorted(summaries, key=lambda each: (not each.chains, each.path), reverse=True)
     once = {each.archive: each for each in by_worth if each.verdict != KNOWN}
     return sorted(once.values(), key=lambda each: each.archive)
+
+
+def unlock_archives(store: Store, decoded: DataFrame, folder: Path, locked: Iterable[Locked]) -> list[ArchiveSummary]:
+    """Put the messages of archives that were decoded again in the place of those that stand locked in the tables.
+
+    `locked` says where these stand.
+    """
+    delivered, files = _collect(decoded)
+    opened = [replace(each, verdict=UNLOCKED) for each in delivered if each.chains]
+    if opened:
+        _Batch(store, decoded, delivered, opened, [], _Staged(folder, files)).unlock(
+            {day for each in locked for day in _days(each)}
+        )
+    return opened
 
 
 class _Staged(NamedTuple):
@@ -147,6 +168,27 @@ class _Batch:
         self._write_rollups(final, rewritten)
         self._write_quarantine()
         self._account.add(self._summaries, _count_by_chain(duplicates))
+        self._note_boots(final, changed_boots)
+
+    def unlock(self, dates: set[str]) -> None:
+        """What the ledger counts stays the same: a message that is opened was counted when it was locked."""
+        changed_boots = self._account.learn(self._summaries)
+        moving = {day for boot in changed_boots for day in self._account.boot_dates.get(boot, ())}
+        files = self._store.files("messages", sorted(dates | moving))
+        if files:
+            self._replace_locked(files, changed_boots)
+        self._account.refine(self._summaries)
+        self._write_small_tables()
+        self._store.commit(self._account, self._changes)
+
+    def _replace_locked(self, files: list[StoredFile], changed_boots: set[Boot]) -> None:
+        there = read_files(self._spark, self._store, "messages", files)
+        opened = apply_corrections(opened_rows(self._staged.read(self._spark), there), self._corrections()).persist()
+        rest = drop_duplicates(there, opened)
+        rest = apply_corrections(rest, {boot: self._account.corrections[boot] for boot in changed_boots})
+        final = self._write_messages(rest.unionByName(opened))
+        self._changes["messages"] = Change(final.files, files)
+        self._write_rollups(final, files)
         self._note_boots(final, changed_boots)
 
     def _corrections(self) -> dict[Boot, Correction]:
@@ -232,6 +274,12 @@ class _Batch:
 
     def _write_small(self, table: str, rows: list[dict[str, Any]]) -> Path:
         return write_rows(table, rows, self._store.work(table) / "all.parquet")
+
+
+def _days(locked: Locked) -> Iterator[str]:
+    """The dates of messages that are locked: without their content, their own timestamps are all that is known."""
+    first, last = (datetime.fromtimestamp(each / 1000, UTC).date() for each in (locked.first_ms, locked.last_ms))
+    return ((first + timedelta(days=day)).isoformat() for day in range((last - first).days + 1))
 
 
 def _has_quarantined(summary: ArchiveSummary) -> bool:

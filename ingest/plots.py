@@ -6,18 +6,19 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-__all__ = ["SERIES", "Point", "bar_plot", "line_plot", "number", "stacked_plot"]
+__all__ = ["FULL", "HALF", "SERIES", "Point", "bar_plot", "line_plot", "number", "stacked_plot"]
 
-WIDTH: Final = 760
-HEIGHT: Final = 230
+FULL: Final = 1040  # the width of a plot across the page, in the units of its text
+HALF: Final = 460  # of one of two beside each other
+HEIGHT: Final = 210
 LEFT, RIGHT, TOP, BOTTOM = 64, 14, 12, 28
 FLOOR: Final = HEIGHT - BOTTOM
 SERIES: Final = 8  # colours, after which they begin again
 BAR_ROW: Final = 26
-BAR_NAME: Final = 210
-BAR_VALUE: Final = 90
+BAR_NAME: Final = 142
+BAR_VALUE: Final = 70
 LONGEST_BREAK_STEPS: Final = 3  # between two points that a line still joins
-MOST_TIME_TICKS: Final = 8
+TIME_TICK: Final = 70  # the room for one
 _TIME_STEPS_S: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400)
 _LONGEST_STEP_S: Final = 28 * 86_400
 
@@ -36,9 +37,10 @@ class _Frame(NamedTuple):
     last_s: float
     bottom: float
     top: float
+    width: int
 
     def x(self, at_s: float) -> float:
-        return LEFT + (at_s - self.first_s) / max(self.last_s - self.first_s, 1) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (at_s - self.first_s) / max(self.last_s - self.first_s, 1) * (self.width - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
         return FLOOR - (value - self.bottom) / ((self.top - self.bottom) or 1) * (FLOOR - TOP)
@@ -49,29 +51,31 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def bar_plot(bars: Sequence[tuple[str, float]]) -> str:
+def bar_plot(bars: Sequence[tuple[str, float]], width: int = HALF) -> str:
     """Horizontal bars with their names and values."""
     if not bars:
         return _empty()
     most = max(value for _, value in bars) or 1
     lines = []
     for index, (name, value) in enumerate(bars):
-        y, width = index * BAR_ROW, (WIDTH - BAR_NAME - BAR_VALUE) * value / most
+        y, length = index * BAR_ROW, (width - BAR_NAME - BAR_VALUE) * value / most
         lines.append(
             f'<text class="name" x="{BAR_NAME - 10}" y="{y + 18}">{escape(name)}</text>'
-            f'<rect class="s0" x="{BAR_NAME}" y="{y + 5}" width="{max(width, 1):.1f}" height="17" rx="3"/>'
-            f'<text x="{BAR_NAME + width + 7:.1f}" y="{y + 18}">{number(value)}</text>'
+            f'<rect class="s0" x="{BAR_NAME}" y="{y + 5}" width="{max(length, 1):.1f}" height="17" rx="3"/>'
+            f'<text x="{BAR_NAME + length + 7:.1f}" y="{y + 18}">{number(value)}</text>'
         )
-    return _svg(lines, len(bars) * BAR_ROW + 4)
+    return _svg(lines, width, len(bars) * BAR_ROW + 4)
 
 
-def stacked_plot(columns: Sequence[tuple[datetime, dict[str, float]]], names: Sequence[str], step_s: float) -> str:
+def stacked_plot(
+    columns: Sequence[tuple[datetime, dict[str, float]]], names: Sequence[str], step_s: float, width: int = FULL
+) -> str:
     """One column per step of time, a colour per name."""
     if not columns:
         return _empty()
     first_s, last_s = _seconds(columns[0][0]), _seconds(columns[-1][0]) + step_s
-    frame = _Frame(first_s, last_s, 0.0, _round_up(max(sum(parts.values()) for _, parts in columns)))
-    width = max(frame.x(first_s + step_s) - LEFT - 1, 0.8)
+    frame = _Frame(first_s, last_s, 0.0, _round_up(max(sum(parts.values()) for _, parts in columns)), width)
+    column_width = max(frame.x(first_s + step_s) - LEFT - 1, 0.8)
     lines = list(_axes(frame))
     for at, parts in columns:
         reached = 0.0
@@ -81,18 +85,18 @@ def stacked_plot(columns: Sequence[tuple[datetime, dict[str, float]]], names: Se
             if height > 0:
                 lines.append(
                     f'<rect class="s{index % SERIES}" x="{frame.x(_seconds(at)):.1f}" y="{frame.y(reached):.1f}"'
-                    f' width="{width:.2f}" height="{height:.2f}"/>'
+                    f' width="{column_width:.2f}" height="{height:.2f}"/>'
                 )
-    return _svg(lines, HEIGHT)
+    return _svg(lines, width, HEIGHT)
 
 
-def line_plot(points: Sequence[Point], step_s: float) -> str:
+def line_plot(points: Sequence[Point], step_s: float, width: int = HALF) -> str:
     """The middle as a line within the band of low and high, broken where nothing came for a while."""
     if not points:
         return _empty()
     low, high = min(point.low for point in points), max(point.high for point in points)
     margin = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
-    frame = _Frame(_seconds(points[0].at), _seconds(points[-1].at), low - margin, high + margin)
+    frame = _Frame(_seconds(points[0].at), _seconds(points[-1].at), low - margin, high + margin, width)
     lines = list(_axes(frame))
     for run in _unbroken(points, step_s * LONGEST_BREAK_STEPS):
         edge = [(point.at, point.high) for point in run] + [(point.at, point.low) for point in reversed(run)]
@@ -103,7 +107,7 @@ def line_plot(points: Sequence[Point], step_s: float) -> str:
             lines.append(
                 f'<circle class="s0" cx="{frame.x(_seconds(only.at)):.1f}" cy="{frame.y(only.middle):.1f}" r="2.5"/>'
             )
-    return _svg(lines, HEIGHT)
+    return _svg(lines, width, HEIGHT)
 
 
 def _unbroken(points: Sequence[Point], longest_s: float) -> Iterator[list[Point]]:
@@ -123,15 +127,15 @@ def _places(frame: _Frame, values: Sequence[tuple[datetime, float]]) -> str:
 def _axes(frame: _Frame) -> Iterator[str]:
     for value in _value_ticks(frame.bottom, frame.top):
         y = frame.y(value)
-        yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
+        yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{frame.width - RIGHT}" y2="{y:.1f}"/>'
         yield f'<text class="value" x="{LEFT - 8}" y="{y + 4:.1f}">{number(value)}</text>'
-    yield f'<line class="axis" x1="{LEFT}" y1="{FLOOR}" x2="{WIDTH - RIGHT}" y2="{FLOOR}"/>'
-    step_s = _time_step_s(frame.last_s - frame.first_s)
+    yield f'<line class="axis" x1="{LEFT}" y1="{FLOOR}" x2="{frame.width - RIGHT}" y2="{FLOOR}"/>'
+    step_s = _time_step_s(frame.last_s - frame.first_s, frame.width // TIME_TICK)
     at_s = math.ceil(frame.first_s / step_s) * step_s
     while at_s <= frame.last_s:
         x = frame.x(at_s)
         yield f'<line class="axis" x1="{x:.1f}" y1="{FLOOR}" x2="{x:.1f}" y2="{FLOOR + 4}"/>'
-        yield f'<text class="time" x="{min(x, WIDTH - RIGHT - 18):.1f}" y="{FLOOR + 18}">{_moment(at_s)}</text>'
+        yield f'<text class="time" x="{min(x, frame.width - RIGHT - 18):.1f}" y="{FLOOR + 18}">{_moment(at_s)}</text>'
         at_s += step_s
 
 
@@ -153,8 +157,8 @@ def _round_up(value: float) -> float:
     return math.ceil((value or 1) / step) * step
 
 
-def _time_step_s(spread_s: float) -> int:
-    return next((step for step in _TIME_STEPS_S if spread_s / step <= MOST_TIME_TICKS), _LONGEST_STEP_S)
+def _time_step_s(spread_s: float, most_ticks: int) -> int:
+    return next((step for step in _TIME_STEPS_S if spread_s / step <= most_ticks), _LONGEST_STEP_S)
 
 
 def _moment(at_s: float) -> str:
@@ -168,8 +172,8 @@ def _seconds(at: datetime) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _svg(lines: Sequence[str], height: int) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(lines)}</svg>'
+def _svg(lines: Sequence[str], width: int, height: int) -> str:
+    return f'<svg viewBox="0 0 {width} {height}" role="img">{"".join(lines)}</svg>'
 
 
 def _empty() -> str:

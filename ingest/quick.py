@@ -26,7 +26,7 @@ from protocol.scalars import unit_of
 from protocol.streamr import SignatureType, StreamMessage
 from protocol.streamr.signing import signed_payload
 
-__all__ = ["QuickReader"]
+__all__ = ["Parsed", "QuickReader"]
 
 MAX_KNOWN_DEVICES: Final = 1_000
 MAX_REMEMBERED: Final = 10_000  # streams, sensors
@@ -43,7 +43,7 @@ _PREVIOUS_START, _PREVIOUS_END = b"],[", b"],27,0,0,null,"
 _new: Final = tuple.__new__  # a named tuple's own constructor would cost as much as the rest of its row
 
 _Identity = tuple[str, int, str]  # stream, partition, message chain
-_Parsed = tuple[bytes, bytes, _Identity, Ref | None, bytes]  # what was signed, signature, …, ioMessage in base64
+Parsed = tuple[bytes, bytes, _Identity, Ref | None, bytes]  # what was signed, signature, …, ioMessage in base64
 
 
 class _Known(NamedTuple):
@@ -62,12 +62,11 @@ class QuickReader:
         self._identities: dict[tuple[bytes, bytes, bytes], _Identity | None] = {}
         self._descriptions: dict[tuple[bytes, ...], tuple[Any, ...]] = {}
 
-    def read(self, records: list[Record], first: int, device: str) -> list[Decoded | None]:
-        """Each record that is of the usual form, filed where it belongs, signed and sealed; None for the others.
+    def verify(self, records: list[Record], device: str) -> list[Parsed | None]:
+        """Each record that is of the usual form, filed where it belongs, and signed; None for the others.
 
-        `first` is the number of the first record. All are parsed before the first is verified, and all verified before
-        the first is decoded: the curve's tables and the parser's code do not fit into a small processor's caches
-        together, and taking turns with every message costs a third more.
+        All are parsed before the first is verified: the curve's tables and the parser's code do not fit into a small
+        processor's caches together, and taking turns with every message costs a third more.
         """
         known = self._known.get(device)
         if known is None:
@@ -75,11 +74,10 @@ class QuickReader:
         parsed = [self._parse(record, known) for record in records]
         digests = [each and eip191_digest(each[0]) for each in parsed]
         verify = known.key.verify
-        verified = [
+        return [
             each if each is not None and digest is not None and verify(digest, each[1]) else None
             for each, digest in zip(parsed, digests, strict=True)
         ]
-        return list(map(self._decode, records, verified, range(first, first + len(records))))
 
     def learn(self, message: StreamMessage, device: str) -> None:
         """Take the key from a message of the device whose signature was found to hold."""
@@ -95,7 +93,7 @@ class QuickReader:
                 frame = (b"[32,[", address, b",", b"{\\", b"ioMessage\\", b":\\", b"}", b",null,2,", b"]")
                 self._known[device] = _Known(backend.load_public_key(key), address, frame)
 
-    def _parse(self, record: Record, known: _Known) -> _Parsed | None:
+    def _parse(self, record: Record, known: _Known) -> Parsed | None:
         """A text of the usual form, cut at its quotes; none of its own texts has a quote."""
         text, _, timestamp_ms, sequence, _, _, _ = record
         try:
@@ -127,7 +125,8 @@ class QuickReader:
         )  # fmt: skip
         return signed, raw, identity, previous, base64
 
-    def _decode(self, record: Record, parsed: _Parsed | None, number: int) -> Decoded | None:
+    def decode(self, record: Record, parsed: Parsed | None, number: int) -> Decoded | None:
+        """What a verified record holds, if that is sealed and of the usual form; `number` is its own in the archive."""
         if parsed is None:
             return None
         try:
@@ -135,7 +134,7 @@ class QuickReader:
         except (ValueError, WireError):  # not base64, not UTF-8, no ioMessage, no scalar
             return None
 
-    def _decode_usual(self, record: Record, parsed: _Parsed, number: int) -> Decoded | None:
+    def _decode_usual(self, record: Record, parsed: Parsed, number: int) -> Decoded | None:
         _, chain, timestamp_ms, sequence, _, _, arrived_at_ms = record
         _, _, identity, previous, base64 = parsed
         data = binascii.a2b_base64(base64, strict_mode=True)

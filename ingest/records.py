@@ -5,7 +5,7 @@ says what is wrong with the others.
 """
 
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -36,7 +36,7 @@ from protocol.streamr import EncryptionType, MessageType, StreamMessage, parse_s
 from protocol.streamr.encryption import decrypt_message
 from protocol.streamr.signing import Verdict, Verifier
 
-__all__ = ["Content", "Readers", "decode_record", "decode_records", "open_content", "verify_record"]
+__all__ = ["Content", "Readers", "decode_record", "open_content", "verify_record"]
 
 _BINARY_START, _BINARY_END = '{"ioMessage":"', '"}'
 _NOTHING_DESCRIBED: Final = (None,) * 15
@@ -60,17 +60,6 @@ class Readers:
     def __init__(self) -> None:
         self.quick = QuickReader()
         self.verifier = Verifier()
-
-
-def decode_records(
-    records: list[Record], first: int, device: str, keyring: Keyring, readers: Readers
-) -> Iterator[Decoded | Rejected]:
-    """What each record holds, or why it belongs into quarantine. `first` is the number of the first of them."""
-    for number, (record, quick) in enumerate(zip(records, readers.quick.read(records, first, device), strict=True)):
-        try:
-            yield quick or decode_record(record, first + number, device, keyring, readers)
-        except Rejected as problem:
-            yield problem
 
 
 def decode_record(record: Record, number: int, device: str, keyring: Keyring, readers: Readers) -> Decoded:
@@ -137,6 +126,7 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
         return _read_iomessage("plain", message.content)
     key = keyring.find(message.message_id.stream_id, message.group_key_id)
     if key is None or message.encryption_type is EncryptionType.RSA:
+        keyring.miss(message.message_id.stream_id, message.group_key_id, message.message_id.timestamp)
         return Content("locked", None)
     try:
         content, next_key = decrypt_message(message, key)

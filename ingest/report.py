@@ -19,6 +19,7 @@ DEVICE_COLUMNS: Final = ("device", "messages", "archives", "open_gaps", "first",
 QUARANTINE_COLUMNS: Final = ("reason", "rows", "records")
 TEXT_COLUMNS: Final = frozenset({"device", "chain", "cause", "reason"})
 HOUR_S: Final = 3600
+DAY_S: Final = 24 * HOUR_S
 
 
 def render_page(facts: Mapping[str, Any]) -> str:
@@ -32,10 +33,12 @@ def render_page(facts: Mapping[str, Any]) -> str:
         _section("Volume", "messages per hour, by device", _volume(facts["volume"])),
         _pair(
             _section("Latency", "from the event to the collector", _latency(facts)),
-            _section("Quarantine", "by reason", _quarantine(facts["quarantine"])),
+            _stack(
+                _section("Quarantine", "by reason", _quarantine(facts["quarantine"])),
+                _section("Gaps", "open ones, by device", _gaps_per_device(facts["devices"])),
+            ),
         ),
         _section("Devices", "", _table(DEVICE_COLUMNS, facts["devices"])),
-        _section("Gaps per device", "open ones", _gaps_per_device(facts["devices"])),
         _section("Open gaps", "holes in the chains, and what explains them", _gaps(facts["gaps"])),
         _section("Ledger", "one row per chain", _table(LEDGER_COLUMNS, facts["ledger"])),
         _pair(*map(_curve, facts["curves"])),
@@ -80,6 +83,10 @@ def _section(title: str, says: str, body: str) -> str:
 
 def _pair(*sections: str) -> str:
     return f'<div class="pair">{"".join(sections)}</div>' if sections else ""
+
+
+def _stack(*sections: str) -> str:
+    return f'<div class="stack">{"".join(sections)}</div>'
 
 
 def _volume(volume: list[dict[str, Any]]) -> str:
@@ -168,7 +175,9 @@ def _up_to(seconds: float | None) -> str:
 
 
 def _duration(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+    if seconds == DAY_S:
+        return "1 day"
+    for unit, length in (("days", DAY_S), ("h", 3600), ("min", 60)):
         if abs(seconds) >= length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.3g} s"

@@ -25,12 +25,13 @@ header p{margin:4px 0 0;color:var(--soft)}
 .tile span{color:var(--soft);font-size:13px}.tile.no b{color:var(--bad)}
 section{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:16px 18px;margin-bottom:16px}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:16px;align-items:start}
-.pair section{margin:0}.pair{margin-bottom:16px}
+.pair section{margin:0}.pair{margin-bottom:16px}.stack{display:grid;gap:16px}.pair h2 small{display:block}
 section p{margin:2px 0 8px;color:var(--soft);font-size:13px}
 .scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:13px;width:100%;font-variant-numeric:tabular-nums}
-td,th{padding:5px 10px;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
-th{color:var(--soft);font-weight:600;font-size:12px}tr:last-child td{border-bottom:0}
+table{border-collapse:collapse;font-size:12.5px;width:100%;font-variant-numeric:tabular-nums}
+td,th{padding:5px 6px;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
+th{color:var(--soft);font-weight:600;font-size:11.5px;white-space:normal;vertical-align:bottom}
+tr:last-child td{border-bottom:0}
 .text{text-align:left}abbr{text-decoration:none;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px}
 svg{display:block;width:100%;height:auto;font-size:12.5px;fill:var(--text);margin-top:6px}
 svg .grid{stroke:var(--rule)}svg .axis{stroke:var(--soft)}

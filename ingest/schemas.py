@@ -141,7 +141,8 @@ ARCHIVES: Final = _schema(
     landed_at=_TIME,
     size_bytes=_LONG,
     records=_LONG,  # as its manifest says; null where that could not be read
-    verdict=_TEXT,  # verified, damaged (some blocks), or the reason for which all of it is in quarantine
+    verdict=_TEXT,  # verified, damaged, duplicate, unlocked, or the reason for which all of it is in quarantine
+    locked=_TEXT,  # the keys that are missing for some of its messages, and their times, in JSON; null where none is
 )
 
 TABLES: Final = {

@@ -67,6 +67,7 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
             "size_bytes": summary.size_bytes,
             "records": summary.records,
             "verdict": summary.verdict,
+            "locked": summary.locked and summary.locked.to_json(),
         }
         for summary in summaries
     ]

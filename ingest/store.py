@@ -5,7 +5,7 @@
       quarantine/000012-….parquet                   one file or more per commit; so for archives
       gaps/…  ledger/…                              small, written anew by each commit
       _headgate/                                    what only the ingest needs; readers of tables pass over the name
-        format, account.json, commit.json, work/, checkpoint/, lock
+        format, account.json, commit.json, group-keys.json, work/, checkpoint/, lock
 
 A commit adds files and removes files, in several tables at once. Its promise: it happens wholly or not at all, whatever
 is killed when. New files are first written to `work/`; then `commit.json`, which names every move, gets its name in one
@@ -97,6 +97,17 @@ class Store:
             return Account.from_json((self._own / "account.json").read_bytes())
         except FileNotFoundError:
             return Account()
+
+    def read_secrets(self) -> bytes | None:
+        """What `write_secrets` left."""
+        try:
+            return (self._own / "group-keys.json").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_secrets(self, data: bytes) -> None:
+        """Keep what only the owner may read."""
+        _write_durably(self._own / "group-keys.json", data, mode=0o600)
 
     def files(self, table: str, dates: Iterable[str] | None = None) -> list[StoredFile]:
         """The files of a table, of these dates only where they are given. Asking for dates costs what they cost."""
@@ -215,9 +226,10 @@ def _lock(path: Path, folder: Path) -> int:
     return lock
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def _write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

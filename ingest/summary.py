@@ -11,10 +11,11 @@ import orjson
 from ingest.reasons import Reason
 from ingest.spans import Span
 
-__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Notice"]
+__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Locked", "Notice"]
 
 VERIFIED = "verified"
 DAMAGED = "damaged"
+UNLOCKED = "unlocked"  # of an archive of which more could be opened, with keys that came later
 DUPLICATE = "duplicate"  # of a file that brought an archive again
 KNOWN = "known"  # all of it was ingested before; nothing is done with it
 RETRIED = frozenset(
@@ -57,6 +58,26 @@ class Correction(NamedTuple):
     offset_ms: int  # UTC minus that counter
 
 
+class Locked(NamedTuple):
+    """What of an archive stays closed for want of keys."""
+
+    keys: tuple[tuple[str, str], ...]  # streams and key ids
+    first_ms: int  # of the messages concerned
+    last_ms: int
+
+    def to_json(self) -> str:
+        return orjson.dumps(tuple(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Locked":
+        return _locked(orjson.loads(text))
+
+
+def _locked(values: list[Any]) -> Locked:
+    keys, first_ms, last_ms = values
+    return Locked(tuple((stream, name) for stream, name in keys), first_ms, last_ms)
+
+
 @dataclass(slots=True, kw_only=True)
 class ArchiveSummary:
     archive: str
@@ -72,6 +93,8 @@ class ArchiveSummary:
     notices: list[Notice] = field(default_factory=list)
     corrections: list[Correction] = field(default_factory=list)
     boots: list[str] = field(default_factory=list)  # in which messages were made without knowing the time, in hex
+    locked: Locked | None = None
+    handed_over: list[tuple[str, str, str]] = field(default_factory=list, repr=False)  # stream, key id, key in hex
 
     def to_json(self) -> str:
         return orjson.dumps(self, default=tuple).decode()
@@ -81,6 +104,8 @@ class ArchiveSummary:
         values: dict[str, Any] = orjson.loads(text)
         values["chains"] = {name: _chain_from_json(chain) for name, chain in values["chains"].items()}
         values["notices"] = [notice_from_json(notice) for notice in values["notices"]]
+        values["locked"] = values["locked"] and _locked(values["locked"])
+        values["handed_over"] = [tuple(each) for each in values["handed_over"]]
         values["corrections"] = [Correction(*correction) for correction in values["corrections"]]
         return cls(**values)
 

@@ -2,13 +2,14 @@
 
 from ingest.decoded import Decoded, Ref, Seal
 from ingest.reasons import Reason, Rejected
+from ingest.runs import Run
 from ingest.spans import Span
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
 from protocol.archive import Record
 from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
 
-__all__ = ["Walk"]
+__all__ = ["LINKED", "Walk"]
 
 FIRST, LINKED, FORKED, UNSEALED = "first", "linked", "forked", "unsealed"
 
@@ -35,6 +36,10 @@ class Walk:
         if decoded.event is not None:
             self._note_event(decoded.event)
         return walk.link(decoded.seal)
+
+    def go_on(self, chain: str, run: Run) -> None:
+        """Take the rest of a run whose first message was taken."""
+        self._chains[chain].go_on(run)
 
     def reject(self, record: Record) -> None:
         chain = self._summary.chains[record.chain]
@@ -98,6 +103,11 @@ class _ChainWalk:
         if seal is None or before is None or seal.position != before.position + 1:
             self._is_counted = False
         self._last_seal = seal
+
+    def go_on(self, run: Run) -> None:
+        self._valid += run.messages - 1
+        self._last = run.last
+        self._last_seal = self._links[run.last_seal.publisher] = run.last_seal
 
     def link(self, seal: Seal | None) -> str:
         """How it goes on from the message before it in the hash chain, where that is in this archive."""

@@ -17,6 +17,7 @@ root=
 python=${PYTHON:-python3}
 purge=no
 start=no
+services="headgate headgate-collector headgate-node"
 
 usage() {
     cat <<'USAGE'
@@ -123,11 +124,13 @@ build_version() {
     "$new/bin/pip" install --quiet --disable-pip-version-check --no-input --root-user-action=ignore \
         "$@" "${source}[node,collector]" || die "the packages could not be installed; nothing was changed"
     "$new/bin/headgate" --version >/dev/null || die "the new version does not run; nothing was changed"
+    mkdir -p "$new/share/headgate"
+    cp "$here"/*.service "$here"/*.conf "$here"/*.rules "$new/share/headgate/"
 }
 
 # The configuration is judged by the new version before that is let near the data.
 check_configuration() {
-    if [ "$role" = agent ] && [ -z "$root" ] && [ -f "$configuration" ]; then
+    if [ -z "$root" ] && [ -f "$configuration" ]; then
         "$new/bin/headgate" check --config "$configuration" >/dev/null ||
             die "the new version does not accept the configuration; nothing was changed"
     fi
@@ -160,15 +163,17 @@ remove_older_versions() {
 
 # --- the system around it -----------------------------------------------------------------------------------------
 
+# Units, users, folders and rules of this role, from the version that they belong to.
 install_files() {
-    place "$here/$service.service" "$etc/systemd/system/$service.service"
-    if [ -f "$here/$service.sysusers.conf" ]; then
-        place "$here/$service.sysusers.conf" "$etc/sysusers.d/$service.conf"
+    files=$1/share/headgate
+    place "$files/$service.service" "$etc/systemd/system/$service.service"
+    if [ -f "$files/$service.sysusers.conf" ]; then
+        place "$files/$service.sysusers.conf" "$etc/sysusers.d/$service.conf"
         systemd-sysusers --root="$root/" "$etc/sysusers.d/$service.conf"
     fi
-    if [ "$role" = agent ]; then place "$here/70-headgate.rules" "$etc/udev/rules.d/70-headgate.rules"; fi
-    if [ -f "$here/$service.tmpfiles.conf" ]; then
-        place "$here/$service.tmpfiles.conf" "$etc/tmpfiles.d/$service.conf"
+    if [ "$role" = agent ]; then place "$files/70-headgate.rules" "$etc/udev/rules.d/70-headgate.rules"; fi
+    if [ -f "$files/$service.tmpfiles.conf" ]; then
+        place "$files/$service.tmpfiles.conf" "$etc/tmpfiles.d/$service.conf"
         systemd-tmpfiles --create --root="$root/" "$etc/tmpfiles.d/$service.conf"
     fi
     mkdir -p "$etc/headgate"
@@ -192,24 +197,29 @@ prepare_agent() {
         say "the configuration and the service do not fit together yet; 'headgate systemd --write' tells why"
 }
 
-start_service() {
+# All roles share one version, so all that run are restarted.
+start_services() {
     if ! is_live; then return; fi
     systemctl daemon-reload
     if command -v udevadm >/dev/null; then udevadm control --reload 2>/dev/null || true; fi
     if [ "$start" = yes ]; then systemctl enable --quiet "$service"; fi
-    if [ "$start" = yes ] || systemctl is-active --quiet "$service"; then
-        systemctl restart "$service" || go_back
-    fi
+    for each in $services; do
+        if [ "$start $each" = "yes $service" ] || systemctl is-active --quiet "$each"; then
+            systemctl restart "$each" || go_back "$each"
+        fi
+    done
 }
 
 go_back() {
-    if [ -n "$previous" ] && [ "$previous" != "$id" ]; then
-        switch_to "$previous"
-        systemctl restart "$service" || true
-        rm -rf "$new"
-        die "the new version does not start; the one before is back (journalctl -u $service tells why)"
-    fi
-    die "$service does not start; journalctl -u $service tells why"
+    if [ -z "$previous" ]; then die "$1 does not start; journalctl -u $1 tells why"; fi
+    switch_to "$previous"
+    install_files "$prefix/versions/$previous"
+    systemctl daemon-reload
+    for each in $services; do
+        if [ "$each" = "$1" ] || systemctl is-active --quiet "$each"; then systemctl restart "$each" || true; fi
+    done
+    rm -rf "$new"
+    die "$1 does not start with the new version; the one before is back (journalctl -u $1 tells why)"
 }
 
 install_or_upgrade() {
@@ -219,10 +229,10 @@ install_or_upgrade() {
     previous=$(previous_version)
     build_version
     check_configuration
-    install_files
+    install_files "$new"
     switch_to "$id"
     prepare_agent
-    start_service
+    start_services
     remove_older_versions
     say "$("$prefix/current/bin/headgate" --version) is installed as $role"
     if [ "$role" = agent ] && [ "$start" = no ]; then
@@ -254,7 +264,7 @@ uninstall() {
 }
 
 others_remain() {
-    for other in headgate headgate-collector headgate-node; do
+    for other in $services; do
         if [ -f "$etc/systemd/system/$other.service" ]; then return 0; fi
     done
     return 1

@@ -6,10 +6,12 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from agent.exit_codes import ExitCode
+from testbed.interruption import run_until_told
 from testbed.scenario import Scenario, list_scenarios, load_scenario
 from testbed.soak import random_scenario
 from testbed.trial import Outcome, run_scenario
@@ -61,15 +63,9 @@ def _list() -> int:
 def _run_named(arguments: argparse.Namespace) -> int:
     scenarios = [load_scenario(name) for name in arguments.scenarios]
     if arguments.seed is not None:
-        scenarios = [_reseeded(scenario, arguments.seed) for scenario in scenarios]
-    outcomes = asyncio.run(_run_all(scenarios, arguments))
+        scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
+    outcomes = run_until_told(_run_all(scenarios, arguments))
     return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
-
-
-def _reseeded(scenario: Scenario, seed: int) -> Scenario:
-    from dataclasses import replace
-
-    return replace(scenario, seed=seed)
 
 
 async def _run_all(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[Outcome]:
@@ -88,7 +84,7 @@ def _soak(arguments: argparse.Namespace) -> int:
         if arguments.count is None and time.monotonic() > until_s:
             break
         repeat = f"headgate testbed soak --seed {seed} --count 1"
-        outcome = asyncio.run(_run_and_tell(random_scenario(seed), arguments, repeat))
+        outcome = run_until_told(_run_and_tell(random_scenario(seed), arguments, repeat))
         if not outcome.is_good:
             return ExitCode.NO
     return ExitCode.OK

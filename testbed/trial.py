@@ -4,13 +4,13 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.errors import HeadgateError
 from testbed.bench import Bench, break_as_planned
-from testbed.oracle import Judgement, Testimony, hear_testimony, judge
+from testbed.oracle import Evidence, Judgement, gather_evidence, judge
 from testbed.scenario import Scenario
 
 __all__ = ["Outcome", "run_scenario"]
@@ -25,7 +25,7 @@ class Outcome:
     took_s: float
     notes: tuple[str, ...]  # what this machine could not do as the scenario wanted
     judgement: Judgement | None  # None: the bench itself failed
-    testimony: Testimony | None
+    evidence: Evidence | None
     problems: tuple[str, ...]
 
     @property
@@ -33,32 +33,39 @@ class Outcome:
         return not self.problems
 
 
-async def run_scenario(scenario: Scenario, folder: Path | None, say: Say, *, keep: bool = False) -> Outcome:
+async def run_scenario(
+    scenario: Scenario,
+    folder: Path | None,
+    say: Say,
+    *,
+    keep: bool = False,
+    agent_environment: Mapping[str, str] | None = None,
+) -> Outcome:
     """In a new folder below `folder`, or below the system's place for temporary ones."""
     began_s = time.monotonic()
-    evidence = Path(tempfile.mkdtemp(prefix=f"headgate-{scenario.name}-", dir=folder))
-    bench = Bench(scenario, evidence)
+    place = Path(tempfile.mkdtemp(prefix=f"headgate-{scenario.name}-", dir=folder))
+    bench = Bench(scenario, place, agent_environment)
     judgement: Judgement | None = None
-    testimony: Testimony | None = None
+    evidence: Evidence | None = None
     problems: tuple[str, ...] = ()
     try:
         async with bench:
             await break_as_planned(bench, say)
             await bench.settle()
-            testimony = await asyncio.to_thread(hear_testimony, bench)
-        judgement = await asyncio.to_thread(judge, testimony, scenario.expect)
+            evidence = await asyncio.to_thread(gather_evidence, bench)
+        judgement = await asyncio.to_thread(judge, evidence, scenario.expect)
         problems = judgement.problems
     except* (HeadgateError, OSError) as group:
         problems = tuple(str(error) for error in _flatten(group))
     if not problems and not keep:
-        await asyncio.to_thread(shutil.rmtree, evidence, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
     return Outcome(
         scenario=scenario,
-        folder=evidence,
+        folder=place,
         took_s=time.monotonic() - began_s,
         notes=tuple(bench.notes),
         judgement=judgement,
-        testimony=testimony,
+        evidence=evidence,
         problems=problems,
     )
 

@@ -7,6 +7,7 @@ leaves every byte as it was, erased or anything else.
 
 import ctypes
 import functools
+import os
 import random
 import subprocess
 import tempfile
@@ -115,10 +116,12 @@ class _Manifest(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Built once per process, with the checks for undefined behaviour that end the process."""
+    """Built once per process, with checks that end the process. A process that has preloaded the address sanitizer
+    names it in BOOT_LIBRARY_CHECKS."""
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "boot.so"
-        checks = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+        sanitizers = os.environ.get("BOOT_LIBRARY_CHECKS", "undefined")
+        checks = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
         sources = sorted(map(str, SOURCES.glob("hg_*.c")))
         subprocess.run(["gcc", *WARNINGS, "-O2", *checks, "-fPIC", "-shared", "-o", str(built), *sources], check=True)
         loaded = ctypes.CDLL(str(built))
@@ -285,7 +288,8 @@ class BootableDevice:
 
     @property
     def record(self) -> _Record:
-        return self._update.record
+        record: _Record = self._update.record
+        return record
 
     def send(self, package: Package, *, chunk_bytes: int = 96) -> Status:
         """Begin, every chunk that is still missing, end."""

@@ -13,6 +13,7 @@ from agent.config import Config
 from agent.errors import ConfigError, StorageError
 from agent.exit_codes import ExitCode
 from agent.logs import set_up_logs
+from agent.memory import keep_memory_tight
 from agent.pipeline import Pipeline
 from agent.service import Service, open_keys
 from drivers import DeviceChange, attend
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    keep_memory_tight()
     config = load_named_config(arguments)
     set_up_logs(config.log)
     if arguments.dry_run:

@@ -8,7 +8,7 @@ hostile clients do not keep others out; connections that are being answered stay
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -85,10 +85,15 @@ class HttpServer:
         requests = RequestReader()
         while (request := await self._read_request(requests, reader, writer)) is not None:
             response = await self._respond(request)
-            is_stream = not isinstance(response.body, bytes)
-            keeps_alive = isinstance(request, Request) and request.keeps_alive and not is_stream
             is_head = isinstance(request, Request) and request.method == "HEAD"
-            await _send(writer, response, keeps_alive=keeps_alive, with_body=not is_head)
+            if not is_head and not isinstance(response.body, bytes):
+                await _send_stream(reader, writer, response, response.body)
+                return
+            keeps_alive = isinstance(request, Request) and request.keeps_alive
+            writer.write(encode_head(response, keeps_alive=keeps_alive))
+            if not is_head and isinstance(response.body, bytes):
+                writer.write(response.body)
+            await _drain(writer)
             if not keeps_alive:
                 return
 
@@ -116,19 +121,33 @@ class HttpServer:
             return text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a fault; the log tells more")
 
 
-async def _send(writer: asyncio.StreamWriter, response: Response, *, keeps_alive: bool, with_body: bool) -> None:
-    """Raises: TimeoutError if the client does not take it, OSError."""
-    writer.write(encode_head(response, keeps_alive=keeps_alive))
-    if not with_body:
-        await _drain(writer)
-    elif isinstance(response.body, bytes):
-        writer.write(response.body)
-        await _drain(writer)
-    else:
-        async with contextlib.aclosing(response.body) as pieces:  # type: ignore[type-var]  # they are generators
-            async for piece in pieces:
-                writer.write(piece)
-                await _drain(writer)
+async def _send_stream(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, response: Response, pieces: AsyncIterator[bytes]
+) -> None:
+    """To its end, or until the client leaves. Raises: TimeoutError if the client does not take it, OSError."""
+    sending = asyncio.create_task(_send_pieces(writer, response, pieces), name="page: stream")
+    leaving = asyncio.create_task(_wait_for_end(reader), name="page: end of stream")
+    try:
+        done, _ = await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _send_pieces(writer: asyncio.StreamWriter, response: Response, pieces: AsyncIterator[bytes]) -> None:
+    writer.write(encode_head(response, keeps_alive=False))
+    async with contextlib.aclosing(pieces) as open_pieces:  # type: ignore[type-var]  # they are generators
+        async for piece in open_pieces:
+            writer.write(piece)
+            await _drain(writer)
+
+
+async def _wait_for_end(reader: asyncio.StreamReader) -> None:
+    while await reader.read(READ_BYTES):
+        pass  # who is being answered has nothing to say
 
 
 async def _drain(writer: asyncio.StreamWriter) -> None:

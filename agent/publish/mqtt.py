@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ MAX_PUBLICATION_BYTES = 2 * 1024 * 1024
 MISC_INTERVAL_S = 1.0
 _PASSING_TROUBLE = (0x80, 0x83, 0x91, 0x97)  # unspecified, implementation specific, packet id in use, quota exceeded
 _PACKET_TOO_LARGE = 0x95
+_acknowledged = partial(tuple.__new__, Acknowledged)  # one for each message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +251,7 @@ class _Link:
         if publication is None:
             return
         if not reason.is_failure:
-            self.box.put(*[Acknowledged(record.lane, record.position) for record in publication.records])
+            self.box.put(*[_acknowledged((record.lane, record.position)) for record in publication.records])
         elif reason.value in _PASSING_TROUBLE:
             self.box.fail(self._down(f"the broker does not take messages: {reason}"))
         else:

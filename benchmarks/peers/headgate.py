@@ -33,6 +33,7 @@ unit = "Cel"
 kind = "mqtt"
 host = "127.0.0.1"
 port = {sink_port}
+messages_per_publication = 250
 retry_max_s = 0.9
 """
 NODE_PUBLISHER = """\
@@ -57,6 +58,10 @@ class Headgate(Forwarder):
 
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "agent", "run", "--config", str(self.folder / "headgate.toml")]
+
+    def environment(self) -> dict[str, str]:
+        """An installed package is compiled, whatever the environment says of a working copy."""
+        return {"PYTHONDONTWRITEBYTECODE": ""}
 
     def numbers_in(self, arrival: Arrival) -> list[int]:
         return [number for _, number in self.identities_in(arrival)]

@@ -7,8 +7,7 @@ read at once, and what one commit made safe is acknowledged at once: a message a
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -40,7 +39,7 @@ class MqttDriver(Driver):
         self.settings = settings
         self.quality = Quality()
         self._ledger = Ledger()
-        self._surplus: deque[Reading] = deque()
+        self._surplus: list[Reading] = []
         self._connection: MqttConnection | None = None
         self._has_room = asyncio.Event()
         made = [READY_MADE[kind]() for kind in settings.ready_made]
@@ -62,9 +61,12 @@ class MqttDriver(Driver):
         if self._connection is None:
             raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
         if not self._surplus and (room := await self._wait_for_room()):
-            for message in await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S):
-                self._surplus += self._take(message)
-        return [self._surplus.popleft() for _ in range(min(len(self._surplus), MAX_READINGS_PER_READ))]
+            messages = await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S)
+            at_ms = now_ms()
+            for message in messages:
+                self._surplus += self._take(message, at_ms)
+        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+        return readings
 
     async def _wait_for_room(self) -> int:
         """How many more messages may be handed over, 0 if none in time. Brokers do not always keep to the maximum."""
@@ -75,7 +77,7 @@ class MqttDriver(Driver):
         return MAX_UNACKNOWLEDGED - len(self._ledger)
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        self._acknowledge_now([self._ledger.commit(token) for token in tokens])
+        self._acknowledge_now(self._ledger.commit(tokens))
         self._has_room.set()
 
     async def close(self) -> None:
@@ -83,30 +85,29 @@ class MqttDriver(Driver):
         if connection is not None:
             connection.close()
 
-    def _take(self, message: Message) -> list[Reading]:
+    def _take(self, message: Message, at_ms: int) -> list[Reading]:
         """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
         if not message.number:
-            return self._readings_of(message, None)
+            return self._readings_of(message, None, at_ms)
         if self._ledger.is_committed(message):
             self._acknowledge_now([message.number])
             return []
         token = self._ledger.hand_over(message)
         if token is None:
             return []
-        readings = self._readings_of(message, token)
+        readings = self._readings_of(message, token, at_ms)
         if not readings:
-            self._acknowledge_now([self._ledger.commit(token)])
+            self._acknowledge_now(self._ledger.commit([token]))
         return readings
 
-    def _acknowledge_now(self, numbers: Iterable[int | None]) -> None:
+    def _acknowledge_now(self, numbers: Collection[int]) -> None:
         """If the link is down, the broker sends the messages again, and the ledger knows them."""
         if self._connection is not None:
-            self._connection.acknowledge([number for number in numbers if number is not None])
+            self._connection.acknowledge(numbers)
 
-    def _readings_of(self, message: Message, token: int | None) -> list[Reading]:
+    def _readings_of(self, message: Message, token: int | None, at_ms: int) -> list[Reading]:
         if message.is_retained and self.settings.retained == "skip":
             return []
-        at_ms = now_ms()
         try:
             readings = [
                 Reading(sensor, quantity, value, unit, taken_at_ms=at_ms, mime_type=mime_type, token=token)

@@ -8,6 +8,8 @@ once more, as QoS 1 allows.
 A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
 """
 
+from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
@@ -27,7 +29,9 @@ class Ledger:
     def __init__(self) -> None:
         self._next_token = 0
         self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
-        self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._committed: OrderedDict[int, int] = (
+            OrderedDict()
+        )  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
         """How many are handed over and not committed."""
@@ -49,15 +53,16 @@ class Ledger:
         self._committed.pop(message.number, None)  # the number begins a new life
         return False
 
-    def commit(self, token: int) -> int | None:
-        """The number to acknowledge; None if the token is unknown."""
-        number, hashed = self._pending.pop(token, (None, 0))
-        if number is not None:
-            self._committed.pop(number, None)
-            self._committed[number] = hashed
-            if len(self._committed) > MAX_UNACKNOWLEDGED:
-                del self._committed[next(iter(self._committed))]
-        return number
+    def commit(self, tokens: Iterable[int]) -> list[int]:
+        """The numbers to acknowledge; a token that is unknown gives none."""
+        pending, committed = self._pending, self._committed
+        known = [pending.pop(token) for token in tokens if token in pending]
+        for number, hashed in known:
+            committed.pop(number, None)
+            committed[number] = hashed
+        while len(committed) > MAX_UNACKNOWLEDGED:
+            committed.popitem(last=False)
+        return [number for number, _ in known]
 
 
 def _hash(message: Message) -> int:

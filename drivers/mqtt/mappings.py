@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
 from drivers.errors import ConfigError
@@ -30,6 +31,9 @@ class Sample(NamedTuple):
     value: Scalar | bytes
     unit: str = ""
     mime_type: str = ""
+
+
+_sample: Final = partial(tuple.__new__, Sample)
 
 
 class Mapping(Protocol):
@@ -119,7 +123,7 @@ class SubscriptionMapping:
             found = measure(fields_of_json(payload), subscription.quantities)
         else:
             found = measure({quantity: payload.decode().strip()}, {quantity: self._single})
-        return [Sample(sensor, name, value, unit) for name, value, unit in found]
+        return [_sample((sensor, name, value, unit, "")) for name, value, unit in found]
 
     def _remember(self, topic: str) -> tuple[str, str] | None:
         if len(self._named) >= MAX_REMEMBERED_TOPICS:

@@ -8,6 +8,7 @@ is left to paho.
 """
 
 from collections.abc import Collection
+from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ _DUPLICATE: Final = 0x08
 _RETAINED: Final = 0x01
 _acknowledgement: Final = Struct(">HH").pack
 _PUBACK_HEAD: Final = 0x4002
+_message: Final = partial(tuple.__new__, Message)  # what is in it is checked where it is taken apart
 
 
 class Taken(NamedTuple):
@@ -48,35 +50,35 @@ def take_publications(data: bytes, *, is_v5: bool) -> Taken:
         next_at = body + length
         if head & 0xF0 != _PUBLISH or next_at > end:
             return Taken(messages, at, _checked_size(next_at - at))
-        messages.append(_message(head, data[body:next_at], is_v5=is_v5))
+        messages.append(_message_in(data, head, body, next_at, is_v5=is_v5))
         at = next_at
     return Taken(messages, at, 0)
 
 
-def _message(head: int, body: bytes, *, is_v5: bool) -> Message:
-    topic_end = 2 + int.from_bytes(body[:2])
+def _message_in(data: bytes, head: int, begin: int, end: int, *, is_v5: bool) -> Message:
+    topic_end = begin + 2 + (data[begin] << 8 | data[begin + 1]) if end - begin > 1 else end + 1
     at, number = topic_end, 0
     if head & _QOS_BITS:
         at += 2
-        number = int.from_bytes(body[topic_end:at])
+        number = int.from_bytes(data[topic_end:at])
         if head & _QOS_BITS != _QOS_1 or not number:
             raise ValueError("a publication of QoS 2 or without a number, neither of which was asked for")
-    if is_v5:
-        at = _after_properties(body, at)
-    if at > len(body):
+    if is_v5 and at < end:
+        at = _after_properties(data, at)
+    elif is_v5:
+        at = end + 1
+    if at > end:
         raise ValueError("a publication that ends before its payload begins")
-    topic = body[2:topic_end].decode(errors="replace")
-    return Message(topic, body[at:], number, bool(head & _DUPLICATE), bool(head & _RETAINED))
+    topic = data[begin + 2 : topic_end].decode(errors="replace")
+    return _message((topic, data[at:end], number, head & _DUPLICATE != 0, head & _RETAINED != 0))
 
 
-def _after_properties(body: bytes, at: int) -> int:
+def _after_properties(data: bytes, at: int) -> int:
     """None of them concerns us."""
-    if body[at : at + 1] == b"\0":
-        return at + 1
-    size, begin = _number_at(body, at)
-    if not begin:
-        raise ValueError("a publication that ends within its properties")
-    return begin + size
+    if data[at] < 0x80:
+        return at + 1 + data[at]
+    size, begin = _number_at(data, at)
+    return begin + size if begin else len(data) + 1
 
 
 def _number_at(data: bytes, at: int) -> tuple[int, int]:

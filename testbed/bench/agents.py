@@ -6,6 +6,7 @@ committed, whatever became of the machine afterwards.
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,11 +21,13 @@ from testbed.scenario import Agent, Device
 
 __all__ = ["AgentPart", "configuration"]
 
-SHIP_FAILURES_S: Final = 5.0
+SHIP_TIMEOUT_S: Final = 5.0
 
 
 class AgentPart:
-    def __init__(self, folder: Path, volume: Volume | None, clock: HeldClock | None) -> None:
+    def __init__(
+        self, folder: Path, volume: Volume | None, clock: HeldClock | None, environment: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self.volume = volume
         self.clock = clock
@@ -35,7 +38,7 @@ class AgentPart:
             *("run", "--config", str(self.config)),
             says=r"(running; device=)",
             log=folder / "agent.log",
-            environment=None if clock is None else clock.environment,
+            environment={**environment, **({} if clock is None else clock.environment)},
         )
         self._fresh_from_s = 0.0
 
@@ -83,6 +86,10 @@ class AgentPart:
             self.volume.restore_power()
         self._process.start()
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_running
+
     def close(self) -> None:
         self._process.close()
         if self.volume is not None:
@@ -109,6 +116,12 @@ class AgentPart:
                 return int((status.get("archives") or {}).get("shipped", 0))
             case _:
                 return int(status.get("messages", 0))
+
+    def said(self, pattern: str) -> str | None:
+        """The first group of the pattern, where its log has it last."""
+        log = self.folder / "agent.log"
+        found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
+        return str(found[-1]) if found else None
 
     def is_device_up(self, device: str) -> bool:
         return bool(self.status().get("devices", {}).get(device, {}).get("state") == "up")
@@ -144,8 +157,9 @@ def configuration(
         *_publishers(agent, part, ports),
         f"[archive]\nevery_s = {agent.archive_every_s}",
         f'[ship]\nurl = "http://127.0.0.1:{ports["collector"]}"\ncollector_key = "{collector_key}"\n'
-        f"check_every_s = 0.5\ntimeout_s = {SHIP_FAILURES_S}\npart_kilobytes = 64",
+        f"check_every_s = 0.5\ntimeout_s = {SHIP_TIMEOUT_S}\npart_kilobytes = 64",
         f'[status]\nfile = "{part.status_file}"\nevery_s = 0.2',
+        '[page]\nlisten = "off"',
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -158,6 +172,8 @@ def _journal(agent: Agent) -> str:
 
 
 def _driver(name: str, device: Device, ports: Mapping[str, int], serial_ports: Mapping[str, str]) -> str:
+    if device.kind == "microcontroller":
+        return f'[drivers.{name}]\ndriver = "firmware"\nport = "{serial_ports[name]}"'
     if device.kind == "serial":
         return (
             f'[drivers.{name}]\ndriver = "serial_line"\nport = "{serial_ports[name]}"\nformat = "json"\n'

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from testbed.bench.agents import AgentPart, configuration
 from testbed.bench.clock import HeldClock
-from testbed.bench.devices import CountingDevice, MqttDevice, RealPortDevice, SerialDevice
+from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, RealPortDevice, SerialDevice
 from testbed.bench.servers import BrokerServer, CollectorServer, Elsewhere, NodeServer, Server, TrackerServer
 from testbed.bench.volume import Volume, open_volume
 from testbed.cable.port import PtyPort
@@ -35,13 +35,16 @@ FIRST_PATIENCE_S: Final = 8.0  # then agents are started anew, so that none wait
 class Bench:
     """Parts by their dotted names. `notes` says what this machine could not do as the scenario wanted."""
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, agent_environment: Mapping[str, str] | None = None) -> None:
+        """What is in `agent_environment` every agent finds in its own."""
         self.scenario = scenario
         self.folder = folder
         self.notes: list[str] = []
+        self._agent_environment = dict(agent_environment or {})
         self.servers: dict[str, Server] = {}
         self.agents: dict[str, AgentPart] = {}
         self.devices: dict[str, CountingDevice] = {}
+        self.boards: dict[str, Microcontroller] = {}
         self.links: dict[str, TcpProxy] = {}
         self.locks: dict[str, asyncio.Lock] = {}  # one thing at a time is done to a part
         self._speaking: list[asyncio.Task[None]] = []
@@ -68,7 +71,7 @@ class Bench:
             task.cancel()
         for link in self.links.values():
             await link.stop()
-        for device in self.devices.values():
+        for device in (*self.devices.values(), *self.boards.values()):
             device.close()
         await self._all(agent.close for agent in self.agents.values())
         await self._all(server.close for server in self.servers.values())
@@ -122,12 +125,14 @@ class Bench:
             folder = self.folder / name
             folder.mkdir()
             clock = self._make_clock(name, folder)
-            part = self.agents[name] = AgentPart(folder, self._make_volume(folder, agent.disk_megabytes), clock)
+            part = self.agents[name] = AgentPart(
+                folder, self._make_volume(folder, agent.disk_megabytes), clock, self._agent_environment
+            )
             collector = self.collector(agent.collector)
             collector.enrol(part.keys.address)
             ports = await self._link_up(name)
             devices = self.scenario.devices_of(name)
-            serial_ports = {each: self._make_port(each, device) for each, device in devices.items()}
+            serial_ports = {each: await self._make_port(each, device) for each, device in devices.items()}
             text = configuration(name, agent, part, devices, ports, collector.key_file, serial_ports)
             part.config.write_text(text, encoding="utf-8")
 
@@ -167,10 +172,14 @@ class Bench:
                 ports[end] = link.port
         return ports
 
-    def _make_port(self, name: str, device: Device) -> str:
-        """Where the agent reads a serial device."""
-        if device.kind != "serial":
+    async def _make_port(self, name: str, device: Device) -> str:
+        """Where the agent reads a device with a cable."""
+        if device.kind == "mqtt":
             return ""
+        if device.kind == "microcontroller":
+            board = await asyncio.to_thread(Microcontroller, self.folder, name, device.rate_hz)
+            self.boards[name] = board
+            return str(board.link)
         log = self.folder / f"{name}.produced"
         if device.port is None:
             port = PtyPort(self.folder / f"{name}.port")
@@ -196,6 +205,8 @@ class Bench:
         """Devices fall silent; agents get all they have to the collector, and end. Raises: BenchError."""
         for task in self._speaking:
             task.cancel()
+        for board in self.boards.values():
+            board.silence()
         await self._read_all()
         try:
             await self._ship_all(FIRST_PATIENCE_S)

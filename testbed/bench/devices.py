@@ -8,18 +8,28 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
-from testbed.cable.port import PtyPort
+from testbed.cable import Cable, PtyPort
+from testbed.errors import BenchError
+from testbed.microcontroller import HostBoard, build_firmware
 
-__all__ = ["CountingDevice", "MqttDevice", "SerialDevice", "mqtt_topic"]
+__all__ = ["CountingDevice", "Microcontroller", "MqttDevice", "RealPortDevice", "SerialDevice", "mqtt_topic"]
 
 TICK_S: Final = 0.02
 MAX_UNACKNOWLEDGED: Final = 500
+
+
+LineOf = Callable[[int], bytes]
+
+
+def count_line(number: int) -> bytes:
+    return b'{"n": %d}\n' % number
 
 
 class CountingDevice(ABC):
@@ -62,9 +72,11 @@ class CountingDevice(ABC):
 class SerialDevice(CountingDevice):
     """Waits while the line takes nothing, as with flow control; what is on the line when it is pulled is lost."""
 
-    def __init__(self, log: Path, rate_hz: float, port: PtyPort) -> None:
+    def __init__(self, log: Path, rate_hz: float, port: PtyPort, line_of: LineOf = count_line) -> None:
+        """`line_of` makes a line of a number."""
         super().__init__(log, rate_hz)
         self.port = port
+        self._line_of = line_of
         self._unsent = b""
 
     def unplug(self) -> None:
@@ -83,7 +95,7 @@ class SerialDevice(CountingDevice):
         return not self._unsent
 
     def _say(self, number: int) -> None:
-        line = b'{"n": %d}\n' % number
+        line = self._line_of(number)
         self._unsent = line[self.port.send(line) :] if self.port.fd is not None else b""
 
     def close(self) -> None:
@@ -102,11 +114,39 @@ class RealPortDevice(CountingDevice):
         return True
 
     def _say(self, number: int) -> None:
-        self._file.write(b'{"n": %d}\n' % number)
+        self._file.write(count_line(number))
 
     def close(self) -> None:
         super().close()
         self._file.close()
+
+
+class Microcontroller:
+    """The example firmware on this machine, behind a cable. It needs no log: holes in what it counts show."""
+
+    def __init__(self, folder: Path, name: str, rate_hz: float) -> None:
+        """Raises: BenchError where the firmware cannot be built."""
+        try:
+            program = build_firmware("host", folder / f"{name}.firmware")
+        except OSError as error:
+            raise BenchError(f"devices.{name}: {error}") from error
+        self.link = folder / f"{name}.port"
+        self._board = HostBoard(program, device_id=name, options=("--interval-ms", str(round(1000 / rate_hz))))
+        self._cable = Cable(self.link, self._board.uart)
+
+    def unplug(self) -> None:
+        self._cable.unplug()
+
+    def plug(self) -> None:
+        self._cable.plug()
+
+    def silence(self) -> None:
+        """It measures no more; what it has not delivered it keeps, and what is on the line is lost to nobody."""
+        self._board.pause()
+
+    def close(self) -> None:
+        self._cable.close()
+        self._board.kill()
 
 
 class MqttDevice(CountingDevice):

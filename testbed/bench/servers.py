@@ -75,12 +75,16 @@ class TrackerServer(_HeadgateServer):
 
 
 class NodeServer(_HeadgateServer):
-    def __init__(self, folder: Path, name: str, tracker: TrackerServer | None) -> None:
+    def __init__(
+        self, folder: Path, name: str, tracker: TrackerServer | None = None, settings: Path | None = None
+    ) -> None:
+        """`settings` is a file that may be written until the node starts."""
         super().__init__()
         self.data = folder / name
         join = () if tracker is None else ("--join", f"ws://{tracker.address}")
+        more = () if settings is None else ("--config", str(settings))
         self.process = RestartableProcess(
-            *("node", "run", "--listen", self.address, "--data", str(self.data), *join),
+            *("node", "run", "--listen", self.address, "--data", str(self.data), *join, *more),
             says=r"node listens; address=(\S+)",
             log=folder / f"{name}.log",
         )

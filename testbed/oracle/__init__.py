@@ -2,8 +2,8 @@
 spoke, what others have seen, and the archives byte by byte; then the ingest's own ledger must say the same.
 """
 
+from testbed.oracle.evidence import Evidence, gather_evidence
 from testbed.oracle.judge import Judgement, judge
 from testbed.oracle.lake import Lake, read_lake
-from testbed.oracle.testimony import Testimony, hear_testimony
 
-__all__ = ["Judgement", "Lake", "Testimony", "hear_testimony", "judge", "read_lake"]
+__all__ = ["Evidence", "Judgement", "Lake", "gather_evidence", "judge", "read_lake"]

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from agent.wrap import chain_name
 from protocol.streamr import parse_stream_message
+from testbed.oracle.evidence import Evidence, Said
 from testbed.oracle.lake import Identity, Lake, read_lake
 from testbed.oracle.ledger import make_ledger
-from testbed.oracle.testimony import Said, Testimony
 from testbed.scenario import Expectation
 
 __all__ = ["Judgement", "judge"]
@@ -36,16 +36,21 @@ class Judgement:
         return f"{said}, {self.copies} copies told apart, {self.lost_explained} given up and told"
 
 
-def judge(testimony: Testimony, expectation: Expectation) -> Judgement:
-    lake = read_lake(testimony.archives, testimony.group_keys)
+def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
+    lake = read_lake(evidence.archives, evidence.group_keys)
     lake.check_chains()
     is_rotten = expectation.archives == "damaged"
     problems = [
         *lake.problems,
         *(() if is_rotten else lake.unreadable),
-        *(() if is_rotten else _lost(testimony, lake)),
-        *(problem for name, said in testimony.said.items() for problem in _misheard(name, said, lake, expectation)),
-        *(() if is_rotten else _ledger_problems(testimony, lake)),
+        *(() if is_rotten else _lost(evidence, lake)),
+        *(problem for name, said in evidence.said.items() for problem in _misheard(name, said, lake, expectation)),
+        *(
+            problem
+            for name, sensor in evidence.boards.items()
+            for problem in _miscounted(name, lake.numbers.get(sensor))
+        ),
+        *(() if is_rotten else _ledger_problems(evidence, lake)),
     ]
     if len(lake.messages) < expectation.at_least:
         problems.append(f"{len(lake.messages)} messages arrived; at least {expectation.at_least} were expected")
@@ -55,20 +60,20 @@ def judge(testimony: Testimony, expectation: Expectation) -> Judgement:
         problems.append("no archive rotted; the fault did not come about")
     return Judgement(
         problems=_cut(problems),
-        produced=sum(said.produced for said in testimony.said.values()),
-        seen=len(testimony.seen),
+        produced=sum(said.produced for said in evidence.said.values()),
+        seen=len(evidence.seen),
         arrived=len(lake.messages),
         copies=lake.copies,
-        archives=len(testimony.archives),
+        archives=len(evidence.archives),
         lost_explained=lake.told_in_all,
     )
 
 
-def _lost(testimony: Testimony, lake: Lake) -> Iterator[str]:
+def _lost(evidence: Evidence, lake: Lake) -> Iterator[str]:
     """What someone has seen is in the lake, or still on the device, or given up with a signature."""
-    there = {arrived.text for arrived in lake.messages.values()} | testimony.left
+    there = {arrived.text for arrived in lake.messages.values()} | evidence.left
     unnamed: dict[str, int] = {}
-    for text, who in testimony.seen.items():
+    for text, who in evidence.seen.items():
         if text in there:
             continue
         identity = Identity.of(parse_stream_message(text))
@@ -99,8 +104,19 @@ def _misheard(name: str, said: Said, lake: Lake, expectation: Expectation) -> It
         yield f"lost: devices.{name} was promised {missing[:MAX_SHOWN]} ({len(missing)} in all)"
 
 
-def _ledger_problems(testimony: Testimony, lake: Lake) -> Iterator[str]:
-    rows = make_ledger(testimony.archives, testimony.group_keys)
+def _miscounted(name: str, numbers: Counter[int] | None) -> Iterator[str]:
+    """A microcontroller keeps what is not acknowledged, so nothing is missing or doubled in what it has counted."""
+    if not numbers:
+        yield f"devices.{name} was never heard"
+        return
+    if missing := sorted(set(range(max(numbers))) - numbers.keys()):
+        yield f"lost: {missing[:MAX_SHOWN]} of devices.{name} ({len(missing)} in all)"
+    if doubled := [number for number, count in numbers.items() if count > 1]:
+        yield f"counted twice: {doubled[:MAX_SHOWN]} of devices.{name}"
+
+
+def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
+    rows = make_ledger(evidence.archives, evidence.group_keys)
     for row in rows:
         for column in ("lost_unexplained", "quarantined", "broken_links"):
             if row[column] and not _is_nameless(column, row, lake):

@@ -128,6 +128,14 @@ def children(group: int) -> list[int]:
     return sorted(int(line) for line in found.stdout.split())
 
 
+def await_end_of_all(group: int) -> None:
+    """Java ends a moment after the Python that started it."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while left := children(group):
+        assert time.monotonic() < deadline_s, f"still there: {left}"
+        time.sleep(0.2)
+
+
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list["subprocess.Popen[bytes]"]]]:
     """A standalone master and its workers on loopback, from the pip-installed Spark: its address, and the workers."""

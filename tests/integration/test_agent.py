@@ -258,3 +258,18 @@ def _status(agent: Agent) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
         agent.command("status", "--config", str(agent.config), "--json"), capture_output=True, check=False
     )
+
+
+def test_a_stop_before_the_service_listens_is_no_failure(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: _catches_sigterm(process.pid), "the interpreter is up")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert "Traceback" not in agent.log()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
+    return bool(caught & 1 << signal.SIGTERM - 1)

@@ -22,6 +22,7 @@ CONFIGURATION = "/etc/headgate/headgate.toml"
 DROP_IN = "/etc/systemd/system/headgate.service.d/headgate.conf"
 HURRY = "/etc/systemd/system/headgate.service.d/test.conf"
 MESSAGES = "/var/lib/headgate/messages.jsonl"
+RESTARTED = '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]'
 INSTALLER = ("/usr/lib/headgate/install.sh", "--wheels")
 DEVICE = """
 [device]
@@ -94,6 +95,7 @@ pytestmark = [
     pytest.mark.needs("systemd-nspawn", "systemd-container"),
     pytest.mark.needs("dpkg-deb", "dpkg"),
     pytest.mark.needs("udevadm", "udev"),
+    pytest.mark.needs("fuser", "psmisc"),
 ]
 
 
@@ -184,13 +186,13 @@ def test_a_process_that_stands_still_is_killed_and_the_next_goes_on_with_its_dat
     configure(machine, DEVICE, SIMULATED)
     pid = start(machine)
     wait_for_more(machine)
-    before = lines(machine)
+    before, bites = lines(machine), machine.log_of("headgate").count("Watchdog timeout")
     machine.run("kill", "-STOP", pid)
-    machine.wait_until("sh", "-c", '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]', what="it is started again")
+    machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
     machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
     wait_for_more(machine)
     machine.run("systemctl", "stop", "headgate")
-    assert "Watchdog timeout" in machine.log_of("headgate")
+    assert machine.log_of("headgate").count("Watchdog timeout") == bites + 1
     after = lines(machine)
     assert after[: len(before)] == before
     assert_whole([parse_stream_message(line.encode()) for line in dict.fromkeys(after)])
@@ -202,10 +204,13 @@ def test_a_process_whose_disk_does_not_answer_is_killed_though_it_is_alive(machi
     try:
         configure(machine, DEVICE.replace("[journal]", '[journal]\ndirectory = "/srv/disk/journal"'), SIMULATED)
         start(machine)
+        bites = machine.log_of("headgate").count("Watchdog timeout")
         machine.run("fsfreeze", "--freeze", "/srv/disk")
-        killed = "journalctl --unit headgate --since -20s | grep --quiet 'Watchdog timeout'"
-        machine.wait_until("sh", "-c", killed, what="the watchdog bites")
+        bitten = '[ "$(systemctl show -P SubState headgate)" != running ]'
+        machine.wait_until("sh", "-c", bitten, what="the watchdog bites")
+        assert machine.log_of("headgate").count("Watchdog timeout") == bites + 1
         machine.run("fsfreeze", "--unfreeze", "/srv/disk")
+        machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
         machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
         wait_for_more(machine)
     finally:
@@ -218,7 +223,7 @@ def test_a_process_that_is_killed_comes_back(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
     pid = start(machine)
     machine.run("kill", "-KILL", pid)
-    machine.wait_until("sh", "-c", '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]', what="it is started again")
+    machine.wait_until("sh", "-c", RESTARTED, what="it is started again")
     machine.wait_until("systemctl", "is-active", "headgate", what="it is up again")
     wait_for_more(machine)
 
@@ -278,23 +283,6 @@ def test_a_passphrase_comes_from_the_credential_store(machine: Machine) -> None:
     machine.run("systemctl", "stop", "headgate")
 
 
-def test_the_collector_and_the_node_run_under_their_units(machine: Machine) -> None:
-    for service in ("headgate-collector", "headgate-node"):
-        machine.run("cp", f"/usr/lib/headgate/{service}.service", "/etc/systemd/system/")
-    machine.run("systemd-sysusers", "/usr/lib/headgate/headgate-collector.sysusers.conf")
-    machine.write("/etc/headgate/node.toml", "")
-    machine.run("install", "-d", "-o", "headgate-collector", "-m", "750", "/var/lib/headgate-collector")
-    machine.run("runuser", "-u", "headgate-collector", "--", "headgate", "collector", "keys", "init")
-    machine.run("systemctl", "daemon-reload")
-    machine.run("systemctl", "start", "headgate-collector", "headgate-node")
-    for service in ("headgate-collector", "headgate-node"):
-        assert machine.property(service, "ActiveState") == "active"
-    machine.run("systemctl", "stop", "headgate-collector", "headgate-node")
-    for service in ("headgate-collector", "headgate-node"):
-        assert machine.property(service, "Result") == "success"
-        machine.run("rm", f"/etc/systemd/system/{service}.service")
-
-
 def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Machine) -> None:
     done = machine.run("udevadm", "test", "/sys/class/tty/tty0", check=False)
     assert "70-headgate.rules" in done.stdout + done.stderr, "they are read"
@@ -304,15 +292,33 @@ def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Mach
     assert complaints == []
 
 
-def test_an_upgrade_keeps_the_data(machine: Machine) -> None:
+def test_the_collector_runs_under_its_unit(machine: Machine) -> None:
+    machine.run("cp", "/usr/lib/headgate/headgate-collector.service", "/etc/systemd/system/")
+    machine.run("systemd-sysusers", "/usr/lib/headgate/headgate-collector.sysusers.conf")
+    machine.run("install", "-d", "-o", "headgate-collector", "-m", "750", "/var/lib/headgate-collector")
+    machine.run("runuser", "-u", "headgate-collector", "--", "headgate", "collector", "keys", "init")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", "headgate-collector")
+    assert machine.property("headgate-collector", "ActiveState") == "active"
+    machine.run("systemctl", "stop", "headgate-collector")
+    assert machine.property("headgate-collector", "Result") == "success"
+    machine.run("rm", "/etc/systemd/system/headgate-collector.service")
+
+
+def test_another_role_brings_an_upgrade_for_all_and_the_data_stay(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
-    start(machine)
+    pid = start(machine)
     first, before = machine.run("readlink", "/opt/headgate/current").stdout, lines(machine)
-    machine.run(*INSTALLER, "/usr/lib/headgate/wheels")
+    machine.run(*INSTALLER, "/usr/lib/headgate/wheels", "--role", "node", "--start")
     assert machine.run("readlink", "/opt/headgate/current").stdout != first
     assert machine.property("headgate", "ActiveState") == "active"
+    assert machine.property("headgate", "MainPID") != pid
+    assert machine.property("headgate-node", "ActiveState") == "active"
     wait_for_more(machine)
     assert lines(machine)[: len(before)] == before
+    machine.run(INSTALLER[0], "--uninstall", "--purge", "--role", "node")
+    assert machine.property("headgate", "ActiveState") == "active"
+    assert machine.run("test", "-e", "/var/lib/private/headgate-node", check=False).returncode == 1
 
 
 def test_a_version_that_does_not_start_makes_way_for_the_one_before(machine: Machine) -> None:

@@ -86,15 +86,16 @@ function clockTime(ms) {
   return new Date(ms).toLocaleTimeString("en-GB");
 }
 
-function plain(value) {
+/* Whole numbers stay whole; others keep their decimals, so that a live value does not change its width. */
+function plain(value, isWhole) {
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e9 || size < 1e-3)) return value.toPrecision(3).replaceAll("-", "−");
-  const digits = Number.isInteger(value) || size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3;
+  const digits = isWhole || size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3;
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
 }
 
 /* A value and its unit, as they are shown. */
-function shown(value, unit) {
+function shown(value, unit, isWhole) {
   if (typeof value === "boolean") return [value ? "on" : "off", ""];
   if (typeof value !== "number") return [String(value), UNITS[unit] ?? unit];
   if (unit === "By" || unit === "By/s") {
@@ -102,7 +103,7 @@ function shown(value, unit) {
     return [value < 0 ? `−${count}` : count, size + unit.slice(2)];
   }
   if (unit === "s" && value >= 120) return duration(value).split(" ");
-  return [plain(value), UNITS[unit] ?? unit];
+  return [plain(value, isWhole), UNITS[unit] ?? unit];
 }
 
 const words = (name) => name.replaceAll("_", " ");
@@ -191,7 +192,7 @@ function showOutlook(status) {
     { name: "Journal used", value: `${number(100 * used, used < 0.1 ? 1 : 0)} %`, note: `of ${bytes(journal.max_bytes).join(" ")}`, part: used, mood: used > 0.9 ? "bad" : used > 0.7 ? "attention" : "" },
     { name: "Room for", value: full === null ? "–" : duration(full), note: lost ? `lost so far: ${number(lost)} messages` : "if nothing is sent; nothing was lost", mood: lost || (full !== null && full < 3600) ? "attention" : "" },
     { name: "Card lasts", value: journal.card_life_s === null ? "–" : duration(journal.card_life_s), note: journal.card_life_s === null ? "its endurance is not configured" : `${bytes(journal.written_bytes_per_s).join(" ")}/s are written` },
-    { name: "Clock", value: clock.is_synchronised ? "right" : "not set", note: clock.is_synchronised ? `within ${duration(clock.max_error_ms / 1000)}`.replace("within 0 s", "within half a second") : "messages are marked, and corrected later", mood: clock.is_synchronised ? "" : "attention" },
+    { name: "Clock", value: clock.is_synchronised ? "right" : "not set", note: clock.is_synchronised ? `within ${clock.max_error_ms < 2000 ? `${number(clock.max_error_ms)} ms` : duration(clock.max_error_ms / 1000)}` : "messages are marked, and corrected later", mood: clock.is_synchronised ? "" : "attention" },
   ];
   fill(byId("outlook"), tiles, (tile) => tile.name, makeTile, updateTile);
 }
@@ -246,23 +247,24 @@ function makeSensor({ device, sensor, quantity, value }) {
 
 function updateSensor(element, sensor) {
   const [, figure, svg, range] = element.children;
-  const [value, unit] = shown(sensor.value, sensor.unit);
+  const values = history.get(sensor.key) ?? [];
+  const isWhole = [sensor.value, ...values].every((each) => each === null || Number.isInteger(each));
+  const [value, unit] = shown(sensor.value, sensor.unit, isWhole);
   figure.classList.toggle("is-text", typeof sensor.value === "string");
   write(figure.firstChild, value);
   write(figure.lastChild, unit);
   if (!svg) return;
-  const values = history.get(sensor.key) ?? [];
-  const spread = typeof sensor.value === "boolean" ? "" : spreadOf(values, sensor.unit);
+  const spread = typeof sensor.value === "boolean" ? "" : spreadOf(values, sensor.unit, isWhole);
   drawCurve(svg, values, `${words(sensor.quantity)} in the last minutes${spread && `: ${spread}`}`);
   write(range.firstChild, spread);
   write(range.lastChild, age(sensor.taken_at_ms));
 }
 
 /* From the least to the most, in words; nothing where they look the same. */
-function spreadOf(values, unit) {
+function spreadOf(values, unit, isWhole) {
   const known = values.filter((each) => each !== null);
   if (!known.length) return "";
-  const [low, high] = [Math.min(...known), Math.max(...known)].map((each) => shown(each, unit));
+  const [low, high] = [Math.min(...known), Math.max(...known)].map((each) => shown(each, unit, isWhole));
   if (low.join() === high.join()) return "";
   return `${low[1] === high[1] ? low[0] : low.join(" ")} – ${high.join(" ")}`.trim();
 }
@@ -310,7 +312,7 @@ function showJournal(journal) {
   fillTable(byId("lanes"), Object.entries(journal.lanes).map(([lane, { records, segments }]) => [lane, number(records), number(segments)]));
   fillFigures(byId("journal"), [
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
-    ["written for each byte", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
+    ["write factor", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
     ["commits", number(journal.commits)],
     ["shed", number(journal.shed_records)],
     ["damaged", number(journal.damaged_records)],

@@ -120,6 +120,27 @@ def test_more_than_the_window_flows_when_it_is_acknowledged(broker: Broker) -> N
     run(test)
 
 
+def test_a_broker_that_sends_more_than_agreed_on_is_held_back(broker: Broker) -> None:
+    async def test() -> None:
+        driver = driver_of(broker)
+        await driver.open()
+        publishing = asyncio.create_task(publish(broker, range(6000)))
+        found: list[object] = []
+        uncommitted: list[Reading] = []
+        while len(found) < 6000:
+            readings = await driver.read()
+            found += values_of(readings)
+            uncommitted += readings
+            assert len(driver._ledger) <= 1000
+            committed, uncommitted = uncommitted[:250], uncommitted[250:]  # in part, as a busy disk does it
+            await driver.acknowledge(tokens_of(committed))
+        await publishing
+        assert found == list(range(6000))
+        await driver.close()
+
+    run(test)
+
+
 def test_a_backlog_larger_than_what_may_wait_does_not_hinder_opening(broker: Broker) -> None:
     async def test() -> None:
         driver = driver_of(broker)

@@ -12,7 +12,7 @@ from typing import Any
 from drivers.firmware.connect import connected
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
-from tests.integration.running_agent import Agent, assert_whole, io_message, wait_until
+from testbed.running_agent import Agent, assert_whole, io_message, wait_until
 
 CONFIGURATION = """
 [device]
@@ -61,10 +61,12 @@ class Gateway:
         return [value for name, value in self._values() if name == "cycle" and isinstance(value, int)]
 
     def wait_for_cycles(self, count: int) -> None:
-        """Until so many more are published."""
-        before = len(self.agent.lines())
-        sensors = 5
-        wait_until(lambda: len(self.agent.lines()) >= before + sensors * count, f"{count} more cycles are published")
+        """Until so many more are published; what a new process publishes again does not count."""
+        before = self._cycle_count()
+        wait_until(lambda: self._cycle_count() >= before + count, f"{count} more cycles are published")
+
+    def _cycle_count(self) -> int:
+        return len({line for line in self.agent.lines() if b"/cycles" in line})
 
     def wait_for_log(self, words: str, times: int = 1) -> None:
         wait_until(lambda: self.agent.log().count(words) >= times, f"the log says {words!r} {times} times")
@@ -114,8 +116,12 @@ def hello_of(port: Path, key_file: Path | None = None) -> Hello:
 def run_agent(gateway: Gateway, scene: Callable[[], None]) -> None:
     """A scene with a running agent, which is then ended in order."""
     with gateway.agent.start() as process:
-        try:
-            scene()
-        finally:
-            process.terminate()
-            assert process.wait(30) == 0
+        scene()
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def run_and_kill_agent(gateway: Gateway, scene: Callable[[], None]) -> None:
+    """A scene with a running agent, which is then killed with kill -9."""
+    with gateway.agent.start():
+        scene()

@@ -9,7 +9,7 @@ import pytest
 from testbed.cable import CLEAN, Cable, Faults
 from testbed.microcontroller import Board, HostBoard, QemuBoard
 from tests.integration.firmware.conftest import KEY
-from tests.integration.firmware.gateway import Gateway, command, hello_of, run_agent
+from tests.integration.firmware.gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
 
 pytestmark = [
     pytest.mark.slow,
@@ -130,12 +130,14 @@ def test_an_agent_that_is_killed_before_it_acknowledges_takes_every_reading_once
     """The way to the device is cut first: what is stored then is sent again to the next process, for certain."""
     with plugged(QemuBoard(qemu_firmware, tmp_path), tmp_path) as cable:
         gateway = gateway_of(tmp_path, 100)
-        for _ in range(4):
-            with gateway.agent.start() as process:
-                gateway.wait_for_cycles(2)
-                cable.cut(to_host=False, to_device=True)
-                gateway.wait_for_cycles(2)
-                process.kill()
+
+        def scene() -> None:
+            gateway.wait_for_cycles(2)
+            cable.cut(to_host=False, to_device=True)
+            gateway.wait_for_cycles(2)
+
+        for _ in range(3):
+            run_and_kill_agent(gateway, scene)
             cable.mend()
         run_agent(gateway, lambda: gateway.wait_for_cycles(5))
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)

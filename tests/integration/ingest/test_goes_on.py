@@ -12,7 +12,14 @@ from ingest.job import JobSettings, run_job
 from ingest.progress import Progress
 from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything, land
 from testbed.corpus_truth import Truth
-from tests.fault.spark_processes import PATIENCE_S, await_line, children, operator_files, run_arguments, start_run
+from tests.fault.spark_processes import (
+    PATIENCE_S,
+    await_end_of_all,
+    await_line,
+    operator_files,
+    run_arguments,
+    start_run,
+)
 from tests.integration.ingest.tables import assert_messages_are_true, read_all, read_parquet
 
 pytestmark = pytest.mark.slow
@@ -32,7 +39,7 @@ def test_archives_are_taken_as_they_arrive_until_the_run_is_told_to_end(spark: S
     out, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said[-3000:]
     assert "done: 6 archives" in said
-    assert children(process.pid) == []
+    await_end_of_all(process.pid)
     rows = read_parquet(tmp_path / "tables", "messages")
     assert len(rows) > before > 0
     assert_messages_are_true(rows, Truth(landed))

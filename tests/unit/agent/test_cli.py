@@ -92,6 +92,14 @@ def test_each_error_has_its_exit_code_and_text(
     assert text in capsys.readouterr().err
 
 
+def test_a_command_that_needs_more_than_is_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "lacking", cli.Command("no_such_room.cli", "is not here"))
+    assert cli.main(["lacking"]) == ExitCode.BAD_CONFIG
+    assert "no_such_room is missing; pip install 'headgate[node,ingest]'" in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     many = tmp_path / "many.bin"
     many.write_bytes(message().to_bytes() * 2000)

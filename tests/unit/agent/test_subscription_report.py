@@ -5,7 +5,9 @@ import pytest
 
 from agent.subscription import Locked, Lost, Opened, SubscriptionEvent, Unverified
 from agent.subscription_report import as_json_line, as_text_line
+from protocol.events import MEDIA_TYPE
 from protocol.iomessage import IoMessage
+from protocol.lifecycle import DeviceNotice
 from protocol.scalars import encode_scalar
 from protocol.streamr import GapLost, MessageID, MessageRef, StreamMessage, Verdict
 from protocol.streamr.ordering import ChainKey, GapLostCause
@@ -25,6 +27,36 @@ def reading(value: float) -> str:
 def test_a_reading_is_shown_as_what_it_says() -> None:
     line = as_text_line(Opened(MESSAGE, reading(21.5)))
     assert line == "2023-11-14T22:13:20.123Z  chain  boiler temperature 21.5 Cel"
+
+
+def event() -> str:
+    notice = DeviceNotice(device="boiler", before="up", after="down", lasted_ms=7, reason="unplugged")
+    message = IoMessage(
+        id="1" * 32, timestamp=1, publisher="bench", info_type="headgate/device", info_format=MEDIA_TYPE,
+        content_data=notice.to_bytes(),
+    )  # fmt: skip
+    return json.dumps({"ioMessage": base64.b64encode(message.to_bytes()).decode()})
+
+
+def test_what_the_agent_tells_of_itself_is_shown_with_its_fields() -> None:
+    line = as_text_line(Opened(MESSAGE, event()))
+    assert "bench headgate/device" in line
+    assert "after=down" in line
+    assert "reason=unplugged" in line
+    assert json.loads(as_json_line(Opened(MESSAGE, event())))["value"]["device"] == "boiler"
+
+
+def test_a_reader_of_several_streams_sees_which_one() -> None:
+    assert as_text_line(Opened(MESSAGE, '{"n":1}'), with_stream=True) == '2023-11-14T22:13:20.123Z  0xa/boiler  {"n":1}'
+
+
+def test_a_reading_without_a_unit_has_none() -> None:
+    message = IoMessage(
+        id="1" * 32, timestamp=1, publisher="boiler", info_type="valve", info_format="/cbor",
+        content_data=encode_scalar(True),
+    )  # fmt: skip
+    content = json.dumps({"ioMessage": base64.b64encode(message.to_bytes()).decode()})
+    assert as_text_line(Opened(MESSAGE, content)).endswith("boiler valve True")
 
 
 def test_a_reading_for_scripts_has_its_value_and_all_of_its_fields() -> None:

@@ -4,7 +4,10 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import IngestError
+from ingest.handed_over import HandedOver
 from ingest.keyring import Keyring, read_group_keys
+from ingest.store import Store
+from ingest.summary import ArchiveSummary, Locked
 from protocol.streamr.group_key import GroupKey
 
 KEY, OTHER = GroupKey("k1", bytes(32)), GroupKey("k1", bytes([1]) * 32)
@@ -36,3 +39,39 @@ def test_a_key_is_learned_but_never_replaced() -> None:
 
 def test_a_ring_does_not_tell_its_keys() -> None:
     assert repr(Keyring({"stream": {"k1": OTHER}})) == "Keyring(1 keys of 1 streams)"
+
+
+def test_a_key_without_a_name_serves_its_own_archive_only() -> None:
+    learned: dict[tuple[str, str], GroupKey] = {}
+    ring = Keyring({}, learned)
+    ring.learn("stream", GroupKey("", bytes(32)))
+    assert ring.find("stream", None) is not None
+    assert learned == {}
+    assert Keyring({}, learned).find("stream", None) is None
+
+
+def test_a_ring_tells_what_was_handed_over_and_what_is_missing() -> None:
+    learned: dict[tuple[str, str], GroupKey] = {}
+    ring = Keyring({}, learned)
+    ring.learn("stream", KEY)
+    ring.miss("other", "k9", 20)
+    ring.miss("other", "k9", 10)
+    assert ring.handed_over == [("stream", KEY)]
+    assert ring.locked() == Locked((("other", "k9"),), 10, 20)
+    assert Keyring({}, learned).find("stream", "k1") == KEY
+    assert Keyring({}, learned).locked() is None
+
+
+def test_keys_that_were_handed_over_are_kept_for_their_device_alone(tmp_path: Path) -> None:
+    summary = ArchiveSummary(archive="a", path="p", landed_at_ms=0, size_bytes=0, device="0xd1")
+    summary.handed_over = [("stream", "k1", "00" * 32)]
+    with Store(tmp_path) as store:
+        HandedOver(store).add([summary])
+        kept = HandedOver(store)
+    assert kept.keys == {"0xd1": {("stream", "k1"): KEY}}
+    assert kept.opens("0xd1", Locked((("stream", "k1"),), 0, 0), {})
+    assert not kept.opens("0xd2", Locked((("stream", "k1"),), 0, 0), {})
+    assert kept.opens("0xd2", Locked((("stream", "k1"),), 0, 0), {"stream": {"k1": KEY}})
+    secrets = tmp_path / "_headgate" / "group-keys.json"
+    assert secrets.stat().st_mode & 0o077 == 0
+    assert "00" * 32 not in repr(kept) + repr(summary)

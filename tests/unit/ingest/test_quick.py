@@ -43,7 +43,8 @@ def quick() -> QuickReader:
 
 
 def read(quick: QuickReader, filed: Record) -> Any:
-    return quick.read([filed], 0, DEVICE.address)[0]
+    (verified,) = quick.verify([filed], DEVICE.address)
+    return quick.decode(filed, verified, 0)
 
 
 def test_the_usual_message_is_taken(quick: QuickReader) -> None:
@@ -59,7 +60,7 @@ def test_nothing_is_taken_of_a_device_that_is_not_known() -> None:
 
 def test_a_message_filed_elsewhere_or_of_another_device_is_not_taken(quick: QuickReader) -> None:
     assert read(quick, record(ELEMENTS[1], ref=MADE[2].ref)) is None
-    assert quick.read([record(ELEMENTS[1])], 0, "0x" + "00" * 20) == [None]
+    assert quick.verify([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
 
 
 @pytest.mark.parametrize("odd", ODD)

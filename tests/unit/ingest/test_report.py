@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Point, bar_plot, line_plot, stacked_plot
+from ingest.plots import BOTTOM, HALF, HEIGHT, LEFT, RIGHT, TOP, Point, bar_plot, line_plot, stacked_plot
 from ingest.report import render_page
 
 HOUR_S = 3600
@@ -49,7 +49,7 @@ def test_a_line_stays_within_its_plot() -> None:
     plot = line_plot(points, 60)
     (line,) = re.findall(r'<polyline class="line" points="([^"]+)"', plot)
     places = [tuple(map(float, place.split(","))) for place in line.split()]
-    assert (places[0][0], places[-1][0]) == (LEFT, WIDTH - RIGHT)
+    assert (places[0][0], places[-1][0]) == (LEFT, HALF - RIGHT)
     assert all(TOP <= y <= HEIGHT - BOTTOM for _, y in places)
 
 

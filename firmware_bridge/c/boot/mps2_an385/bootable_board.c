@@ -10,6 +10,7 @@
 #define WATCHDOG_LOAD REGISTER(0x40008000u)
 #define WATCHDOG_CONTROL REGISTER(0x40008008u)
 #define WATCHDOG_LOCK REGISTER(0x40008c00u)
+#define UNLOCKED 0x1acce551u
 #define COUNT_AND_RESET 3u
 #define RESET_DELAY_MS 500u
 
@@ -62,26 +63,32 @@ const hg_bootable_t bootable_device = {
     .key_count = sizeof FIRMWARE_KEYS / sizeof FIRMWARE_KEYS[0],
 };
 
-/* The first time the watchdog has counted down is a warning (NMI), the second the reset. */
-static void set_watchdog(uint32_t until_reset_ms, uint32_t control)
+static void set_watchdog(uint32_t control)
 {
-    WATCHDOG_LOCK = 0x1acce551u;
-    WATCHDOG_LOAD = CLOCK_HZ / 2000u * until_reset_ms;
+    WATCHDOG_LOCK = UNLOCKED;
     WATCHDOG_CONTROL = control;
     WATCHDOG_LOCK = 0;
 }
 
+/* The first time the watchdog has counted down is a warning (NMI), the second the reset. */
+static void reset_in(uint32_t delay_ms)
+{
+    WATCHDOG_LOCK = UNLOCKED;
+    WATCHDOG_LOAD = CLOCK_HZ / 2000u * delay_ms;
+    set_watchdog(COUNT_AND_RESET);
+}
+
 void bootable_start_watchdog(void)
 {
-    set_watchdog(BOARD_TRIAL_S * 1000u, COUNT_AND_RESET);
+    reset_in(BOARD_TRIAL_S * 1000u);
 }
 
 void bootable_stop_watchdog(void)
 {
-    set_watchdog(0, 0);
+    set_watchdog(0);
 }
 
 void bootable_reset_soon(void)
 {
-    set_watchdog(RESET_DELAY_MS, COUNT_AND_RESET);
+    reset_in(RESET_DELAY_MS);
 }

@@ -210,6 +210,37 @@ def test_who_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+def test_a_stream_ends_as_soon_as_its_client_leaves() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent() -> AsyncIterator[bytes]:
+        try:
+            yield b"hello"
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def answer(_: Request) -> Response:
+        return Response(body=silent())
+
+    async def run() -> None:
+        async with serving(answer) as connect:
+            client = await connect()
+            await client.send(GET)
+            await begun.wait()
+            client.close()
+            await ended.wait()
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def _nobody_is_dropped_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_TIMEOUT_S", 10 * PATIENCE_S)
+
+
+@pytest.mark.usefixtures("_nobody_is_dropped_for_silence")
 def test_idle_clients_give_way_to_a_new_one() -> None:
     async def run() -> None:
         async with serving() as connect:
@@ -227,6 +258,7 @@ def test_idle_clients_give_way_to_a_new_one() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("_nobody_is_dropped_for_silence")
 def test_clients_that_are_being_answered_are_not_pushed_out() -> None:
     release = asyncio.Event()
 
@@ -240,8 +272,7 @@ def test_clients_that_are_being_answered_are_not_pushed_out() -> None:
             for client in busy:
                 await client.send(GET)
             turned_away = await connect()
-            while await turned_away.rest() != b"":
-                pass
+            assert await turned_away.rest() == b""
             release.set()
             for client in busy:
                 assert (await client.answer())[1] == b"done"

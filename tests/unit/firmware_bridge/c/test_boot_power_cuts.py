@@ -1,4 +1,4 @@
-"""The power fails at every write and every erase of an update, and the device always starts whole, verified firmware."""
+"""The power fails at every write and every erase of an update; the device always starts whole, verified firmware."""
 
 import contextlib
 import itertools

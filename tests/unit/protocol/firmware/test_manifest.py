@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,11 @@ def test_what_the_vectors_refuse_is_refused(vector: dict[str, str]) -> None:
 
 @pytest.mark.needs("gcc", "build-essential")
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_the_boot_loader_reads_the_vectors_alike(vector: dict[str, dict[str, str]]) -> None:
-    fields = vector["fields"]
-    expected = None if fields is None else (*list(fields.values())[:4], bytes.fromhex(fields["sha512"]))
-    assert parse_manifest(bytes.fromhex(str(vector["manifest"]))) == expected
+def test_the_boot_loader_reads_the_vectors_alike(vector: dict[str, Any]) -> None:
+    found = parse_manifest(bytes.fromhex(vector["manifest"]))
+    names = ("board", "version", "counter", "size_bytes", "sha512")
+    told = None if found is None else dict(zip(names, (*found[:4], found[4].hex()), strict=True))
+    assert told == vector["fields"]
 
 
 def test_the_largest_manifest_is_as_large_as_the_limit_says() -> None:

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.config import ARCHIVE_CURSOR
 from agent.journal import DirectoryDisk
 from agent.journal.inspection import look
 from agent.keys.group_keys import GroupKeyStore
@@ -13,7 +14,7 @@ from protocol.streamr import GroupKey
 from testbed.bench import AgentPart, Bench, MqttDevice, NodeServer
 from testbed.oracle.lake import GroupKeys, Sensor
 
-__all__ = ["Testimony", "hear_testimony"]
+__all__ = ["Evidence", "gather_evidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,18 @@ class Said:
 
 
 @dataclass(slots=True)
-class Testimony:
+class Evidence:
     seen: dict[bytes, str] = field(default_factory=dict)  # texts of messages, and who saw them
     left: set[bytes] = field(default_factory=set)  # texts that are still on a device
     said: dict[str, Said] = field(default_factory=dict)
+    boards: dict[str, Sensor] = field(default_factory=dict)  # that count by themselves, from 0
     archives: list[Path] = field(default_factory=list)
     group_keys: GroupKeys = field(default_factory=dict)
 
 
-def hear_testimony(bench: Bench) -> Testimony:
+def gather_evidence(bench: Bench) -> Evidence:
     """When all agents have ended, and before their disks are gone."""
-    found = Testimony()
+    found = Evidence()
     for name in bench.scenario.collectors:
         found.archives += bench.collector(name).archives()
     group_keys: dict[str, dict[str, GroupKey]] = {}
@@ -47,8 +49,11 @@ def hear_testimony(bench: Bench) -> Testimony:
         group_keys |= _group_keys(name, agent)
     for name, server in bench.servers.items():
         if isinstance(server, NodeServer):
-            found.seen.update(dict.fromkeys(_stored(server.data), name))
+            found.seen = {**dict.fromkeys(_stored(server.data), name), **found.seen}
     found.group_keys = group_keys
+    found.boards = {
+        name: Sensor(bench.agents[bench.scenario.devices[name].agent].address, f"{name}/cycle") for name in bench.boards
+    }
     found.said = {name: _said(bench, name) for name in bench.devices}
     return found
 
@@ -60,10 +65,12 @@ def _witnessed(path: Path) -> Iterator[bytes]:
 
 
 def _left_in_journal(agent: AgentPart) -> Iterator[bytes]:
+    """Records that no receipt covers yet, whatever else a segment still holds."""
     with closing(DirectoryDisk(agent.data / "journal", read_only=True)) as disk:
         view = look(disk)
+        receipted = view.state.cursors.get(ARCHIVE_CURSOR, {})
         for lane in view.lanes.values():
-            yield from (record.payload for record in view.records(lane))
+            yield from (record.payload for record in view.records(lane, receipted.get(lane.number, 0)))
 
 
 def _stored(data: Path) -> Iterator[bytes]:

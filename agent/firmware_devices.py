@@ -1,0 +1,101 @@
+"""Talking to microcontrollers from the terminal: a link that outlives resets, and what is behind each port."""
+
+import asyncio
+import contextlib
+import errno
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drivers.byte_source import ByteSource, open_serial, open_tcp
+from drivers.errors import DeviceError
+from drivers.known_port import KnownPort
+from drivers.ports import serial_ports
+from firmware_bridge import DeviceLink, HostSession, ReopeningPort, read_link_key
+from protocol.errors import HeadgateError
+from protocol.link import Feature, UpdateQuery, UpdateReason, UpdateState, UpdateStatus
+
+__all__ = ["Found", "LineSettings", "linked", "list_devices"]
+
+ANSWER_S: Final = 5.0
+_HELD: Final = (errno.EBUSY, errno.EAGAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSettings:
+    baudrate: int
+    key_file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is behind a port; all but `port` and `problem` are empty where there is a problem."""
+
+    port: str
+    device: str = ""
+    firmware: str = ""
+    state: UpdateState | None = None  # None: it takes no updates
+    has_reverted: bool = False  # its last update was tried and given up
+    problem: str = ""
+
+
+async def list_devices(ports: Sequence[str] | None, line: LineSettings) -> list[Found]:
+    """Behind these ports, or behind all serial ports. They are asked at the same time."""
+    named = [info.device for info in serial_ports()] if ports is None else ports
+    return await asyncio.gather(*(_ask(port, line) for port in named))
+
+
+async def _ask(port: str, line: LineSettings) -> Found:
+    try:
+        async with linked(port, line) as link:
+            hello = await link.opened(ANSWER_S)
+            takes_updates = Feature.FIRMWARE_UPDATE in hello.features
+            status = await link.ask(UpdateQuery(), ANSWER_S) if takes_updates else None
+    except HeadgateError as error:
+        return Found(port=port, problem=f"{port}: {error}" if port not in str(error) else str(error))
+    if not isinstance(status, UpdateStatus):
+        return Found(port=port, device=hello.device_id, firmware=hello.firmware)
+    has_reverted = status.reason is UpdateReason.REVERTED
+    return Found(
+        port=port, device=hello.device_id, firmware=hello.firmware, state=status.state, has_reverted=has_reverted
+    )
+
+
+@contextlib.asynccontextmanager
+async def linked(port: str, line: LineSettings) -> AsyncIterator[DeviceLink]:
+    """A session with the device, pumped as long as the block lasts, that goes on when the port comes back.
+
+    What the device measures meanwhile is not acknowledged, and stays with it.
+    Raises: DeviceError if the port does not open at first, ConfigError, OSError.
+    """
+    known = KnownPort(port)
+    key = None if line.key_file is None else read_link_key(line.key_file)
+    session = HostSession(baudrate=line.baudrate, key=key)
+    opened = await _open_first(known, line)
+    link = DeviceLink(ReopeningPort(opened, lambda: _open(known, line)), session)
+    try:
+        async with link.pumping():
+            yield link
+    finally:
+        link.close()
+
+
+async def _open_first(known: KnownPort, line: LineSettings) -> ByteSource:
+    try:
+        return await _open(known, line)
+    except DeviceError as error:
+        if getattr(error.__cause__, "errno", None) not in _HELD:
+            raise
+        raise DeviceError(
+            f"{known.wanted} is held by another program, most likely the agent; stop it (systemctl stop headgate),"
+            " and start it again afterwards"
+        ) from error
+
+
+async def _open(known: KnownPort, line: LineSettings) -> ByteSource:
+    if known.is_tcp:
+        return await open_tcp(*known.host_and_port)
+    source = open_serial(known.find(), baudrate=line.baudrate)
+    known.learn()
+    return source

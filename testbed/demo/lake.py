@@ -1,0 +1,89 @@
+"""Archives → tables → ledger and report: one Spark for all of it, or none where there is no Java.
+
+Spark has a process of its own (`python -m testbed.demo.lake LANDING TABLES REPORT` prints the ledger), so that it can
+be ended at once and its chatter goes to a log.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ingest.errors import NoJava
+from ingest.java import find_java_home
+from testbed.errors import BenchError
+from testbed.oracle.ledger import make_ledger
+
+__all__ = ["ingest_with_spark", "ledger_without_spark", "why_no_spark"]
+
+MAX_SHOWN_CHARACTERS: Final = 2000
+LITTLE_DATA: Final = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def why_no_spark() -> str:
+    """Empty where there is everything that Spark needs."""
+    try:
+        find_java_home()
+    except NoJava as error:
+        return str(error)
+    return ""
+
+
+async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path) -> list[dict[str, Any]]:
+    """Make the tables, write the report, and give the ledger's rows; it takes its time. Raises: BenchError."""
+    command = [sys.executable, "-m", "testbed.demo.lake", str(landing), str(tables), str(report)]
+    with log.open("wb") as chatter:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=chatter, process_group=0
+        )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # Java, too
+    if process.returncode != 0:
+        raise BenchError(f"Spark failed: {_end_of(log)}")
+    ledger: list[dict[str, Any]] = json.loads(output)
+    return ledger
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-MAX_SHOWN_CHARACTERS:]
+
+
+def ledger_without_spark(archives: Sequence[Path]) -> list[dict[str, Any]]:
+    """By the same code that Spark runs: every signature is verified, every chain walked; tables are not made."""
+    return make_ledger(archives, {})
+
+
+def _ingest(landing: Path, tables: Path, report: Path) -> list[dict[str, Any]]:
+    from ingest.facts import collect_facts
+    from ingest.job import JobSettings, run_job
+    from ingest.progress import Progress
+    from ingest.report import render_page
+    from ingest.session import open_session
+
+    spark = open_session("local[*]", LITTLE_DATA)
+    try:
+        run_job(spark, JobSettings(landing=landing, tables=tables), Progress(quiet=True))
+        facts = collect_facts(spark, tables)
+    finally:
+        spark.stop()
+    report.write_text(render_page(facts), encoding="utf-8")
+    ledger: list[dict[str, Any]] = facts["ledger"]
+    return ledger
+
+
+if __name__ == "__main__":
+    print(json.dumps(_ingest(*map(Path, sys.argv[1:])), default=str))

@@ -1,0 +1,94 @@
+"""How the demo is played, and the files that its parts are started with."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.bench import AgentPart, CollectorServer
+
+__all__ = ["DemoSettings", "agent_configuration", "firmware_table", "node_configuration", "weather_table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings:
+    devices: int = 4  # weather stations, dealt out to the agents
+    rate_hz: float = 20.0  # lines of each
+    scene_s: float = 10.0  # how long the network is away, and other waits
+    shown_messages: int = 5
+    report: Path
+
+    @classmethod
+    def fast(cls, devices: int, report: Path) -> "DemoSettings":
+        return cls(devices=devices, scene_s=3.0, shown_messages=2, report=report)
+
+
+def node_configuration(stream: str, publisher: str, reader: str) -> str:
+    """The encrypted stream exists from the start: its device may publish, its reader subscribe."""
+    rights = f'owner = "{publisher}"\npublishers = ["{publisher}"]\nsubscribers = ["{reader}"]'
+    return f'[[streams]]\nid = "{stream}"\n{rights}\n'
+
+
+def weather_table(name: str, port: str) -> str:
+    return f"""\
+[drivers.{name}]
+driver = "serial_line"
+port = "{port}"
+format = "json"
+[drivers.{name}.quantities.temperature]
+field = "t"
+unit = "Cel"
+[drivers.{name}.quantities.humidity]
+field = "h"
+unit = "%"
+"""
+
+
+def firmware_table(name: str, port: str) -> str:
+    return f'[drivers.{name}]\ndriver = "firmware"\nport = "{port}"\n'
+
+
+def agent_configuration(
+    name: str,
+    agent: AgentPart,
+    drivers: Iterable[str],
+    node_port: int,
+    collector: CollectorServer,
+    reader: str | None,
+) -> str:
+    """`reader`: the only one who may read the stream, which is then encrypted."""
+    secrecy = "" if reader is None else f'encryption = "aes"\nreaders = ["{reader}"]\nrotate_after_messages = 100\n'
+    return f"""\
+[device]
+name = "{name}"
+data_directory = "{agent.data}"
+key_file = "{agent.key_file}"
+
+[journal]
+max_megabytes = 64
+commit_interval_s = 0.2
+positions_interval_s = 1.0
+
+{"".join(drivers)}
+[[streams]]
+stream = "{{address}}/{{device}}/weather"
+{secrecy}
+[publishers.node]
+kind = "websocket"
+url = "http://127.0.0.1:{node_port}"
+retry_max_s = 2.0
+
+[archive]
+every_s = 2.0
+
+[ship]
+url = "http://127.0.0.1:{collector.port}"
+collector_key = "{collector.key_file}"
+check_every_s = 0.5
+
+[status]
+file = "{agent.status_file}"
+every_s = 0.2
+
+[page]
+listen = "127.0.0.1:0"
+"""

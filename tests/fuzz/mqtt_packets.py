@@ -1,0 +1,24 @@
+"""Any bytes from a broker give publications, a wish for more or a ValueError, however they are cut up."""
+
+import contextlib
+
+from drivers.mqtt.packets import take_publications
+from tests.unit.drivers.mqtt.test_packets import publication
+
+_PUBLICATIONS = [
+    publication("plant/boiler/data", b'{"value":1}', number=7, is_v5=True),
+    publication("a", b"", number=0, is_v5=False),
+    publication("a/b", b"x" * 200, number=65535, is_v5=False, is_duplicate=True),
+]
+SEEDS = [*_PUBLICATIONS, b"".join(_PUBLICATIONS), b"\x20\x02\0\0", b"\xd0\0", b"\x30\xff\xff\xff\x7f"]
+
+
+def fuzz_one(data: bytes) -> None:
+    for is_v5 in (True, False):
+        with contextlib.suppress(ValueError):
+            whole = take_publications(data, is_v5=is_v5)
+            assert 0 <= whole.used_bytes <= len(data)
+            half = len(data) // 2
+            first = take_publications(data[:half], is_v5=is_v5)
+            second = take_publications(data[first.used_bytes :], is_v5=is_v5)
+            assert first.messages + second.messages == whole.messages

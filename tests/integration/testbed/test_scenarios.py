@@ -1,0 +1,121 @@
+"""Every named scenario, and two that chance made up. They mostly wait, so several run at once."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from ingest.archive_rows import DecodeSettings
+from ingest.facts import collect_facts
+from ingest.job import JobSettings, run_job
+from testbed.scenario import Scenario, list_scenarios, load_scenario
+from testbed.soak import random_scenario
+from testbed.trial import Outcome, run_scenario
+
+if TYPE_CHECKING:
+    from protocol.streamr import GroupKey
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto"), pytest.mark.needs("cc", "gcc")]
+
+AT_ONCE: Final = 6
+SOAK_SEEDS: Final = (1, 2)
+LONGEST_FIRST: Final = sorted((load_scenario(name) for name in list_scenarios()), key=lambda each: -each.seconds)
+SCENARIOS: Final = (*LONGEST_FIRST, *map(random_scenario, SOAK_SEEDS))
+NAMES: Final = [scenario.name for scenario in SCENARIOS]
+
+
+async def run_all(folder: Path) -> dict[str, Outcome]:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def run_one(scenario: Scenario) -> Outcome:
+        async with places:
+            return await run_scenario(scenario, folder, lambda _: None, keep=True)
+
+    return {outcome.scenario.name: outcome for outcome in await asyncio.gather(*map(run_one, SCENARIOS))}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    return asyncio.run(run_all(tmp_path_factory.mktemp("scenarios")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_lost_or_counted_twice(outcomes: dict[str, Outcome], name: str) -> None:
+    outcome = outcomes[name]
+    assert outcome.problems == (), f"seed {outcome.scenario.seed}; the evidence is in {outcome.folder}"
+
+
+@pytest.fixture(scope="module")
+def tables(outcomes: dict[str, Outcome], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One lake of all scenarios' archives: their devices have nothing in common, so they do not disturb each other."""
+    landing, tables = tmp_path_factory.mktemp("landing"), tmp_path_factory.mktemp("lake") / "tables"
+    keys: dict[str, dict[str, GroupKey]] = {}
+    for outcome in outcomes.values():
+        if outcome.evidence is not None:
+            keys |= {stream: dict(known) for stream, known in outcome.evidence.group_keys.items()}
+            for archive in outcome.evidence.archives:
+                (landing / archive.name).hardlink_to(archive)
+    settings = JobSettings(landing=landing, tables=tables, decode=DecodeSettings(group_keys=keys))
+    run_job(spark, settings)
+    return tables
+
+
+def healthy(outcomes: dict[str, Outcome]) -> Iterator[Outcome]:
+    """All but those in which the centre's own disk rotted."""
+    return (outcome for outcome in outcomes.values() if outcome.scenario.expect.archives == "whole")
+
+
+def test_the_ledger_of_the_lake_says_the_same(outcomes: dict[str, Outcome], spark: SparkSession, tables: Path) -> None:
+    facts = collect_facts(spark, tables)
+    rotten = _devices(outcomes["rotting_landing"])
+    ledger = [row for row in facts["ledger"] if row["device"] not in rotten]
+    assert all(row["balanced"] and row["counted"] == row["ingested"] for row in ledger), json.dumps(ledger, default=str)
+    assert sum(row["quarantined"] for row in ledger) == 0, "a signature or a content did not hold"
+    assert sum(row["broken_links"] for row in ledger) == 0
+    judged = [outcome.judgement for outcome in healthy(outcomes)]
+    assert sum(row["ingested"] for row in ledger) == sum(each.arrived for each in judged if each is not None)
+    assert sum(row["duplicate"] for row in ledger) == sum(each.copies for each in judged if each is not None)
+
+
+def test_what_rotted_at_the_centre_is_in_quarantine(
+    spark: SparkSession, tables: Path, outcomes: dict[str, Outcome]
+) -> None:
+    collect_facts(spark, tables)
+    assert outcomes["rotting_landing"].is_good
+    reasons = {row.reason for row in spark.sql("SELECT reason FROM quarantine").collect()}
+    assert reasons == {"archive misnamed"}
+
+
+def test_readings_from_1970_have_their_true_time_in_the_lake(
+    spark: SparkSession, tables: Path, outcomes: dict[str, Outcome]
+) -> None:
+    collect_facts(spark, tables)
+    rows = _messages_of(outcomes["clock_from_1970"], spark)
+    assert {"corrected", "synchronised"} >= {row.clock for row in rows} > {"synchronised"}
+    spread_s = (max(row.event_time for row in rows) - min(row.event_time for row in rows)).total_seconds()
+    assert spread_s < 600, "all of it happened within minutes"
+    times = [row.event_time for row in sorted(rows, key=lambda row: row.value)]
+    jumps_s = [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
+    assert min(jumps_s) > -2, "what was said later happened later, but for the clock's own uncertainty"
+
+
+def test_a_week_offline_fills_a_week_of_dates(spark: SparkSession, tables: Path, outcomes: dict[str, Outcome]) -> None:
+    collect_facts(spark, tables)
+    rows = _messages_of(outcomes["week_offline"], spark)
+    assert len({row.date for row in rows}) >= 7
+
+
+def _devices(outcome: Outcome) -> set[str]:
+    assert outcome.evidence is not None, outcome.problems
+    return {said.sensor.publisher for said in outcome.evidence.said.values()}
+
+
+def _messages_of(outcome: Outcome, spark: SparkSession) -> list[Row]:
+    [device] = _devices(outcome)
+    query = "SELECT clock, event_time, date, value FROM messages WHERE device = :device AND quantity = 'count'"
+    return spark.sql(query, args={"device": device}).collect()

@@ -1,0 +1,99 @@
+"""A run that is taken as columns gives the rows and the summary that its messages give one by one."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ingest.blocks
+from ingest.archive_rows import DecodeSettings, decode_archive
+from ingest.runs import MIN_RUN, lay_out_run
+from testbed.corpus import Archive, Chain, Device, Made
+
+START_MS = 1_790_000_000_000
+COUNT = 3 * MIN_RUN
+
+
+def decode(data: bytes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Messages by their number, and the other rows."""
+    messages: list[dict[str, Any]] = []
+
+    def take(batch: pa.RecordBatch) -> None:
+        messages.extend(batch.to_pylist())
+
+    rest = [row for batch in decode_archive("x", data, 0, DecodeSettings(), take) for row in batch.to_pylist()]
+    return sorted(messages, key=lambda row: row["record"]), rest
+
+
+def readings(chain: Chain, count: int = COUNT, **options: Any) -> list[Made]:
+    return [chain.reading(each * 0.5, START_MS + each * 10, **options) for each in range(count)]
+
+
+def spoilt_in_the_middle(chain: Chain, **spoilt: Any) -> list[Made]:
+    return [
+        chain.reading(each * 0.5, START_MS + each * 10, **(spoilt if each == COUNT // 2 else {}))
+        for each in range(COUNT)
+    ]
+
+
+def with_another_value(chain: Chain, value: Any) -> list[Made]:
+    return [chain.reading(value if each == 20 else 0.5, START_MS + each * 10) for each in range(COUNT)]
+
+
+def without(messages: list[Made], *places: int) -> list[Made]:
+    return [made for place, made in enumerate(messages) if place not in places]
+
+
+def two_sensors(chain: Chain) -> list[Made]:
+    messages = []
+    for each in range(COUNT):
+        chain.sensor = "boiler" if each < 24 else "roiler"
+        messages.append(chain.reading(0.5, START_MS + each * 10))
+    return messages
+
+
+def at_an_absurd_time(chain: Chain) -> list[Made]:
+    return [*readings(chain), chain.reading(1.0, 9_000_000_000_000)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        readings,
+        lambda chain: readings(chain, 700),  # over several widths of the position, and several blocks
+        lambda chain: spoilt_in_the_middle(chain, spoil_seal=True),
+        lambda chain: spoilt_in_the_middle(chain, broken_link=True),
+        lambda chain: with_another_value(chain, 7),
+        lambda chain: with_another_value(chain, "text"),
+        lambda chain: with_another_value(chain, float("-inf")),
+        lambda chain: without(readings(chain), 20),
+        lambda chain: without(readings(chain), 0, 1, COUNT - 2),
+        lambda chain: [*readings(chain)[20:], *chain.produced[:20]],
+        lambda chain: [*readings(chain)[:30], *chain.produced[20:]],
+        two_sensors,
+        at_an_absurd_time,
+    ],
+)
+def test_a_run_is_judged_as_its_messages_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    device = Device(31)
+    data = Archive(device, START_MS, block_target_bytes=200_000).add(make(device.chain("c"))).to_bytes()
+    decode(data)  # the first time, the device is not known, and everything goes the long way
+    as_runs = decode(data)
+    monkeypatch.setattr(ingest.blocks, "MIN_RUN", 10**9)
+    assert decode(data) == as_runs
+
+
+def test_a_perfect_chain_is_taken_as_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(31)
+    data = Archive(device, START_MS, block_target_bytes=200_000).add(readings(device.chain("c"))).to_bytes()
+    decode(data)
+    taken = []
+
+    def count(*arguments: Any) -> Any:
+        taken.append(lay_out_run(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(ingest.blocks, "lay_out_run", count)
+    rows, _ = decode(data)
+    assert len(rows) == COUNT
+    assert any(run is not None and run.messages > MIN_RUN for run in taken)

@@ -1,0 +1,89 @@
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.bench.clock import HeldClock
+from testbed.bench.rot import flip_bits
+from testbed.bench.volume import Volume, open_volume
+from testbed.errors import BenchError
+
+SHOW = (
+    "from agent.clock import SystemClock; r = SystemClock().read(); print(r.now_ms, r.monotonic_ms, r.is_synchronised)"
+)
+
+
+def look(clock: HeldClock) -> tuple[int, int, bool]:
+    environment = {**os.environ, **clock.environment}
+    done = subprocess.run([sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True)
+    now_ms, since_boot_ms, is_synchronised = done.stdout.split()
+    return int(now_ms), int(since_boot_ms), is_synchronised == "True"
+
+
+def _volume(folder: Path) -> Volume | None:
+    """None on a machine that lets nobody mount anything."""
+    try:
+        return open_volume(folder, 16)
+    except BenchError:
+        return None
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cc", "gcc")
+def test_a_held_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> None:
+    clock = HeldClock(tmp_path)
+    clock.start_in_1970()
+    in_1970_ms, boot_ms, is_synchronised = look(clock)
+    assert in_1970_ms < 3_600_000
+    assert not is_synchronised
+    clock.run_at(1e6)
+    time.sleep(0.01)  # ten thousand seconds
+    fast_ms, fast_boot_ms, _ = look(clock)
+    assert fast_ms - in_1970_ms > 10_000_000
+    assert fast_boot_ms - boot_ms > 10_000_000
+    clock.set_right()
+    right_ms, after_ms, is_synchronised = look(clock)
+    assert abs(right_ms - time.time() * 1000) < 60_000
+    assert after_ms >= fast_boot_ms, "the clock since boot is never set"
+    assert is_synchronised
+
+
+@pytest.mark.slow
+def test_a_volume_loses_what_was_not_synced_when_its_power_is_cut(tmp_path: Path) -> None:
+    volume = _volume(tmp_path)
+    if volume is None:
+        return  # scenarios then say so in their notes, and kill instead
+    try:
+        (volume.mount_point / "unsynced").write_bytes(b"gone")
+        with (volume.mount_point / "synced").open("wb") as file:
+            file.write(b"kept")
+            file.flush()
+            os.fsync(file.fileno())
+            file.write(b" and gone")
+            file.flush()
+            volume.cut_power()
+        volume.restore_power()
+        assert (volume.mount_point / "synced").read_bytes() == b"kept"
+        volume.fill(0)
+        with pytest.raises(OSError, match="No space left"):
+            (volume.mount_point / "more").write_bytes(bytes(100_000))
+        volume.make_room()
+        (volume.mount_point / "more").write_bytes(bytes(100_000))
+    finally:
+        volume.unmount()
+
+
+def test_rot_flips_as_many_bits_as_it_says_and_only_where_something_is_written(tmp_path: Path) -> None:
+    before = bytes(1000) + bytes(range(1, 256)) + bytes(1000)
+    (tmp_path / "0001.seg").write_bytes(before)
+    assert flip_bits(tmp_path, "[0-9]*", 1, random.Random(1)) == 1
+    after = (tmp_path / "0001.seg").read_bytes()
+    changed = [offset for offset, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    assert len(changed) == 1
+    assert 1000 <= changed[0] < 1255
+    assert (before[changed[0]] ^ after[changed[0]]).bit_count() == 1
+    assert flip_bits(tmp_path, "*.hga", 1, random.Random(1)) == 0
