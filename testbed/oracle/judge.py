@@ -45,6 +45,11 @@ def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
         *(() if is_rotten else lake.unreadable),
         *(() if is_rotten else _lost(evidence, lake)),
         *(problem for name, said in evidence.said.items() for problem in _misheard(name, said, lake, expectation)),
+        *(
+            problem
+            for name, sensor in evidence.boards.items()
+            for problem in _miscounted(name, lake.numbers.get(sensor))
+        ),
         *(() if is_rotten else _ledger_problems(evidence, lake)),
     ]
     if len(lake.messages) < expectation.at_least:
@@ -97,6 +102,17 @@ def _misheard(name: str, said: Said, lake: Lake, expectation: Expectation) -> It
     allowed = lake.told_in_all if expectation.losses == "explained" else 0
     if len(missing) > allowed and expectation.archives == "whole":
         yield f"lost: devices.{name} was promised {missing[:MAX_SHOWN]} ({len(missing)} in all)"
+
+
+def _miscounted(name: str, numbers: Counter[int] | None) -> Iterator[str]:
+    """A microcontroller keeps what is not acknowledged, so nothing is missing or doubled in what it has counted."""
+    if not numbers:
+        yield f"devices.{name} was never heard"
+        return
+    if missing := sorted(set(range(max(numbers))) - numbers.keys()):
+        yield f"lost: {missing[:MAX_SHOWN]} of devices.{name} ({len(missing)} in all)"
+    if doubled := [number for number, count in numbers.items() if count > 1]:
+        yield f"counted twice: {doubled[:MAX_SHOWN]} of devices.{name}"
 
 
 def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
