@@ -74,9 +74,9 @@ def _as_boolean(name: str, raw: Any) -> bool:
 
 
 def _as_number(name: str, raw: Any, quantity: Quantity) -> float | int:
-    number: float | int
+    is_number = raw.__class__ in _NUMBERS
     try:
-        number = float(raw) if raw.__class__ not in _NUMBERS else raw
+        number = raw if is_number else float(raw)
     except (ValueError, TypeError):
         raise ValueError(f"{name} {raw!r:.40} is not a number") from None
     if quantity.scale != 1 or quantity.offset:

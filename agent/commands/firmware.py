@@ -233,6 +233,7 @@ def _tell(found: Found, *, as_json: bool) -> None:
         print(f"headgate: {found.problem}", file=sys.stderr)
     else:
         state = "takes no updates" if found.state is None else _STATES[found.state]
+        state += "; the last one did not come up, and it went back" if found.has_reverted else ""
         print(f"{found.port}  {found.device}  {found.firmware}  {state}")
 
 

@@ -12,6 +12,20 @@ from benchmarks.peers.traffic import Arrival
 STOP_TIMEOUT_S = 30
 
 
+class Missing(Exception):
+    """A program that cannot be measured, because it is not here and cannot be installed."""
+
+
+def install(command: Sequence[str]) -> None:
+    """Raises Missing, with the last of what the installer said."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Missing(f"{error.filename} is not installed") from None
+    if done.returncode:
+        raise Missing(done.stderr.strip()[-300:])
+
+
 class Forwarder(ABC):
     """One program between two brokers, in a folder of its own. It takes topics below its `name`."""
 
@@ -26,7 +40,7 @@ class Forwarder(ABC):
 
     @abstractmethod
     def set_up(self, source_port: int, sink_port: int) -> None:
-        """Install it where it is missing, and write its configuration."""
+        """Install it where it is missing, and write its configuration. Raises Missing."""
 
     @abstractmethod
     def command(self) -> Sequence[str]: ...

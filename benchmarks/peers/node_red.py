@@ -1,14 +1,12 @@
 """Node-RED: an mqtt-in node wired to an mqtt-out node, payloads passed on as they are, persistent sessions."""
 
 import json
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.broker import free_port
-from benchmarks.peers.forwarder import Forwarder, numbers_of
+from benchmarks.peers.forwarder import Forwarder, install, numbers_of
 from benchmarks.peers.traffic import Arrival
 
 PACKAGES = ("node-red@5.0.7", "node@22")  # it wants a newer Node.js than many systems have
@@ -75,13 +73,10 @@ def _broker(name: str, port: int) -> dict[str, object]:
 
 
 def _installed_modules() -> Path:
-    """Installed below the environment where they are missing."""
+    """Installed below the environment where they are missing. Raises Missing."""
     folder = Path(sys.prefix) / "peers" / "node-red"
     modules = folder / "node_modules"
     if not (modules / "node" / "bin" / "node").exists():
-        npm = shutil.which("npm")
-        assert npm is not None, "npm is needed to install Node-RED"
         folder.mkdir(parents=True, exist_ok=True)
-        command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *PACKAGES]
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        install(["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *PACKAGES])
     return modules
