@@ -113,6 +113,13 @@ class Archiving:
         await self._acknowledge_released()
         return released
 
+    async def archive_again(self, archive: KeptArchive) -> None:
+        """Its file is damaged or gone. The journal still has every record that no receipt covers. Raises: OSError."""
+        async with self._lock:
+            await self._in_thread(partial(self._store.discard, archive))
+            await self._journal.call(self._cursor.rewind)
+            self._made_at_s = -self._config.every_s  # due at once
+
     async def close(self) -> None:
         """After what is being written is whole; it is cut short."""
         self._is_closing = True

@@ -14,7 +14,7 @@ from drivers.known_port import KnownPort
 from drivers.ports import serial_ports
 from firmware_bridge import DeviceLink, HostSession, ReopeningPort, read_link_key
 from protocol.errors import HeadgateError
-from protocol.link import Feature, UpdateQuery, UpdateState, UpdateStatus
+from protocol.link import Feature, UpdateQuery, UpdateReason, UpdateState, UpdateStatus
 
 __all__ = ["Found", "LineSettings", "linked", "list_devices"]
 
@@ -36,6 +36,7 @@ class Found:
     device: str = ""
     firmware: str = ""
     state: UpdateState | None = None  # None: it takes no updates
+    has_reverted: bool = False  # its last update was tried and given up
     problem: str = ""
 
 
@@ -53,8 +54,12 @@ async def _ask(port: str, line: LineSettings) -> Found:
             status = await link.ask(UpdateQuery(), ANSWER_S) if takes_updates else None
     except HeadgateError as error:
         return Found(port=port, problem=f"{port}: {error}" if port not in str(error) else str(error))
-    state = status.state if isinstance(status, UpdateStatus) else None
-    return Found(port=port, device=hello.device_id, firmware=hello.firmware, state=state)
+    if not isinstance(status, UpdateStatus):
+        return Found(port=port, device=hello.device_id, firmware=hello.firmware)
+    has_reverted = status.reason is UpdateReason.REVERTED
+    return Found(
+        port=port, device=hello.device_id, firmware=hello.firmware, state=status.state, has_reverted=has_reverted
+    )
 
 
 @contextlib.asynccontextmanager
@@ -72,8 +77,6 @@ async def linked(port: str, line: LineSettings) -> AsyncIterator[DeviceLink]:
     try:
         async with link.pumping():
             yield link
-    except BaseExceptionGroup as group:  # the pump's and the block's; a block that fails has its one error in it
-        raise group.exceptions[0] from None
     finally:
         link.close()
 

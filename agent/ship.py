@@ -11,6 +11,7 @@ Into a directory, archives are copied whole; receipts that appear there as `<sha
 
 import asyncio
 import contextlib
+import hashlib
 import http.client
 import json
 import logging
@@ -111,6 +112,10 @@ class Shipper:
                 await self._ship(archive)
 
     async def _ship(self, archive: KeptArchive) -> None:
+        if archive.lanes and not await asyncio.to_thread(is_whole, self._archiving.folder / archive.file_name, archive):
+            log.error("an archive is damaged; its messages are archived again; file=%s", archive.file_name)
+            await self._archiving.archive_again(archive)
+            return
         abort = Abort()
         try:
             receipt = await asyncio.to_thread(self._deliver, archive, abort)
@@ -149,6 +154,15 @@ class Shipper:
             log.info("shipping works again")
         self.status.failures = self.status.failures + 1 if problem else 0
         self.status.problem = problem
+
+
+def is_whole(path: Path, archive: KeptArchive) -> bool:
+    """Whether the file is there and is what was written. Raises: OSError if the disk does not let us know."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest() == archive.sha256
+    except FileNotFoundError:
+        return False
 
 
 # To a directory

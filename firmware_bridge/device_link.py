@@ -64,12 +64,15 @@ class DeviceLink:
                 for event in await self.pump(1.0):
                     on_event(event)
 
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(pump())
-            try:
-                yield self
-            finally:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(pump())
+                try:
+                    yield self
+                finally:
+                    task.cancel()
+        except BaseExceptionGroup as errors:  # of the pump or of the block; who called wants the error itself
+            raise errors.exceptions[0] from None
 
     async def opened(self, timeout_s: float = PATIENCE_S) -> Hello:
         """Wait until there is a session. While someone pumps. Raises: LinkDown."""

@@ -53,7 +53,7 @@ _WHY: Final = {
     UpdateReason.FLASH_FAILED: "its flash failed",
 }
 _AFTER_END: Final = (UpdateState.STAGED, UpdateState.TRIAL)
-_ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN)
+_ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN, UpdateReason.REVERTED)
 
 
 class AskingLink(Protocol):

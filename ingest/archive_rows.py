@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -25,6 +24,7 @@ from ingest.decoded import ROW_COLUMNS
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
 from ingest.reasons import Reason, Rejected
 from ingest.records import Readers
+from ingest.runs import Spread, join_runs
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Notice
 from ingest.walk import Walk
@@ -74,7 +74,7 @@ def decode_archive(
     Nothing about the file makes it raise.
     """
     file_digest = hashlib.sha256(data).hexdigest()
-    name = path.partition(f"{settings.landing}/")[2] if settings.landing else path
+    name = _name_within(path, settings.landing)
     summary = ArchiveSummary(archive=file_digest, path=name, landed_at_ms=landed_at_ms, size_bytes=len(data))
     rows = _RowBatches(summary)
     try:
@@ -99,6 +99,11 @@ def decode_archive(
             summary.locked = keyring.locked()
             summary.handed_over = [(stream, key.group_key_id, key.key.hex()) for stream, key in keyring.handed_over]
     yield rows.summary_row(KNOWN if _is_known(summary, settings) else summary.verdict)
+
+
+def _name_within(path: str, landing: str) -> str:
+    _, found, name = path.partition(f"{landing}/") if landing else ("", "", "")
+    return name if found else path
 
 
 def _is_known(summary: ArchiveSummary, settings: DecodeSettings) -> bool:
@@ -247,8 +252,9 @@ class _RowBatches:
         self.summary = summary
 
     def messages(self, block: DecodedBlock) -> Iterator[pa.RecordBatch]:
-        for run, links in block.runs:
-            yield self._batch(MESSAGE_SCHEMA, "message", {**run.columns, "link": links}, run.messages, run.shared)
+        if block.runs:
+            columns = {**join_runs(block.runs), "link": [link for _, links in block.runs for link in links]}
+            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(columns["link"]))
         if block.rows:
             columns = {**_columns(ROW_COLUMNS, block.rows), "link": block.links}
             yield self._batch(MESSAGE_SCHEMA, "message", columns, len(block.rows))
@@ -260,17 +266,9 @@ class _RowBatches:
         self.summary.verdict = verdict
         return self._batch(DECODED_SCHEMA, "summary", {"summary": [self.summary.to_json()]}, 1)
 
-    def _batch(
-        self,
-        schema: pa.Schema,
-        kind: str,
-        columns: Mapping[str, Any],
-        count: int,
-        shared: Mapping[str, Any] | None = None,
-    ) -> pa.RecordBatch:
+    def _batch(self, schema: pa.Schema, kind: str, columns: Mapping[str, Any], count: int) -> pa.RecordBatch:
         summary = self.summary
         same = {
-            **(shared or {}),
             "kind": kind,
             "archive": summary.archive,
             "path": summary.path,
@@ -287,9 +285,9 @@ def _columns(names: Sequence[str], rows: list[Row]) -> dict[str, Sequence[Any]]:
 
 def _array(field: pa.Field, column: Any, same: Any, count: int) -> pa.Array:
     if isinstance(column, pa.Array):
-        return column
-    if isinstance(column, np.ndarray):
-        return pa.array(column).cast(field.type)
+        return column.cast(field.type)
+    if isinstance(column, Spread):
+        return pa.array(column.values, field.type).take(column.places)
     if column is not None:
         return pa.array(column, field.type)
     return pa.nulls(count, field.type) if same is None else pa.repeat(pa.scalar(same, field.type), count)

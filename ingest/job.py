@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ __all__ = ["JobSettings", "run_job"]
 
 FILES: Final = "path string, modificationTime timestamp, length long, content binary"  # as binaryFile gives them
 ARCHIVE_NAMES: Final = "*.hg[as]"
+MAX_OPENED_AT_ONCE: Final = 32  # archives, in one commit
 LOOK_EVERY_S: Final = 1  # for a wish to stop
 FOR_EVER: Final = "36500d"  # Spark passes over files that look older than this beside the newest
 
@@ -65,7 +67,8 @@ def run_job(
             shutil.rmtree(store.checkpoint, ignore_errors=True)
         deliveries = Deliveries.of(store)
         shown = progress or Progress()
-        shown.expect(_count_archives(settings.landing) - len(deliveries))
+        there = _count_archives(settings.landing)
+        shown.expect(there if settings.again else there - len(deliveries))
 
         under_way = threading.Lock()
         desk = _Desk(spark, store, settings, deliveries)
@@ -107,26 +110,24 @@ class _Desk:
 
         It costs what waits, whatever the history: files are read by their names.
         """
-        tried: set[str] = set()
-        while ready := self._ready(tried):
+        tried: set[Waiting] = set()
+        while ready := list(islice(self._ready(tried), MAX_OPENED_AT_ONCE)):
             tried.update(ready)
-            paths = [str(self._settings.landing / each.path) for each in ready.values()]
+            paths = [str(self._settings.landing / each.path) for each in ready]
             files = self._spark.read.format("binaryFile").schema(FILES).load(paths)
             in_order = files.coalesce(1).sortWithinPartitions("modificationTime")  # keys are handed on and on
             with self._decoded(in_order, known={}) as (decoded, folder):
-                opened = unlock_archives(self._store, decoded, folder, [each.locked for each in ready.values()])
+                opened = unlock_archives(self._store, decoded, folder, [each.locked for each in ready])
             self._handed_over.add(opened)
             self._deliveries.enter(opened, [])
 
-    def _ready(self, tried: set[str]) -> dict[str, Waiting]:
+    def _ready(self, tried: set[Waiting]) -> Iterator[Waiting]:
+        """Whatever was tried and lacks fewer keys since may be tried again."""
         given = self._settings.decode.group_keys
-        return {
-            archive: each
-            for archive, each in self._deliveries.waiting.items()
-            if archive not in tried
-            and self._handed_over.opens(each.device, each.locked, given)
-            and (self._settings.landing / each.path).is_file()
-        }
+        for each in self._deliveries.waiting.values():
+            is_known = self._handed_over.opens(each.device, each.locked, given)
+            if is_known and each not in tried and (self._settings.landing / each.path).is_file():
+                yield each
 
     @contextmanager
     def _decoded(self, files: DataFrame, known: dict[str, str]) -> Iterator[tuple[DataFrame, Path]]:
@@ -135,7 +136,7 @@ class _Desk:
             self._settings.decode,
             known=known,
             learned=self._handed_over.keys,
-            landing=self._settings.landing.as_posix(),
+            landing=self._settings.landing.absolute().as_posix(),
         )
         folder = self._store.work("decoded")
         try:

@@ -61,7 +61,7 @@ class Keyring:
         """What is left locked of the archive."""
         if not self._missing:
             return None
-        return Locked(list(self._missing), min(self._missed_ms), max(self._missed_ms))
+        return Locked(tuple(self._missing), min(self._missed_ms), max(self._missed_ms))
 
     def __repr__(self) -> str:
         return f"Keyring({sum(map(len, self._given.values()))} keys of {len(self._given)} streams)"

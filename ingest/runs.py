@@ -9,7 +9,7 @@ messages are decoded one by one, which gives the same rows.
 import binascii
 import hashlib
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ingest.quick import Parsed
 from protocol.archive import Record
 from protocol.iomessage.as_bytes import HEADER, HEADER_BYTES
 
-__all__ = ["MIN_RUN", "Run", "lay_out_run"]
+__all__ = ["MIN_RUN", "Run", "Spread", "join_runs", "lay_out_run"]
 
 MIN_RUN: Final = 16  # messages; fewer are as quickly decoded one by one
 _DOUBLE_HEAD: Final = 0xFB
@@ -46,6 +46,34 @@ class Run(NamedTuple):
     messages: int
     last: Ref
     last_seal: Seal
+
+
+class Spread(NamedTuple):
+    """A column that says for each row which of a few values it has."""
+
+    values: list[Any]
+    places: pa.Array
+
+
+def join_runs(runs: Sequence[tuple[Run, list[str]]]) -> dict[str, Any]:
+    """The columns of several runs as one: an array costs as much as a hundred of its values."""
+    counts = [run.messages for run, _ in runs]
+    places = pa.array(np.repeat(np.arange(len(runs), dtype=np.int32), counts))
+    joined: dict[str, Any] = {
+        name: Spread([run.shared[name] for run, _ in runs], places) for name in ROW_COLUMNS if name in runs[0][0].shared
+    }
+    for name in runs[0][0].columns:
+        joined[name] = _join([run.columns[name] for run, _ in runs])
+    return joined
+
+
+def _join(parts: list[Any]) -> Any:
+    match parts[0]:
+        case np.ndarray():
+            return pa.array(np.concatenate(parts))
+        case pa.Array():
+            return pa.concat_arrays(parts)
+    return list(chain.from_iterable(parts))
 
 
 def lay_out_run(

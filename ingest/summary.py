@@ -61,7 +61,7 @@ class Correction(NamedTuple):
 class Locked(NamedTuple):
     """What of an archive stays closed for want of keys."""
 
-    keys: list[tuple[str, str]]  # streams and key ids
+    keys: tuple[tuple[str, str], ...]  # streams and key ids
     first_ms: int  # of the messages concerned
     last_ms: int
 
@@ -75,7 +75,7 @@ class Locked(NamedTuple):
 
 def _locked(values: list[Any]) -> Locked:
     keys, first_ms, last_ms = values
-    return Locked([(stream, name) for stream, name in keys], first_ms, last_ms)
+    return Locked(tuple((stream, name) for stream, name in keys), first_ms, last_ms)
 
 
 @dataclass(slots=True, kw_only=True)

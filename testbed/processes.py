@@ -13,7 +13,7 @@ from typing import Final
 
 from testbed.errors import BenchError
 
-__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "run_headgate", "running"]
+__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "running"]
 
 HEADGATE: Final = (sys.executable, "-m", "agent")
 PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
@@ -166,17 +166,3 @@ def running(*arguments: str) -> Iterator[HeadgateProcess]:
 
 def node_arguments(data: Path, *more: str) -> list[str]:
     return ["node", "run", "--listen", "127.0.0.1:0", "--data", str(data), *more]
-
-
-def run_headgate(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
-    """One command to its end; what it printed. Raises: BenchError, with what it complained of."""
-    done = subprocess.run(
-        [*HEADGATE, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
-    if done.returncode != 0:
-        raise BenchError(f"headgate {' '.join(arguments)} answered {done.returncode}: {done.stderr.strip()}")
-    return done.stdout

@@ -22,15 +22,16 @@ from tests.boot_library import BootableDevice, SimulatedFlash, Status
 from tests.firmware_samples import BUILDER_KEY
 
 LATE_S = 0.01
+REVERTED = 2
 TRIAL_STATES = {1: UpdateState.STAGED, 2: UpdateState.TRIAL}
 
 
 class BootedLink:
     """`reset_before`: how often the device is reset just before it hears a message of a type.
 
-    `double_answers`: how likely a question is repeated, and its second answer comes late; who waits before he asks again
-    does not meet it. Images in `never_speak` hang until the watchdog resets them. `calls_itself` is what firmware on trial
-    says of itself, if not its version.
+    `double_answers`: how likely a question is repeated, and its second answer comes late; who waits before he asks
+    again does not meet it. Images in `never_speak` hang until the watchdog resets them. `calls_itself` is what firmware
+    on trial says of itself, if not its version.
     """
 
     def __init__(
@@ -124,6 +125,9 @@ class BootedLink:
     def _answer(self, status: Status) -> UpdateStatus:
         usual = UpdateState.RECEIVING if self._is_receiving else UpdateState.IDLE
         state, reason = TRIAL_STATES.get(self.device.record.trial, usual), UpdateReason.NONE
+        if state is UpdateState.IDLE and self.device.record.last_end == REVERTED:
+            reason = UpdateReason.REVERTED
         if status not in (Status.OK, Status.ON_TRIAL):
-            state, reason = UpdateState.REFUSED, UpdateReason(-status)
+            state = state if status is Status.OUT_OF_PLACE else UpdateState.REFUSED
+            reason = UpdateReason(-status)
         return UpdateStatus(next_offset=self.device.next_offset, state=state, reason=reason)

@@ -53,6 +53,13 @@ class ArchiveState:
     def without_archive(self, archive: KeptArchive) -> "ArchiveState":
         return replace(self, kept=tuple(each for each in self.kept if each != archive), deleting=archive.file_name)
 
+    def before_archive(self, archive: KeptArchive) -> "ArchiveState":
+        """As if it had never been made: what it held, and what came after it, is to be archived again."""
+        archived = dict(self.archived_up_to)
+        for lane in archive.lanes:
+            archived[lane.lane] = min(lane.first_position - 1, archived.get(lane.lane, NOTHING))
+        return replace(self.without_archive(archive), archived_up_to=archived)
+
     def for_journal(self, journal_id: bytes) -> "ArchiveState":
         """This state if it is of that journal, else one for a journal of which nothing is archived yet.
 

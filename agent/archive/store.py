@@ -4,8 +4,8 @@ Promises, each with a test that can fail:
 
 1. A file under an archive's final name is whole, whatever crashed when: it is complete and synced before it gets the
    name.
-2. No record is in two archives and none is skipped. The state file moves forward before the archive gets its name, and
-   names it; a crash in between is finished on the next start.
+2. No record is skipped, and none is in two archives unless one of them rotted. The state file moves forward before the
+   archive gets its name, and names it; a crash in between is finished on the next start.
 3. What a crash leaves behind begins with a dot and is gone after the next start.
 4. An archive is deleted only for a valid receipt of exactly that file.
 
@@ -70,6 +70,12 @@ class ArchiveStore:
                 self._directory.sync()
                 return archive
         return None
+
+    def discard(self, archive: KeptArchive) -> None:
+        """Give up an archive that is damaged or gone, and have its records archived again."""
+        self._write_state(self._state.before_archive(archive))
+        self._directory.remove(archive.file_name)
+        self._directory.sync()
 
     def recover(self) -> None:
         """Take the state from the disk and finish, or clear away, what was begun. After a failed write, do it again."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from nacl.signing import SigningKey
 
 from agent.atomic_files import create_file, replace_file
+from agent.commands.firmware_call import add_call_arguments, call
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.firmware_devices import Found, LineSettings, linked, list_devices
@@ -55,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--json", action="store_true", help="for scripts")
     listing = actions.add_parser("list", help="what devices run; asks all serial ports, or those that are named")
     _add_link_arguments(listing, is_port_required=False)
+    calling = actions.add_parser("call", help="have a device execute one of its commands, once")
+    add_call_arguments(calling)
+    _add_link_arguments(calling, is_port_required=True)
     update = actions.add_parser("update", help="bring a device to the firmware in a file")
     update.add_argument("firmware", type=Path, metavar="FILE")
     _add_trust_argument(update, is_required=True)
@@ -117,6 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _show(arguments)
         case "list":
             return _list(arguments)
+        case "call":
+            return call(arguments, _line_settings(arguments))
         case _:
             return _update(arguments)
 
@@ -227,6 +233,7 @@ def _tell(found: Found, *, as_json: bool) -> None:
         print(f"headgate: {found.problem}", file=sys.stderr)
     else:
         state = "takes no updates" if found.state is None else _STATES[found.state]
+        state += "; the last one did not come up, and it went back" if found.has_reverted else ""
         print(f"{found.port}  {found.device}  {found.firmware}  {state}")
 
 

@@ -124,7 +124,7 @@ typedef enum {
 typedef enum {
     HG_FW_NONE = 0, HG_FW_NOT_SUPPORTED = 1, HG_FW_BAD_MANIFEST = 2, HG_FW_BAD_SIGNATURE = 3, HG_FW_OTHER_BOARD = 4,
     HG_FW_ROLLED_BACK = 5, HG_FW_TOO_LARGE = 6, HG_FW_BAD_DIGEST = 7, HG_FW_FLASH_FAILED = 8, HG_FW_OUT_OF_PLACE = 9,
-    HG_FW_NOT_BEGUN = 10
+    HG_FW_NOT_BEGUN = 10, HG_FW_REVERTED = 11
 } hg_fw_reason_t;
 typedef struct { uint32_t next_offset; hg_fw_state_t state; hg_fw_reason_t reason; } hg_fw_status_t;
 

@@ -41,7 +41,7 @@ _PROOF: Final = struct.Struct("<I8s")
 
 
 class FrameType(IntEnum):
-    """Odd ones out are told by the comment: D = sent by the device, H = by the host."""
+    """What a frame carries. H: sent by the host, D: by the device."""
 
     SYNC = 1  # H
     HELLO = 2  # D

@@ -35,6 +35,7 @@ class UpdateReason(IntEnum):
     FLASH_FAILED = 8
     OUT_OF_PLACE = 9  # a chunk elsewhere than at next_offset; go on from there
     NOT_BEGUN = 10
+    REVERTED = 11  # with IDLE: the last image on trial was not confirmed, and the device went back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench
 from testbed.bench.breaking import break_as_planned
-from testbed.bench.devices import CountingDevice, MqttDevice, SerialDevice
+from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, SerialDevice
 from testbed.bench.servers import CollectorServer, NodeServer, Server
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Bench",
     "CollectorServer",
     "CountingDevice",
+    "Microcontroller",
     "MqttDevice",
     "NodeServer",
     "SerialDevice",

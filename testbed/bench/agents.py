@@ -21,7 +21,7 @@ from testbed.scenario import Agent, Device
 
 __all__ = ["AgentPart", "configuration"]
 
-SHIP_FAILURES_S: Final = 5.0
+SHIP_TIMEOUT_S: Final = 5.0
 
 
 class AgentPart:
@@ -157,7 +157,7 @@ def configuration(
         *_publishers(agent, part, ports),
         f"[archive]\nevery_s = {agent.archive_every_s}",
         f'[ship]\nurl = "http://127.0.0.1:{ports["collector"]}"\ncollector_key = "{collector_key}"\n'
-        f"check_every_s = 0.5\ntimeout_s = {SHIP_FAILURES_S}\npart_kilobytes = 64",
+        f"check_every_s = 0.5\ntimeout_s = {SHIP_TIMEOUT_S}\npart_kilobytes = 64",
         f'[status]\nfile = "{part.status_file}"\nevery_s = 0.2',
         '[page]\nlisten = "off"',
     ]
@@ -172,6 +172,8 @@ def _journal(agent: Agent) -> str:
 
 
 def _driver(name: str, device: Device, ports: Mapping[str, int], serial_ports: Mapping[str, str]) -> str:
+    if device.kind == "microcontroller":
+        return f'[drivers.{name}]\ndriver = "firmware"\nport = "{serial_ports[name]}"'
     if device.kind == "serial":
         return (
             f'[drivers.{name}]\ndriver = "serial_line"\nport = "{serial_ports[name]}"\nformat = "json"\n'

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from testbed.bench.agents import AgentPart, configuration
 from testbed.bench.clock import HeldClock
-from testbed.bench.devices import CountingDevice, MqttDevice, RealPortDevice, SerialDevice
+from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, RealPortDevice, SerialDevice
 from testbed.bench.servers import BrokerServer, CollectorServer, Elsewhere, NodeServer, Server, TrackerServer
 from testbed.bench.volume import Volume, open_volume
 from testbed.cable.port import PtyPort
@@ -44,6 +44,7 @@ class Bench:
         self.servers: dict[str, Server] = {}
         self.agents: dict[str, AgentPart] = {}
         self.devices: dict[str, CountingDevice] = {}
+        self.boards: dict[str, Microcontroller] = {}
         self.links: dict[str, TcpProxy] = {}
         self.locks: dict[str, asyncio.Lock] = {}  # one thing at a time is done to a part
         self._speaking: list[asyncio.Task[None]] = []
@@ -72,6 +73,8 @@ class Bench:
             await link.stop()
         for device in self.devices.values():
             device.close()
+        for board in self.boards.values():
+            board.close()
         await self._all(agent.close for agent in self.agents.values())
         await self._all(server.close for server in self.servers.values())
 
@@ -131,7 +134,7 @@ class Bench:
             collector.enrol(part.keys.address)
             ports = await self._link_up(name)
             devices = self.scenario.devices_of(name)
-            serial_ports = {each: self._make_port(each, device) for each, device in devices.items()}
+            serial_ports = {each: await self._make_port(each, device) for each, device in devices.items()}
             text = configuration(name, agent, part, devices, ports, collector.key_file, serial_ports)
             part.config.write_text(text, encoding="utf-8")
 
@@ -171,10 +174,14 @@ class Bench:
                 ports[end] = link.port
         return ports
 
-    def _make_port(self, name: str, device: Device) -> str:
-        """Where the agent reads a serial device."""
-        if device.kind != "serial":
+    async def _make_port(self, name: str, device: Device) -> str:
+        """Where the agent reads a device with a cable."""
+        if device.kind == "mqtt":
             return ""
+        if device.kind == "microcontroller":
+            board = await asyncio.to_thread(Microcontroller, self.folder, name, device.rate_hz)
+            self.boards[name] = board
+            return str(board.link)
         log = self.folder / f"{name}.produced"
         if device.port is None:
             port = PtyPort(self.folder / f"{name}.port")
@@ -200,6 +207,8 @@ class Bench:
         """Devices fall silent; agents get all they have to the collector, and end. Raises: BenchError."""
         for task in self._speaking:
             task.cancel()
+        for board in self.boards.values():
+            board.silence()
         await self._read_all()
         try:
             await self._ship_all(FIRST_PATIENCE_S)

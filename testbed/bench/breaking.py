@@ -8,7 +8,7 @@ from collections.abc import Callable
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench
 from testbed.bench.clock import HeldClock
-from testbed.bench.devices import SerialDevice
+from testbed.bench.devices import Microcontroller, SerialDevice
 from testbed.bench.rot import flip_bits
 from testbed.bench.servers import CollectorServer, Server
 from testbed.bench.strangers import send_rubbish
@@ -71,7 +71,7 @@ async def _break_part(bench: Bench, fault: Fault, chance: random.Random, say: Sa
             case "links":
                 await _break_link(bench.links[fault.target], fault)
             case "devices":
-                await _break_device(bench.devices[names[0]], fault, chance)
+                await _break_device(bench.devices.get(names[0]) or bench.boards[names[0]], fault, chance)
             case _:
                 await _break_server(bench.servers[fault.target], fault, chance)
 
@@ -169,12 +169,12 @@ async def _break_link(link: TcpProxy, fault: Fault) -> None:
 
 
 async def _break_device(device: object, fault: Fault, chance: random.Random) -> None:
-    if not isinstance(device, SerialDevice):
-        raise BenchError(f"{fault.target}: only a serial device on a pty can be unplugged or garbled")
     match fault:
-        case Unplug(for_s=for_s):
+        case Unplug(for_s=for_s) if isinstance(device, SerialDevice | Microcontroller):
             device.unplug()
             await asyncio.sleep(for_s)
             device.plug()
-        case Garbage(bytes=count):
+        case Garbage(bytes=count) if isinstance(device, SerialDevice):
             device.garble(chance, count)
+        case _:
+            raise BenchError(f"{fault.target}: its line is not ours to pull or to garble")

@@ -15,9 +15,11 @@ from typing import Final
 from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
-from testbed.cable.port import PtyPort
+from testbed.cable import Cable, PtyPort
+from testbed.errors import BenchError
+from testbed.microcontroller import HostBoard, build_firmware
 
-__all__ = ["CountingDevice", "MqttDevice", "SerialDevice", "mqtt_topic"]
+__all__ = ["CountingDevice", "Microcontroller", "MqttDevice", "RealPortDevice", "SerialDevice", "mqtt_topic"]
 
 TICK_S: Final = 0.02
 MAX_UNACKNOWLEDGED: Final = 500
@@ -117,6 +119,34 @@ class RealPortDevice(CountingDevice):
     def close(self) -> None:
         super().close()
         self._file.close()
+
+
+class Microcontroller:
+    """The example firmware on this machine, behind a cable. It needs no log: holes in what it counts show."""
+
+    def __init__(self, folder: Path, name: str, rate_hz: float) -> None:
+        """Raises: BenchError where the firmware cannot be built."""
+        try:
+            program = build_firmware("host", folder / f"{name}.firmware")
+        except OSError as error:
+            raise BenchError(f"devices.{name}: {error}") from error
+        self.link = folder / f"{name}.port"
+        self._board = HostBoard(program, device_id=name, options=("--interval-ms", str(round(1000 / rate_hz))))
+        self._cable = Cable(self.link, self._board.uart)
+
+    def unplug(self) -> None:
+        self._cable.unplug()
+
+    def plug(self) -> None:
+        self._cable.plug()
+
+    def silence(self) -> None:
+        """It measures no more; what it has not delivered it keeps, and what is on the line is lost to nobody."""
+        self._board.pause()
+
+    def close(self) -> None:
+        self._cable.close()
+        self._board.kill()
 
 
 class MqttDevice(CountingDevice):

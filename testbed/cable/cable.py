@@ -84,6 +84,7 @@ class Cable:
     def plug(self, link: Path | None = None) -> None:
         """Under the same name, or another."""
         with self._changing():
+            self._to_host.forget()
             self.port.link = link or self.port.link
             self.port.plug()
 
@@ -108,7 +109,9 @@ class Cable:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
+        """What came before the change meets the cable as it was."""
         with self._lock:
+            self._move_once(time.monotonic())
             yield
         os.write(self._wake, b"!")
 
@@ -119,11 +122,11 @@ class Cable:
                 watched = [fd for fd in (self._wake_reading, self.port.fd, self._far_end_fd()) if fd is not None]
             with contextlib.suppress(OSError):  # one was closed just now; the next round knows
                 select.select(watched, [], [], wait_s)
+            with contextlib.suppress(BlockingIOError):  # drained here, before looking again whether it is to end
+                os.read(self._wake_reading, CHUNK_BYTES)
 
     def _move_once(self, now_s: float) -> float | None:
         """Take what there is, pass on what is due; how long there is no more to do, None: until something comes."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_reading, CHUNK_BYTES)
         self._to_device.take(self.port.received())
         self._to_host.take(self._receive_from_device())
         waits_s = [wait_s for each in (self._to_device, self._to_host) if (wait_s := each.pass_on(now_s)) is not None]

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.keys import DeviceKeys, create_key_file
-from testbed.bench import AgentPart, CollectorServer, NodeServer, SerialDevice
-from testbed.cable import Cable, PtyPort
+from testbed.bench import AgentPart, CollectorServer, Microcontroller, NodeServer, SerialDevice
+from testbed.cable import PtyPort
 from testbed.demo.settings import DemoSettings, agent_configuration, firmware_table, node_configuration, weather_table
 from testbed.errors import BenchError
-from testbed.microcontroller import HostBoard, build_firmware
 from testbed.processes import HeadgateProcess
 from testbed.tcp_proxy import TcpProxy
 
@@ -29,6 +28,7 @@ __all__ = ["ENCRYPTED", "MICRO", "Stage"]
 WEATHER_AGENTS: Final = ("north", "south")
 ENCRYPTED: Final = "north"
 MICRO: Final = "micro"
+BOARD_RATE_HZ: Final = 5.0  # so that its little memory holds all of the time without its agent
 POLL_S: Final = 0.1
 PATIENCE_S: Final = 120.0
 
@@ -47,8 +47,7 @@ class Stage:
         self.node = NodeServer(folder, "node", settings=folder / "node.toml")
         self.network = TcpProxy(self.node.port)
         self._tasks: list[asyncio.Task[None]] = []
-        self._board: HostBoard | None = None
-        self._cable: Cable | None = None
+        self._board: Microcontroller | None = None
         self._subscriber: HeadgateProcess | None = None
 
     @property
@@ -78,7 +77,7 @@ class Stage:
         for task in self._tasks:
             task.cancel()
         if self._board is not None:
-            self._board.pause()
+            self._board.silence()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -90,10 +89,8 @@ class Stage:
             await together(*(agent.close for agent in self.agents.values()), self.node.close, self.collector.close)
         for device in self.devices:
             device.close()
-        if self._cable is not None:
-            self._cable.close()
         if self._board is not None:
-            self._board.kill()
+            self._board.close()
 
     # Parts
 
@@ -115,14 +112,11 @@ class Stage:
             )
             raise _Without
         try:
-            program = build_firmware("host", self.folder / "firmware")
-        except OSError as error:
+            self._board = Microcontroller(self.folder, "greenhouse", BOARD_RATE_HZ)
+        except BenchError as error:
             self.missing.append(f"no microcontroller: {error}")
             raise _Without from None
-        interval_ms = round(1000 / self.settings.rate_hz)
-        self._board = HostBoard(program, device_id="greenhouse", options=("--interval-ms", str(interval_ms)))
-        self._cable = Cable(self.folder / "micro.port", self._board.uart)
-        return firmware_table("board", str(self.folder / "micro.port"))
+        return firmware_table("board", str(self._board.link))
 
     def _add_agent(self, name: str, drivers: Iterable[str]) -> None:
         folder = self.folder / name

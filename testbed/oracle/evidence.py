@@ -32,6 +32,7 @@ class Evidence:
     seen: dict[bytes, str] = field(default_factory=dict)  # texts of messages, and who saw them
     left: set[bytes] = field(default_factory=set)  # texts that are still on a device
     said: dict[str, Said] = field(default_factory=dict)
+    boards: dict[str, Sensor] = field(default_factory=dict)  # that count by themselves, from 0
     archives: list[Path] = field(default_factory=list)
     group_keys: GroupKeys = field(default_factory=dict)
 
@@ -50,6 +51,9 @@ def gather_evidence(bench: Bench) -> Evidence:
         if isinstance(server, NodeServer):
             found.seen = {**dict.fromkeys(_stored(server.data), name), **found.seen}
     found.group_keys = group_keys
+    found.boards = {
+        name: Sensor(bench.agents[bench.scenario.devices[name].agent].address, f"{name}/cycle") for name in bench.boards
+    }
     found.said = {name: _said(bench, name) for name in bench.devices}
     return found
 

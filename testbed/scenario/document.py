@@ -10,8 +10,17 @@ from typing import Annotated, Any, Final
 from agent.errors import ConfigError
 from drivers.errors import ConfigError as SettingsError
 from drivers.settings import Between, Text, check_settings
-from testbed.scenario.faults import FAULT_KINDS, TARGETS, ClockRate, ClockSet, ClockStep, Fault, FillDisk, PowerCut
-from testbed.scenario.faults import Progress as FaultProgress
+from testbed.scenario.faults import (
+    FAULT_KINDS,
+    TARGETS,
+    ClockRate,
+    ClockSet,
+    ClockStep,
+    Fault,
+    FillDisk,
+    PowerCut,
+    Progress,
+)
 from testbed.scenario.parts import NAME_FORM, Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
 __all__ = ["SCENARIO_FOLDER", "Scenario", "list_scenarios", "load_scenario", "parse_scenario"]
@@ -142,7 +151,7 @@ def _reference_problems(document: _Document) -> Iterator[str]:
         yield from _must_name(f"devices.{name}.agent", device.agent, document.agents)
         yield from _must_name(f"devices.{name}.broker", device.broker, document.brokers)
         if (device.kind == "mqtt") != (device.broker is not None):
-            yield f"devices.{name}.broker: mqtt devices have one, serial devices have none"
+            yield f"devices.{name}.broker: mqtt devices have one, others have none"
 
 
 def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
@@ -160,9 +169,11 @@ def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
             and getattr(document.agents.get(names[0]), "disk_megabytes", 1) is None
         ):
             yield f"{path}.target: {fault.target} has no disk of its own; set disk_megabytes"
-        if isinstance(moment := fault.moment, FaultProgress):
+        if isinstance(moment := fault.moment, Progress):
             part, *name = moment.part.split(".")
             yield from _part_problems(f"{path}.when", document, part, name)
+            if part == "devices" and getattr(document.devices.get(name[0]), "kind", "") == "microcontroller":
+                yield f"{path}.when: a microcontroller does not say how much it has produced"
 
 
 def _part_problems(path: str, document: _Document, section: str, names: list[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@
 | `link_slow` | a link | `bytes_per_s` each way for `for_s` |
 | `link_half_open` | a link | whatever is sent is swallowed, and nobody told, for `for_s` |
 | `link_flap` | a link | cut again and again for `for_s`, every `period_s` |
-| `unplug` | a serial device | the port is gone for `for_s` |
+| `unplug` | a serial device, a microcontroller | the port is gone for `for_s` |
 | `garbage` | a serial device | `bytes` of noise on the line |
 | `hostile` | a server | `connections` strangers send rubbish |
 

@@ -51,10 +51,14 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Counts, and says each number once: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1."""
+    """Counts, and says each number once: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1.
+
+    A microcontroller runs the example firmware, which counts its measurements from 0 and keeps each until the agent
+    has acknowledged it.
+    """
 
     agent: Name
-    kind: Literal["serial", "mqtt"] = "serial"
+    kind: Literal["serial", "mqtt", "microcontroller"] = "serial"
     broker: Name | None = None  # mqtt: where it publishes
     rate_hz: Annotated[float, Between(0.01, 5000)] = 50.0
     promise: Literal["every", "acknowledged", "none"] = "acknowledged"  # every: each number it ever said must arrive

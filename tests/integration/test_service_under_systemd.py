@@ -95,6 +95,7 @@ pytestmark = [
     pytest.mark.needs("systemd-nspawn", "systemd-container"),
     pytest.mark.needs("dpkg-deb", "dpkg"),
     pytest.mark.needs("udevadm", "udev"),
+    pytest.mark.needs("fuser", "psmisc"),
 ]
 
 

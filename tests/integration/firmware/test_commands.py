@@ -115,6 +115,31 @@ def test_devices_shows_a_microcontroller_with_the_settings_to_read_it(
     assert driver.settings.device_id == 'green "house"'
 
 
+def test_an_operator_calls_a_command_by_name(
+    tmp_path: Path, host_firmware: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = ["--port", str(tmp_path / "port")]
+    with HostBoard(host_firmware) as board, Cable(tmp_path / "port", board.uart):
+        assert main(["firmware", "call", *port]) == 0
+        assert main(["firmware", "call", "count", "5", *port]) == 0
+        assert main(["firmware", "call", "count", "37", "--json", *port]) == 0
+        assert main(["firmware", "call", "led", "7", *port]) == 1
+        assert main(["firmware", "call", "say", "hello there", *port]) == 0
+        assert main(["firmware", "call", "explode", *port]) == 69
+    shown, complaint = capsys.readouterr()
+    assert shown.splitlines() == [
+        "led             0 or 1",
+        "interval_ms     10 to 60000",
+        "count           number to add",
+        "say             text for the log",
+        "done  5",
+        '{"status": "done", "value": 42}',
+        "the device does not take that argument",
+        "done",
+    ]
+    assert "the device has no command 'explode'; there are: led, interval_ms, count, say" in complaint
+
+
 def test_probe_shows_what_a_device_measures_and_takes_nothing_from_it(
     tmp_path: Path, host_firmware: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,21 +43,26 @@ class Builds:
         return package((self.folder / "hanging.bin").read_bytes(), board=BOARD, version=version)
 
 
-def build_firmware(folder: Path, *versions: str) -> Builds:
+def build_firmware(folder: Path, *versions: str, link_key: bytes = b"") -> Builds:
     builds = Builds(folder)
     builds.public_key.write_text(BUILDER_KEY.hex() + "\n")
     options = [f"KEYS={builds.public_key}", f"BUILD={folder}", f"TRIAL_S={TRIAL_S}"]
+    options += [f"LINK_KEY={link_key.hex()}"] if link_key else []
     _run("make", "-s", "-C", str(BOOT), *options, "boot-loader")
     for version in versions:
         _run("make", "-s", "-C", str(BOOT), *options, f"VERSION={version}", "firmware")
-    elf, script = str(folder / "hanging.elf"), str(BOOT / "mps2_an385" / "boot_loader.ld")
-    moved = folder / "hanging.ld"
-    moved.write_text(Path(script).read_text().replace("ORIGIN = 0x00000000", "ORIGIN = 0x00010000"))
-    processor = ["-mcpu=cortex-m3", "-mthumb", "-ffreestanding", "-nostdlib", "-nostartfiles", "-Wl,-e,0x10000"]
-    source = str(Path(__file__).with_name("hanging.c"))
-    _run("arm-none-eabi-gcc", "-std=c99", "-Os", *processor, source, "-T", str(moved), "-o", elf)
-    _run("arm-none-eabi-objcopy", "-O", "binary", elf, str(folder / "hanging.bin"))
+    _build_hanging(folder)
     return builds
+
+
+def _build_hanging(folder: Path) -> None:
+    script, elf = folder / "hanging.ld", folder / "hanging.elf"
+    boot_loaders = (BOOT / "mps2_an385" / "boot_loader.ld").read_text()
+    script.write_text(boot_loaders.replace("ORIGIN = 0x00000000", "ORIGIN = 0x00010000"))
+    processor = ["-mcpu=cortex-m3", "-mthumb", "-ffreestanding", "-nostdlib", "-nostartfiles", "-Wl,-e,0x10000"]
+    source = Path(__file__).with_name("hanging.c")
+    _run("arm-none-eabi-gcc", "-std=c99", "-Os", *processor, str(source), "-T", str(script), "-o", str(elf))
+    _run("arm-none-eabi-objcopy", "-O", "binary", str(elf), str(folder / "hanging.bin"))
 
 
 def _run(*command: str) -> None:

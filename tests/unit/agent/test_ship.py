@@ -186,6 +186,28 @@ def test_what_is_archived_once_is_not_archived_again(tmp_path: Path, collector: 
     _run(tmp_path, _config(tmp_path, collector), act)
 
 
+@pytest.mark.parametrize("harm", ["a bit flips", "the file is gone"])
+def test_an_archive_that_rotted_is_made_again_from_the_journal(
+    tmp_path: Path, collector: SmallCollector, harm: str
+) -> None:
+    async def act(device: Device) -> None:
+        (rotten,) = device.archiving.kept
+        path = tmp_path / "archives" / rotten.file_name
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data) if harm == "a bit flips" else path.unlink()
+        await device.shipper.ship_all()
+        assert collector.stored == {}
+        await device.archiving.archive_all()
+        (again,) = device.archiving.kept
+        assert again.lanes == rotten.lanes
+        await device.shipper.ship_all()
+        assert set(collector.stored) == {again.sha256}
+        assert device.waiting() == 0
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
 def test_a_slow_upload_does_not_hold_up_the_end(tmp_path: Path, collector: SmallCollector) -> None:
     async def act(device: Device) -> None:
         shipping = asyncio.create_task(device.shipper.ship_all())

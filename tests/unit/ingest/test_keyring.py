@@ -57,7 +57,7 @@ def test_a_ring_tells_what_was_handed_over_and_what_is_missing() -> None:
     ring.miss("other", "k9", 20)
     ring.miss("other", "k9", 10)
     assert ring.handed_over == [("stream", KEY)]
-    assert ring.locked() == Locked([("other", "k9")], 10, 20)
+    assert ring.locked() == Locked((("other", "k9"),), 10, 20)
     assert Keyring({}, learned).find("stream", "k1") == KEY
     assert Keyring({}, learned).locked() is None
 
@@ -69,9 +69,9 @@ def test_keys_that_were_handed_over_are_kept_for_their_device_alone(tmp_path: Pa
         HandedOver(store).add([summary])
         kept = HandedOver(store)
     assert kept.keys == {"0xd1": {("stream", "k1"): KEY}}
-    assert kept.opens("0xd1", Locked([("stream", "k1")], 0, 0), {})
-    assert not kept.opens("0xd2", Locked([("stream", "k1")], 0, 0), {})
-    assert kept.opens("0xd2", Locked([("stream", "k1")], 0, 0), {"stream": {"k1": KEY}})
+    assert kept.opens("0xd1", Locked((("stream", "k1"),), 0, 0), {})
+    assert not kept.opens("0xd2", Locked((("stream", "k1"),), 0, 0), {})
+    assert kept.opens("0xd2", Locked((("stream", "k1"),), 0, 0), {"stream": {"k1": KEY}})
     secrets = tmp_path / "_headgate" / "group-keys.json"
     assert secrets.stat().st_mode & 0o077 == 0
     assert "00" * 32 not in repr(kept) + repr(summary)

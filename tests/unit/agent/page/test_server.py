@@ -235,6 +235,12 @@ def test_a_stream_ends_as_soon_as_its_client_leaves() -> None:
     asyncio.run(run())
 
 
+@pytest.fixture
+def _nobody_is_dropped_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_TIMEOUT_S", 10 * PATIENCE_S)
+
+
+@pytest.mark.usefixtures("_nobody_is_dropped_for_silence")
 def test_idle_clients_give_way_to_a_new_one() -> None:
     async def run() -> None:
         async with serving() as connect:
@@ -252,6 +258,7 @@ def test_idle_clients_give_way_to_a_new_one() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("_nobody_is_dropped_for_silence")
 def test_clients_that_are_being_answered_are_not_pushed_out() -> None:
     release = asyncio.Event()
 
@@ -265,8 +272,7 @@ def test_clients_that_are_being_answered_are_not_pushed_out() -> None:
             for client in busy:
                 await client.send(GET)
             turned_away = await connect()
-            while await turned_away.rest() != b"":
-                pass
+            assert await turned_away.rest() == b""
             release.set()
             for client in busy:
                 assert (await client.answer())[1] == b"done"

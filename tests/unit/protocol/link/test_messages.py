@@ -137,7 +137,7 @@ def test_hello_and_descriptions_may_grow_at_their_end() -> None:
         (FrameType.LOG, [0, 4, "level"]),
         (FrameType.RESULT, [1, 9, None]),
         (FrameType.FW_STATUS, [0, 5, 0]),
-        (FrameType.FW_STATUS, [0, 0, 11]),
+        (FrameType.FW_STATUS, [0, 0, 12]),
         (FrameType.HELLO, [b""] * 15),
         (FrameType.HELLO, [b""]),
         (FrameType.DESC, [0]),

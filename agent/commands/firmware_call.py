@@ -1,0 +1,65 @@
+"""`headgate firmware call`: have a device execute one of its commands, over a port that the agent does not hold."""
+
+import argparse
+import asyncio
+import json
+
+from agent.exit_codes import ExitCode
+from agent.firmware_devices import LineSettings, linked
+from protocol.link import CommandDescription, CommandResult, CommandStatus, CommandValue
+
+__all__ = ["add_call_arguments", "call"]
+
+_REFUSALS = {
+    CommandStatus.UNKNOWN: "the device does not know it",
+    CommandStatus.BAD_ARGUMENT: "the device does not take that argument",
+    CommandStatus.FAILED: "the device could not do it",
+}
+
+
+def add_call_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="which; without it, those that there are")
+    parser.add_argument("argument", nargs="?", metavar="ARGUMENT", help="a whole number, or text")
+
+
+def call(arguments: argparse.Namespace, line: LineSettings) -> ExitCode:
+    """Executed once, or not at all, or nobody knows and the error says so. Raises: LinkDown, DeviceError."""
+    if arguments.command is None:
+        _show_commands(asyncio.run(_commands(arguments.port, line)), as_json=arguments.json)
+        return ExitCode.OK
+    result = asyncio.run(_call(arguments.port, line, arguments.command, _value_of(arguments.argument)))
+    _show_result(result, as_json=arguments.json)
+    return ExitCode.OK if result.status is CommandStatus.DONE else ExitCode.NO
+
+
+async def _call(port: str, line: LineSettings, name: str, argument: CommandValue) -> CommandResult:
+    async with linked(port, line) as link:
+        await link.opened()
+        return await link.call(name, argument)
+
+
+async def _commands(port: str, line: LineSettings) -> list[CommandDescription]:
+    async with linked(port, line) as link:
+        await link.opened()
+        return list(link.session.commands)
+
+
+def _value_of(text: str | None) -> CommandValue:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return text
+
+
+def _show_commands(commands: list[CommandDescription], *, as_json: bool) -> None:
+    for each in commands:
+        row = {"command": each.name, "argument": each.argument}
+        print(json.dumps(row) if as_json else f"{each.name:<16}{each.argument}".rstrip())
+
+
+def _show_result(result: CommandResult, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"status": result.status.name.lower(), "value": result.value}))
+        return
+    answer = "" if result.value is None else f"  {result.value}"
+    print(f"{_REFUSALS.get(result.status, 'done')}{answer}")
