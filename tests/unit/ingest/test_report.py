@@ -36,7 +36,9 @@ def test_the_page_says_whether_the_ledger_balances() -> None:
 
 
 def test_a_ledger_that_balances_by_unexplained_losses_is_no_good_news() -> None:
-    row = dict.fromkeys(("produced", "archived", "ingested", "duplicate", "quarantined", "held", "archives"), 0)
+    row: dict[str, Any] = dict.fromkeys(
+        ("produced", "archived", "ingested", "duplicate", "quarantined", "held", "archives"), 0
+    )
     row |= {"device": "0xd1", "chain": "c", "lost_explained": 5, "lost_unexplained": 3, "broken_links": 0}
     page = render_page({**FACTS, "ledger": [{**row, "balanced": True}]})
     assert 'class="verdict no">The ledger balances, but 3 lost without a word' in page
