@@ -74,7 +74,7 @@ def decode_archive(
     Nothing about the file makes it raise.
     """
     file_digest = hashlib.sha256(data).hexdigest()
-    name = path.partition(f"{settings.landing}/")[2] if settings.landing else path
+    name = _name_within(path, settings.landing)
     summary = ArchiveSummary(archive=file_digest, path=name, landed_at_ms=landed_at_ms, size_bytes=len(data))
     rows = _RowBatches(summary)
     try:
@@ -99,6 +99,11 @@ def decode_archive(
             summary.locked = keyring.locked()
             summary.handed_over = [(stream, key.group_key_id, key.key.hex()) for stream, key in keyring.handed_over]
     yield rows.summary_row(KNOWN if _is_known(summary, settings) else summary.verdict)
+
+
+def _name_within(path: str, landing: str) -> str:
+    _, found, name = path.partition(f"{landing}/") if landing else ("", "", "")
+    return name if found else path
 
 
 def _is_known(summary: ArchiveSummary, settings: DecodeSettings) -> bool:

@@ -136,7 +136,7 @@ class _Desk:
             self._settings.decode,
             known=known,
             learned=self._handed_over.keys,
-            landing=self._settings.landing.as_posix(),
+            landing=self._settings.landing.absolute().as_posix(),
         )
         folder = self._store.work("decoded")
         try:
