@@ -86,10 +86,6 @@ class AgentPart:
             self.volume.restore_power()
         self._process.start()
 
-    @property
-    def is_running(self) -> bool:
-        return self._process.is_running
-
     def close(self) -> None:
         self._process.close()
         if self.volume is not None:

@@ -144,6 +144,10 @@ class Microcontroller:
         """It measures no more; what it has not delivered it keeps, and what is on the line is lost to nobody."""
         self._board.pause()
 
+    def speak(self) -> None:
+        """Again."""
+        self._board.resume()
+
     def close(self) -> None:
         self._cable.close()
         self._board.kill()

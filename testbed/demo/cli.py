@@ -15,7 +15,7 @@ from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
 from testbed.demo.narrator import Narrator
 from testbed.demo.settings import DemoSettings
-from testbed.demo.stage import Stage, together
+from testbed.demo.stage import Stage
 from testbed.demo.story import play
 from testbed.interruption import run_until_told
 
@@ -72,7 +72,7 @@ async def _play(stage: Stage, *, keep: bool) -> int:
 
 async def _stay(stage: Stage, narrator: Narrator) -> None:
     """Everything runs on; pages are opened where there is a screen."""
-    await together(*(agent.start for agent in stage.agents.values() if not agent.is_running))
+    stage.speak()
     pages = [*stage.pages().values(), f"http://{stage.node.address}/", stage.settings.report.as_uri()]
     narrator.say(f"everything runs on, below {stage.folder}; Ctrl-C ends it")
     for page in pages:

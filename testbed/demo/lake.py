@@ -52,6 +52,7 @@ async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # Java, too
+        await process.wait()
     if process.returncode != 0:
         raise BenchError(f"Spark failed: {_end_of(log)}")
     ledger: list[dict[str, Any]] = json.loads(output)

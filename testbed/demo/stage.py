@@ -70,7 +70,13 @@ class Stage:
 
     async def start_agents(self) -> None:
         await together(*(agent.start for agent in self.agents.values()))
+        self.speak()
+
+    def speak(self) -> None:
+        """Devices say what they measure."""
         self._tasks = [asyncio.create_task(device.run()) for device in self.devices]
+        if self._board is not None:
+            self._board.speak()
 
     def silence(self) -> None:
         """Devices say no more."""

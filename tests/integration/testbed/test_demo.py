@@ -43,15 +43,21 @@ def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Pat
     assert done.stdout.splitlines()[-1] == "lost 0, duplicated 0"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["a node listens", "the network is cut"])
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [("a node listens", signal.SIGTERM), ("the network is cut", signal.SIGINT), ("Spark verifies", signal.SIGINT)],
+)
 def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
     tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
-    with subprocess.Popen(DEMO, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        DEMO, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert any(moment in line for line in process.stdout)
         process.send_signal(number)
         assert process.wait(60) == 130
+        assert process.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []
     assert processes_that_name(tmp_path) == []
