@@ -1,9 +1,9 @@
 """Batches → wrapped → committed → acknowledged: the one place where a reading becomes durable.
 
-Commits are few and large: the first reading after a quiet time is committed at once, and whatever comes within the
-commit interval after it goes into the next one, unless so many wait that they are due at once. A disk that refuses is
-asked again until it does not; meanwhile the queue fills and the sources are held back. Nothing that was signed is ever
-dropped here, or its chain would have a hole.
+Commits are few and large: the first reading after a start or a quiet time is committed at once, and whatever comes
+within the commit interval after it goes into the next one, unless so many wait that they are due at once. A disk that
+refuses is asked again until it does not; meanwhile the queue fills and the sources are held back. Nothing that was
+signed is ever dropped here, or its chain would have a hole.
 """
 
 import asyncio
@@ -105,7 +105,9 @@ class Keeper:
             places = lasting.place(all_routed, wrapped.refused, first_positions)
             await self._insist(lambda: self._tokens.note(places))
         await self._insist(lambda: self._journal.journal.commit(self._clock.now_ms()))
-        self._committed_at_s = self.moved_at_s = time.monotonic()
+        self.moved_at_s = time.monotonic()
+        if any(batch.route is None for batch in batches):  # the agent's own words keep no reading waiting
+            self._committed_at_s = self.moved_at_s
         self.status.commits += 1
         self.status.messages += messages
         self._on_commit()

@@ -28,7 +28,7 @@ def render_page(facts: Mapping[str, Any]) -> str:
     span = f"{_text(totals['first'])} to {_text(totals['last'])} UTC" if totals["first"] else "no messages yet"
     body = (
         f"<header><h1>Headgate ingest</h1><p>{escape(span)}</p></header>",
-        _verdict(facts["balanced"]),
+        _verdict(facts),
         _tiles(facts),
         _section("Volume", "messages per hour, by device", _volume(facts["volume"])),
         _pair(
@@ -50,12 +50,13 @@ def render_page(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _verdict(balanced: bool) -> str:
-    if balanced:
-        return (
-            '<p class="verdict yes">The ledger balances: every message is ingested, in quarantine or accounted for.</p>'
-        )
-    return '<p class="verdict no">The ledger does not balance: see the rows that say so.</p>'
+def _verdict(facts: Mapping[str, Any]) -> str:
+    lost = sum(row["lost_unexplained"] for row in facts["ledger"])
+    if not facts["balanced"]:
+        return '<p class="verdict no">The ledger does not balance: see the rows that say so.</p>'
+    if lost:
+        return f'<p class="verdict no">The ledger balances, but {lost:,} lost without a word: see the open gaps.</p>'
+    return '<p class="verdict yes">The ledger balances: every message is ingested, in quarantine or explained.</p>'
 
 
 def _tiles(facts: Mapping[str, Any]) -> str:

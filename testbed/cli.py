@@ -64,18 +64,20 @@ def _run_named(arguments: argparse.Namespace) -> int:
     scenarios = [load_scenario(name) for name in arguments.scenarios]
     if arguments.seed is not None:
         scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
-    outcomes = run_until_told(_run_all(scenarios, arguments))
+    named = zip(scenarios, arguments.scenarios, strict=True)
+    outcomes = run_until_told(_run_all(list(named), arguments))
     return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
 
 
-async def _run_all(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[Outcome]:
+async def _run_all(scenarios: Sequence[tuple[Scenario, str]], arguments: argparse.Namespace) -> list[Outcome]:
     places = asyncio.Semaphore(arguments.jobs)
 
-    async def run_one(scenario: Scenario) -> Outcome:
+    async def run_one(scenario: Scenario, name: str) -> Outcome:
         async with places:
-            return await _run_and_tell(scenario, arguments, f"headgate testbed run {scenario.name}")
+            repeat = f"headgate testbed run {name} --seed {scenario.seed}"
+            return await _run_and_tell(scenario, arguments, repeat)
 
-    return list(await asyncio.gather(*map(run_one, scenarios)))
+    return list(await asyncio.gather(*(run_one(*each) for each in scenarios)))
 
 
 def _soak(arguments: argparse.Namespace) -> int:

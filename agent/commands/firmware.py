@@ -20,7 +20,7 @@ from agent.keys.private_files import read_private_file
 from agent.keys.secret import Secret
 from agent.progress import Progress
 from agent.public_key_file import KEY_BYTES, read_public_key
-from drivers.firmware.connect import DEFAULT_BAUDRATE
+from drivers.firmware.port import DEFAULT_BAUDRATE
 from firmware_bridge import Rejected, UpdateReport, UpdateResult, check_signature, update_firmware
 from protocol.firmware import MAX_IMAGE_BYTES, MAX_PACKAGE_BYTES, Package, is_signed_by, package_image, slot_bytes
 from protocol.link import UpdateState

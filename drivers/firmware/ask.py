@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drivers.errors import DeviceError
-from drivers.firmware.connect import MAX_BYTES_PER_S
-from drivers.firmware.port import DevicePort, hears_device
+from drivers.firmware.port import DEFAULT_MAX_BYTES_PER_S, DevicePort, hears_device
 from firmware_bridge import HostSession
 from protocol.link import Feature, Hello
 
@@ -45,7 +44,7 @@ def ask_ports(ports: Iterable[str], baudrate: int) -> dict[str, Microcontroller]
 async def _ask(port: str, baudrate: int) -> Microcontroller | None:
     session = HostSession(baudrate=baudrate)
     with contextlib.suppress(DeviceError):
-        link, opened = await DevicePort(port, baudrate, MAX_BYTES_PER_S).open(session)
+        link, opened = await DevicePort(port, baudrate, DEFAULT_MAX_BYTES_PER_S).open(session)
         try:
             await hears_device(link, is_enough=lambda: session.is_open)
         finally:

@@ -16,7 +16,7 @@ from typing import Annotated, Final
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import ConfigError, DeviceError
 from drivers.firmware.device_log import DeviceLog
-from drivers.firmware.port import DevicePort, ThrottledPort, is_pattern
+from drivers.firmware.port import DEFAULT_BAUDRATE, DEFAULT_MAX_BYTES_PER_S, DevicePort, ThrottledPort, is_pattern
 from drivers.health import Quality
 from drivers.reading import MAX_NAME_CHARS, Reading
 from drivers.serial_driver import PortName
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmwareSettings:
     port: PortName
-    baudrate: Annotated[int, Between(1200, 4_000_000)] = 115_200
+    baudrate: Annotated[int, Between(1200, 4_000_000)] = DEFAULT_BAUDRATE
     device_id: str = ""  # take no other
     sensor: Text = "{device}/{sensor}"
     key_file: Path | None = None
     silence_s: Seconds = 5.0  # without a session for so long, it counts as down
-    max_bytes_per_s: Annotated[int, Between(100, 10_000_000)] = 1_000_000
+    max_bytes_per_s: Annotated[int, Between(100, 10_000_000)] = DEFAULT_MAX_BYTES_PER_S
 
     def __post_init__(self) -> None:
         problems = []

@@ -1,6 +1,7 @@
 """Opening the port behind which a device is: by name, by USB identity, or by asking who is there."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,10 @@ from drivers.known_port import LOOK_AGAIN_S, KnownPort
 from drivers.pace import Throttle
 from firmware_bridge import DeviceLink, HostSession
 
-__all__ = ["DevicePort", "ThrottledPort", "hears_device", "is_pattern"]
+__all__ = ["DEFAULT_BAUDRATE", "DEFAULT_MAX_BYTES_PER_S", "DevicePort", "ThrottledPort", "hears_device", "is_pattern"]
 
+DEFAULT_BAUDRATE: Final = 115_200
+DEFAULT_MAX_BYTES_PER_S: Final = 1_000_000
 ASK_S: Final = 3.0  # a board that resets when its port is opened is back by then
 PUMP_S: Final = 0.25
 
@@ -98,7 +101,8 @@ class DevicePort:
 
 
 def is_pattern(port: str) -> bool:
-    return port.startswith("/") and "*" in port
+    """Of device files, as for file names."""
+    return port.startswith("/") and re.search(r"[*?[]", port) is not None
 
 
 async def hears_device(link: DeviceLink, within_s: float = ASK_S, is_enough: Callable[[], bool] | None = None) -> bool:

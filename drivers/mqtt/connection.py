@@ -122,7 +122,8 @@ class MqttConnection:
             while self._has_decrypted() and len(self._waiting) < MAX_WAITING:
                 self._take(client.read_all())
         except ValueError as error:
-            self._break_off(f"the broker sends {error}")
+            self._fail(f"the broker sends {error}")
+            self.close()
         if len(self._waiting) >= MAX_WAITING and self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._answer("")  # such a backlog proves that the session has our subscriptions; their answer is behind it
@@ -132,8 +133,7 @@ class MqttConnection:
             self._waiting += messages
             self._something_came.set()
 
-    def _break_off(self, failure: str) -> None:
-        self._forget_socket()
+    def _fail(self, failure: str) -> None:
         self._failure = self._failure or failure
         self._something_came.set()
         self._answer(failure)
@@ -179,7 +179,7 @@ class MqttConnection:
         self._answer(f"the broker refuses a subscription: {refused[0]}" if refused else "")
 
     def _on_disconnect(self, _client: "Client", _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        self._break_off(f"the connection broke: {reason}")
+        self._fail(f"the connection broke: {reason}")
 
     def _answer(self, failure: str) -> None:
         if self._answered is not None and not self._answered.done():

@@ -71,8 +71,10 @@ class Bench:
             task.cancel()
         for link in self.links.values():
             await link.stop()
-        for device in (*self.devices.values(), *self.boards.values()):
+        for device in self.devices.values():
             device.close()
+        for board in self.boards.values():
+            board.close()
         await self._all(agent.close for agent in self.agents.values())
         await self._all(server.close for server in self.servers.values())
 

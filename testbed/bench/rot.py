@@ -8,22 +8,22 @@ __all__ = ["flip_bits"]
 
 
 def flip_bits(folder: Path, pattern: str, count: int, chance: random.Random) -> int:
-    """In places of the matching files where something is written. How many flipped: 0 if there is nothing yet."""
-    files = [path for path in sorted(folder.glob(pattern)) if path.stat().st_size]
-    if not files:
-        return 0
-    return sum(_flip_one(chance.choice(files), chance) for _ in range(count))
+    """In places of the matching files where something is written, each as likely as any other. How many flipped."""
+    written = [(path, offset) for path in sorted(folder.glob(pattern)) for offset in _written(path)]
+    chosen = chance.sample(written, min(count, len(written)))
+    for path, offset in chosen:
+        _flip_one(path, offset, chance)
+    return len(chosen)
 
 
-def _flip_one(path: Path, chance: random.Random) -> bool:
-    content = path.read_bytes()
-    written = [offset for offset, byte in enumerate(content) if byte]
-    if not written:
-        return False
-    offset = chance.choice(written)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def _written(path: Path) -> list[int]:
+    return [offset for offset, byte in enumerate(path.read_bytes()) if byte]
+
+
+def _flip_one(path: Path, offset: int, chance: random.Random) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        os.pwrite(descriptor, bytes([content[offset] ^ 1 << chance.randrange(8)]), offset)
+        [byte] = os.pread(descriptor, 1, offset)
+        os.pwrite(descriptor, bytes([byte ^ 1 << chance.randrange(8)]), offset)
     finally:
         os.close(descriptor)
-    return True

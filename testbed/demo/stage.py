@@ -28,6 +28,7 @@ __all__ = ["ENCRYPTED", "MICRO", "Stage"]
 WEATHER_AGENTS: Final = ("north", "south")
 ENCRYPTED: Final = "north"
 MICRO: Final = "micro"
+BOARD_RATE_HZ: Final = 5.0  # so that its little memory holds all of the time without its agent
 POLL_S: Final = 0.1
 PATIENCE_S: Final = 120.0
 
@@ -111,7 +112,7 @@ class Stage:
             )
             raise _Without
         try:
-            self._board = Microcontroller(self.folder, "greenhouse", self.settings.rate_hz)
+            self._board = Microcontroller(self.folder, "greenhouse", BOARD_RATE_HZ)
         except BenchError as error:
             self.missing.append(f"no microcontroller: {error}")
             raise _Without from None

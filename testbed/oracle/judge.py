@@ -8,7 +8,7 @@ from typing import Any, Final
 from agent.wrap import chain_name
 from protocol.streamr import parse_stream_message
 from testbed.oracle.evidence import Evidence, Said
-from testbed.oracle.lake import Identity, Lake, read_lake
+from testbed.oracle.lake import Identity, Lake, Sensor, read_lake
 from testbed.oracle.ledger import make_ledger
 from testbed.scenario import Expectation
 
@@ -38,6 +38,7 @@ class Judgement:
 
 def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
     lake = read_lake(evidence.archives, evidence.group_keys)
+    lake.hear_of_losses(evidence.seen)
     lake.check_chains()
     is_rotten = expectation.archives == "damaged"
     problems = [
@@ -45,11 +46,7 @@ def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
         *(() if is_rotten else lake.unreadable),
         *(() if is_rotten else _lost(evidence, lake)),
         *(problem for name, said in evidence.said.items() for problem in _misheard(name, said, lake, expectation)),
-        *(
-            problem
-            for name, sensor in evidence.boards.items()
-            for problem in _miscounted(name, lake.numbers.get(sensor))
-        ),
+        *(problem for name, sensor in evidence.boards.items() for problem in _miscounted(name, sensor, lake)),
         *(() if is_rotten else _ledger_problems(evidence, lake)),
     ]
     if len(lake.messages) < expectation.at_least:
@@ -104,8 +101,9 @@ def _misheard(name: str, said: Said, lake: Lake, expectation: Expectation) -> It
         yield f"lost: devices.{name} was promised {missing[:MAX_SHOWN]} ({len(missing)} in all)"
 
 
-def _miscounted(name: str, numbers: Counter[int] | None) -> Iterator[str]:
+def _miscounted(name: str, sensor: Sensor, lake: Lake) -> Iterator[str]:
     """A microcontroller keeps what is not acknowledged, so nothing is missing or doubled in what it has counted."""
+    numbers = lake.numbers.get(sensor)
     if not numbers:
         yield f"devices.{name} was never heard"
         return
@@ -119,16 +117,17 @@ def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
     rows = make_ledger(evidence.archives, evidence.group_keys)
     for row in rows:
         for column in ("lost_unexplained", "quarantined", "broken_links"):
-            if row[column] and not _is_nameless(column, row, lake):
+            if row[column] and not _is_told_elsewhere(column, row, lake):
                 yield f"the ledger: {column} {row[column]} in chain {row['chain']}"
     ingested = sum(row["ingested"] for row in rows) - lake.copies
     if ingested != len(lake.messages):
         yield f"the ledger counts {ingested} messages, the oracle {len(lake.messages)}"
 
 
-def _is_nameless(column: str, row: dict[str, Any], lake: Lake) -> bool:
-    """Where damage hides the chain, a loss is told and yet the ledger cannot say of which chain it was."""
-    return column == "lost_unexplained" and row[column] <= lake.told_without_chain(row["device"])
+def _is_told_elsewhere(column: str, row: dict[str, Any], lake: Lake) -> bool:
+    """Where damage hides the chain, or struck the message that tells of a loss, it is told and not in the ledger."""
+    told = sum(notice.count for notice in lake.told(row["device"], row["chain"]))
+    return column == "lost_unexplained" and row[column] <= told + lake.told_without_chain(row["device"])
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.archive import Record, open_archive
 from protocol.errors import WireError
@@ -21,7 +21,9 @@ from protocol.streamr.signing import Verdict, Verifier
 
 __all__ = ["GroupKeys", "Identity", "Lake", "Sensor", "read_lake"]
 
-QUANTITY = "count"  # what the devices of the bench say
+QUANTITY: Final = "count"  # what the devices of the bench say
+EVENTS_MARK: Final = b'/events"'  # how the id of a stream of events ends
+MAX_HEAD_BYTES: Final = 200
 
 GroupKeys = Mapping[str, Mapping[str, GroupKey]]  # by stream, by key id
 
@@ -97,12 +99,28 @@ class Lake:
         self.messages[identity] = arrived
         io = arrived.io
         if io.info_type == GAP_INFO_TYPE:
-            notice = GapNotice.from_bytes(io.content_data or b"")
-            self.notices[identity.publisher, notice.journal, notice.number] = notice
+            self._note_loss(identity.publisher, io)
         elif io.info_type == QUANTITY:
             number = decode_scalar(io.content_data or b"")
             assert isinstance(number, int | float)
             self.numbers.setdefault(Sensor(identity.publisher, io.publisher or ""), Counter())[int(number)] += 1
+
+    def hear_of_losses(self, texts: Iterable[bytes]) -> None:
+        """Take account of signed notices that others hold.
+
+        Rot can strike a record and then, before that is archived, the message that tells of it.
+        """
+        verifier = Verifier()
+        for text in texts:
+            if EVENTS_MARK in text[:MAX_HEAD_BYTES]:
+                message = parse_stream_message(text)
+                io = _io_message(message, {})
+                if io.info_type == GAP_INFO_TYPE and verifier.verify(message) is Verdict.VERIFIED:
+                    self._note_loss(Identity.of(message).publisher, io)
+
+    def _note_loss(self, publisher: str, io: IoMessage) -> None:
+        notice = GapNotice.from_bytes(io.content_data or b"")
+        self.notices[publisher, notice.journal, notice.number] = notice
 
     def told(self, publisher: str, chain_name: str) -> list[GapNotice]:
         """The losses of a chain that its device has signed for."""

@@ -53,8 +53,8 @@ class Agent:
 class Device:
     """Counts, and says each number once: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1.
 
-    A microcontroller runs the example firmware, which counts its measurements from 0, and keeps each until the agent has
-    acknowledged it.
+    A microcontroller runs the example firmware, which counts its measurements from 0 and keeps each until the agent
+    has acknowledged it.
     """
 
     agent: Name

@@ -15,7 +15,7 @@ from protocol.link import Command, CommandResult
 from tests.c_device import OK, WITH_AUTH, WITH_UPDATE, CDevice, build_library, running
 from tests.small_gateway import SmallGateway
 
-pytestmark = pytest.mark.needs("gcc", "gcc")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "gcc")]
 
 STEP_MS = 5
 RECORDS = 80

@@ -120,6 +120,40 @@ def test_more_than_the_window_flows_when_it_is_acknowledged(broker: Broker) -> N
     run(test)
 
 
+def test_a_broker_that_does_not_speak_mqtt_as_agreed_on_is_a_failing_device() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"\x20\x02\0\0")  # CONNACK
+        await reader.read(1000)
+        writer.write(b"\x90\x03\0\1\1" + b"\x32\x08\0\1a\0\1 21" + b"\x34\x06\0\1a\0\2x")  # SUBACK, QoS 1, QoS 2
+        assert await reader.read(1000) == b"", "the driver hangs up"
+        writer.close()
+        await writer.wait_closed()
+        hung_up.set()
+
+    hung_up = asyncio.Event()
+
+    async def test() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            driver = build(
+                "gateway",
+                {
+                    "host": "127.0.0.1",
+                    "port": port,
+                    "version": "3.1.1",
+                    "subscriptions": [{"topic": "a", "quantity": "t"}],
+                },
+            )
+            await driver.open()
+            with pytest.raises(DeviceError, match="the broker sends a publication of QoS 2"):
+                await read_until(driver, 2)
+            await hung_up.wait()
+            await driver.close()
+
+    run(test)
+
+
 def test_a_broker_that_sends_more_than_agreed_on_is_held_back(broker: Broker) -> None:
     async def test() -> None:
         driver = driver_of(broker)

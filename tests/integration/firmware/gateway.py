@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivers.firmware.connect import connected
+from agent.firmware_devices import LineSettings, linked
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
 from testbed.running_agent import Agent, assert_whole, io_message, wait_until
 
+BAUDRATE = 115_200
 CONFIGURATION = """
 [device]
 name = "bench"
@@ -99,7 +100,8 @@ def command(port: Path, name: str, argument: int, key_file: Path | None = None) 
     """Have the device do something, while no agent holds its port."""
 
     async def call() -> CommandResult:
-        async with connected(str(port), key_file=key_file) as link:
+        async with linked(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
+            await link.opened()
             return await link.call(name, argument)
 
     return asyncio.run(call())
@@ -107,7 +109,7 @@ def command(port: Path, name: str, argument: int, key_file: Path | None = None) 
 
 def hello_of(port: Path, key_file: Path | None = None) -> Hello:
     async def look() -> Hello:
-        async with connected(str(port), key_file=key_file) as link:
+        async with linked(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
             return await link.opened()
 
     return asyncio.run(look())

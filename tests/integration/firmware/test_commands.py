@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
+from agent.firmware_devices import LineSettings, linked
 from drivers import build_driver
 from drivers.firmware.ask import ask_ports
-from drivers.firmware.connect import connected
 from drivers.firmware.driver import FirmwareDriver
 from firmware_bridge import LinkDown
 from protocol.link import CommandStatus
@@ -24,13 +24,15 @@ needs_qemu = [
     pytest.mark.needs("qemu-system-arm", "qemu-system-arm"),
     pytest.mark.needs("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
 ]
+LINE = LineSettings(baudrate=115_200, key_file=None)
 NOISE = Faults(bit_flips=0.001)
 
 
 async def count_to(total: int, port: Path, disturb: Callable[[int], None]) -> list[int]:
     """Have the device add 1, again and again, while it is disturbed; what it answers."""
     answers = []
-    async with connected(str(port)) as link:
+    async with linked(str(port), LINE) as link:
+        await link.opened()
         for number in range(total):
             disturb(number)
             result = await link.call("count", 1, patience_s=60)
@@ -67,7 +69,8 @@ def test_a_command_that_a_reset_overtakes_is_not_repeated_and_its_fate_is_told(
     tmp_path: Path, host_firmware: Path
 ) -> None:
     async def test() -> None:
-        async with connected(str(tmp_path / "port")) as link:
+        async with linked(str(tmp_path / "port"), LINE) as link:
+            await link.opened()
             cable.cut(to_host=True, to_device=False)
             calling = asyncio.create_task(link.call("count", 1))
             await asyncio.sleep(0.05)  # it is on its way

@@ -1,6 +1,8 @@
 """Real firmware, a real tty, a real agent: whatever breaks, no reading is lost and none is stored twice."""
 
 import contextlib
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,6 +142,22 @@ def test_an_agent_that_is_killed_before_it_acknowledges_takes_every_reading_once
             run_and_kill_agent(gateway, scene)
             cable.mend()
         run_agent(gateway, lambda: gateway.wait_for_cycles(5))
+        gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
+
+
+def test_a_new_configuration_of_the_driver_costs_no_reading(tmp_path: Path, qemu_firmware: Path) -> None:
+    with plugged(QemuBoard(qemu_firmware, tmp_path), tmp_path):
+        gateway = gateway_of(tmp_path, 100)
+        config = gateway.agent.config
+        with gateway.agent.start() as process:
+            for number in range(1, 4):
+                gateway.wait_for_cycles(3)
+                config.write_text(re.sub(r"silence_s = .*", f"silence_s = {number}.5", config.read_text()))
+                process.send_signal(signal.SIGHUP)
+                gateway.wait_for_log("configuration changed", number)
+            gateway.wait_for_cycles(3)
+            process.terminate()
+            assert process.wait(30) == 0
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 
 

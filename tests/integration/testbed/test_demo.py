@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.integration.testbed.processes_left import processes_that_name
 from tests.integration.testbed.sabotage import environment_with
 
 pytestmark = pytest.mark.slow
@@ -18,18 +18,6 @@ DEMO = [sys.executable, "-m", "agent", "demo", "--fast"]
 
 def environment(folder: Path, **others: str) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder), **others}
-
-
-def processes_that_name(folder: Path) -> list[str]:
-    return [line for line in _command_lines() if str(folder) in line and "pytest" not in line]
-
-
-def _command_lines() -> Iterator[str]:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it ended meanwhile
 
 
 def test_the_demo_ends_in_a_ledger_without_loss_and_leaves_only_its_report(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
 from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, read_floor
 from agent.keep import Keeper
-from agent.routing import Router, StreamRule
+from agent.routing import Route, Router, StreamRule
 from agent.token_log import Recalled, TokenLog
 from agent.wrap import Wrapper
 from drivers import Reading
@@ -169,6 +169,21 @@ def test_readings_within_the_interval_share_a_commit(tmp_path: Path) -> None:
             for _ in range(5):
                 await bench.queue.put(Batch("known", _readings(1)))
             await bench.queue.join()
+            keeping.cancel()
+        assert bench.commits == 2
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_the_agents_own_events_keep_no_reading_waiting(tmp_path: Path) -> None:
+    async def run() -> None:
+        bench = Bench(tmp_path, commit_interval_s=3600)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            for route in (Route("x/events", 0, "binary", 0, "", "none"), None):
+                await bench.queue.put(Batch("known", _readings(1), route))
+                await bench.queue.join()
             keeping.cancel()
         assert bench.commits == 2
         await bench.thread.close()

@@ -90,3 +90,10 @@ def test_readings_are_placed_lane_by_lane_without_those_that_no_message_can_hold
 
 def test_a_commit_without_lasting_tokens_has_nothing_to_note() -> None:
     assert not LastingReadings([Batch("other", [Reading("s", "q", 1, taken_at_ms=1, token=5)])])
+
+
+def test_the_documented_file_is_read(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "wire-formats.md").read_text()
+    [example] = [line.strip() for line in document.splitlines() if '{"number": 12, "sources"' in line]
+    (tmp_path / "tokens.1").write_text(example)
+    assert TokenLog(tmp_path).recall("mcu").latest == [13497236296974650873755317165416193656496249125636]

@@ -109,6 +109,16 @@ def test_a_device_that_comes_back_is_found_within_a_second_and_nothing_is_lost(a
     assert bench.values_of(bench.device.boot_id) == list(range(expected))
 
 
+def test_a_device_that_says_nothing_is_lost_after_three_seconds_and_not_before() -> None:
+    bench = Bench()
+    bench.run(1000)
+    bench.device.is_lost = True
+    bench.run(2900)
+    assert not bench.losses
+    bench.run(1200)
+    assert [loss.reason for loss in bench.losses] == ["nothing heard for 3 s"]
+
+
 def test_a_host_that_is_killed_between_commit_and_acknowledgement_takes_nothing_twice() -> None:
     bench = Bench(commit_ms=30)
     bench.run(500, measure_every_ms=20)

@@ -31,8 +31,17 @@ def test_whatever_a_device_says_cannot_become_markup() -> None:
 
 
 def test_the_page_says_whether_the_ledger_balances() -> None:
-    assert "The ledger balances" in render_page(FACTS)
+    assert "The ledger balances: every message" in render_page(FACTS)
     assert "does not balance" in render_page({**FACTS, "balanced": False})
+
+
+def test_a_ledger_that_balances_by_unexplained_losses_is_no_good_news() -> None:
+    row: dict[str, Any] = dict.fromkeys(
+        ("produced", "archived", "ingested", "duplicate", "quarantined", "held", "archives"), 0
+    )
+    row |= {"device": "0xd1", "chain": "c", "lost_explained": 5, "lost_unexplained": 3, "broken_links": 0}
+    page = render_page({**FACTS, "ledger": [{**row, "balanced": True}]})
+    assert 'class="verdict no">The ledger balances, but 3 lost without a word' in page
 
 
 def test_latency_is_told_in_units_of_its_size() -> None:
