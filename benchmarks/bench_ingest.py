@@ -182,7 +182,7 @@ def _bare_s(pool: ProcessPoolExecutor, sample: Path) -> float:
 
 
 def _measure_one_core(folder: Path, landing: Path, two_cores_s: float) -> Iterator[Figure]:
-    """By the clock on the wall, since that is what a second core is for; it says little on a busy machine."""
+    """By the clock on the wall, as that is what a second core is for; it says little on a machine with other work."""
     with _session(1) as spark:
         _run(spark, landing, folder / "tables-to-warm-up")
         start_s = time.monotonic()
