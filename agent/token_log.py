@@ -13,6 +13,7 @@ Limits: one process. Two files are written in turns, in place: `CRC-32 as eight 
 """
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+from agent.atomic_files import sync_directory
 from agent.batch import Batch
 from agent.errors import StorageError
 from agent.journal.inspection import View
@@ -126,13 +128,18 @@ def _is_kept(view: View, placed: Placed) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """In place: the other file still has the note before. A new one has its name on the medium too."""
+    is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
-        os.pwrite(descriptor, data, 0)
+        if os.pwrite(descriptor, data, 0) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.ftruncate(descriptor, len(data))
         os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
+    if is_new:
+        sync_directory(path.parent)
 
 
 def _read(path: Path) -> tuple[int, dict[str, list[Placed]]]:
