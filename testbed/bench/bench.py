@@ -100,31 +100,37 @@ class Bench:
     # Starting
 
     async def _start_servers(self) -> None:
-        scenario, folder = self.scenario, self.folder
-        trackers = {name: TrackerServer(folder, name) for name in scenario.trackers}
+        scenario = self.scenario
+        trackers = {name: TrackerServer(self._place("trackers"), name) for name in scenario.trackers}
         self._add("trackers", trackers)
         await self._all(tracker.start for tracker in trackers.values())
         nodes: dict[str, Server] = {
             name: Elsewhere(node.address)
             if node.address
-            else NodeServer(folder, name, trackers.get(node.tracker or ""))
+            else NodeServer(self._place("nodes"), name, trackers.get(node.tracker or ""))
             for name, node in scenario.nodes.items()
         }
         brokers: dict[str, Server] = {
-            name: Elsewhere(broker.address) if broker.address else BrokerServer(folder, name)
+            name: Elsewhere(broker.address) if broker.address else BrokerServer(self._place("brokers"), name)
             for name, broker in scenario.brokers.items()
         }
-        collectors = {name: CollectorServer(folder, name) for name in scenario.collectors}
+        collectors = {name: CollectorServer(self._place("collectors"), name) for name in scenario.collectors}
         for section, servers in (("nodes", nodes), ("brokers", brokers), ("collectors", collectors)):
             self._add(section, servers)
         await self._all(server.start for servers in (nodes, brokers, collectors) for server in servers.values())
+
+    def _place(self, section: str) -> Path:
+        """Parts of different kinds may have one name."""
+        place = self.folder / section
+        place.mkdir(exist_ok=True)
+        return place
 
     def _add(self, section: str, servers: Mapping[str, Server]) -> None:
         self.servers.update({f"{section}.{name}": server for name, server in servers.items()})
 
     async def _prepare_agents(self) -> None:
         for name, agent in self.scenario.agents.items():
-            folder = self.folder / name
+            folder = self._place("agents") / name
             folder.mkdir()
             clock = self._make_clock(name, folder)
             part = self.agents[name] = AgentPart(
@@ -179,12 +185,12 @@ class Bench:
         if device.kind == "mqtt":
             return ""
         if device.kind == "microcontroller":
-            board = await asyncio.to_thread(Microcontroller, self.folder, name, device.rate_hz)
+            board = await asyncio.to_thread(Microcontroller, self._place("devices"), name, device.rate_hz)
             self.boards[name] = board
             return str(board.link)
-        log = self.folder / f"{name}.produced"
+        log = self._place("devices") / f"{name}.produced"
         if device.port is None:
-            port = PtyPort(self.folder / f"{name}.port")
+            port = PtyPort(self._place("devices") / f"{name}.port")
             self.devices[name] = SerialDevice(log, device.rate_hz, port)
             return str(port.link)
         if device.write_to is not None:
@@ -197,7 +203,7 @@ class Bench:
                 part = self.agents[device.agent]
                 await self.wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
                 broker = self.servers[f"brokers.{device.broker}"]
-                log = self.folder / f"{name}.produced"
+                log = self._place("devices") / f"{name}.produced"
                 self.devices[name] = MqttDevice(name, log, device.rate_hz, broker.host, broker.port)
         self._speaking = [asyncio.create_task(device.run()) for device in self.devices.values()]
 

@@ -73,7 +73,8 @@ async def _play(stage: Stage, *, keep: bool) -> int:
 async def _stay(stage: Stage, narrator: Narrator) -> None:
     """Everything runs on; pages are opened where there is a screen."""
     stage.speak()
-    pages = [*stage.pages().values(), f"http://{stage.node.address}/", stage.settings.report.as_uri()]
+    report = [stage.settings.report.as_uri()] if stage.settings.report.exists() else []
+    pages = [*stage.pages().values(), f"http://{stage.node.address}/", *report]
     narrator.say(f"everything runs on, below {stage.folder}; Ctrl-C ends it")
     for page in pages:
         narrator.add(page)

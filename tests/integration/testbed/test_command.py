@@ -43,10 +43,10 @@ def test_a_failure_keeps_the_evidence_and_tells_how_to_repeat_it(tmp_path: Path)
     assert f"seed 9; again: headgate testbed run {scenario} --seed 9" in done.stdout
     [evidence] = re.findall(r"evidence: (\S+)", done.stdout)
     assert {"headgate.toml", "agent.log", "witness.jsonl", "status.json"} <= {
-        p.name for p in Path(evidence, "a").iterdir()
+        p.name for p in Path(evidence, "agents", "a").iterdir()
     }
-    assert Path(evidence, "meter.produced").read_text().startswith("1\n2\n")
-    assert list(Path(evidence, "c", "landing").glob("*.hga"))
+    assert Path(evidence, "devices", "meter.produced").read_text().startswith("1\n2\n")
+    assert list(Path(evidence, "collectors", "c", "landing").glob("*.hga"))
 
 
 @pytest.mark.slow
