@@ -4,5 +4,5 @@ import hypothesis
 
 pytest_plugins = ["tests.system_packages", "tests.spark_session", "pytester"]
 
-hypothesis.settings.register_profile("no clocks", deadline=None)  # how long an example takes says nothing about the code
+hypothesis.settings.register_profile("no clocks", deadline=None)  # slow is not wrong
 hypothesis.settings.load_profile("no clocks")
