@@ -81,9 +81,9 @@ class Pending:
         payloads, all_chains, timestamps_ms, sequences = zip(*entries, strict=True)
         sizes = list(map(len, payloads))
         _check_range("payload bytes", 0, max(sizes), self._settings.max_payload_bytes)
-        _check_range("timestamp_ms", min(timestamps_ms), max(timestamps_ms), MAX_TIMESTAMP_MS)
+        different_ms, chains = set(timestamps_ms), set(all_chains)  # few, as a rule
+        _check_range("timestamp_ms", min(different_ms), max(different_ms), MAX_TIMESTAMP_MS)
         _check_range("sequence", min(sequences), max(sequences), MAX_SEQUENCE)
-        chains = set(all_chains)
         for chain in chains:
             if not chain.isprintable() or not 0 < len(chain.encode()) <= MAX_CHAIN_BYTES:
                 raise ValueError(f"chain {chain!r} is not 1 to {MAX_CHAIN_BYTES} bytes of printable text")

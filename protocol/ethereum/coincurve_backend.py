@@ -6,6 +6,7 @@ put back afterwards: the binding releases the interpreter's lock, so two threads
 other's signatures; taking from a list and adding to it are atomic.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import coincurve
@@ -58,14 +59,19 @@ class CoincurvePrivateKey:
         self.public_key: bytes = coincurve.PrivateKey(secret).public_key.format(compressed=False)[1:]
 
     def sign(self, digest: bytes) -> bytes:
-        if len(digest) != DIGEST_BYTES:
-            raise _wrong_digest(digest)
+        return self.sign_all([digest])[0]
+
+    def sign_all(self, digests: Sequence[bytes]) -> list[bytes]:
         buffers = signature, _, written, recovery_id, written_bytes, _ = _take_buffers()
-        if not _sign_recoverable(_CONTEXT, signature, digest, self._secret, _NULL, _NULL):
-            raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
-        _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
-        written[64] = _V[recovery_id[0]]
-        signed: bytes = written_bytes[:]
+        secret, signed = self._secret, []
+        for digest in digests:
+            if len(digest) != DIGEST_BYTES:
+                raise _wrong_digest(digest)
+            if not _sign_recoverable(_CONTEXT, signature, digest, secret, _NULL, _NULL):
+                raise AssertionError("libsecp256k1 refuses to sign with a key it accepted")
+            _serialize_recoverable(_CONTEXT, written, recovery_id, signature)
+            written[64] = _V[recovery_id[0]]
+            signed.append(written_bytes[:])
         _buffer_pool.append(buffers)
         return signed
 

@@ -4,6 +4,7 @@ Pure Python arithmetic does not take the same time for every key: sign with it o
 measure that.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from eth_keys.backends import get_backend
@@ -41,6 +42,9 @@ class EthKeysPrivateKey:
         _check_digest(digest)
         signature = self._key.sign_msg_hash(digest).to_bytes()
         return signature[:64] + bytes([signature[64] + V_OFFSET])
+
+    def sign_all(self, digests: Sequence[bytes]) -> list[bytes]:
+        return list(map(self.sign, digests))
 
 
 class EthKeysPublicKey:

@@ -10,6 +10,7 @@ deterministic (RFC 6979) and have the lower s. A backend is imported when it is 
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 __all__ = [
@@ -39,6 +40,9 @@ class PrivateKey(Protocol):
 
     def sign(self, digest: bytes) -> bytes:
         """Sign a 32-byte digest."""
+
+    def sign_all(self, digests: Sequence[bytes]) -> list[bytes]:
+        """The same for many, for less."""
 
 
 class PublicKey(Protocol):

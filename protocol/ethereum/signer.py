@@ -15,12 +15,12 @@ class Signer:
     Nothing about it tells the key: not its repr, not an error, and it refuses to be pickled or copied.
     """
 
-    __slots__ = ("_key", "address", "public_key", "sign_digest")
+    __slots__ = ("_key", "address", "public_key", "sign_digests")
 
     def __init__(self, secret: bytes, *, backend: Backend | None = None) -> None:
         """Raises ValueError, without the secret, unless it is 32 bytes of a valid key."""
         self._key = (backend or default_backend()).load_private_key(secret)
-        self.sign_digest = self._key.sign  # 32 bytes → r ‖ s ‖ v
+        self.sign_digests = self._key.sign_all  # each of 32 bytes → r ‖ s ‖ v
         self.public_key = self._key.public_key  # x ‖ y, 64 bytes
         self.address = address_of(self.public_key)  # lower case, with 0x
 
@@ -36,7 +36,7 @@ class Signer:
     def sign(self, payload: str | bytes) -> str:
         """The signature over the payload: 0x and the lower-case hex of r ‖ s ‖ v, v being 27 or 28."""
         signed = payload.encode() if isinstance(payload, str) else payload
-        return "0x" + self.sign_digest(eip191_digest(signed)).hex()
+        return "0x" + self._key.sign(eip191_digest(signed)).hex()
 
     def __repr__(self) -> str:
         address = getattr(self, "address", None)  # a traceback may show it half made

@@ -43,14 +43,14 @@ class ChainWriter:
         "_payload_start",
         "_publisher_id",
         "_sign",
-        "_sign_digest",
+        "_sign_digests",
         "_stream_id",
     )
 
     def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
         """Raises ValueError, naming the field, where no message can have such an id."""
         MessageID(stream_id, stream_partition, 0, 0, signer.address, msg_chain_id)
-        self._sign, self._sign_digest = signer.sign, signer.sign_digest
+        self._sign, self._sign_digests = signer.sign, signer.sign_digests
         self._stream_id, self._partition = stream_id, stream_partition
         self._publisher_id, self._chain_id = signer.address, msg_chain_id
         self._payload_start = f"{stream_id}{stream_partition}"
@@ -120,7 +120,7 @@ class ChainWriter:
             return []
         timestamp, sequence = ref
         numbers = [b"%d" % number for number in range(sequence, sequence + len(bodies))]
-        signatures = map(self._sign_digest, self._digests_after_first(bodies, numbers, timestamp, around))
+        signatures = self._sign_digests(self._digests_after_first(bodies, numbers, timestamp, around))
         start, chain, before, after = self._written_parts(timestamp, around)
         parts = zip(numbers[1:], numbers, bodies[1:], map(hexlify, signatures))  # noqa: B905 - one number is over
         return [

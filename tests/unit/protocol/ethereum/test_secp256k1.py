@@ -30,9 +30,10 @@ def test_backends_make_the_same_signatures_and_public_keys() -> None:
         for backend in (CoincurveBackend(), EthKeysBackend(), EthKeysBackend(pure_python=True))
     )
     assert fast.public_key == compiled.public_key == portable.public_key
-    for last_byte in range(8):
-        digest = DIGEST[:31] + bytes([last_byte])
-        assert fast.sign(digest) == compiled.sign(digest) == portable.sign(digest)
+    digests = [DIGEST[:31] + bytes([last_byte]) for last_byte in range(8)]
+    one_by_one = [fast.sign(digest) for digest in digests]
+    assert one_by_one == [compiled.sign(digest) for digest in digests] == [portable.sign(digest) for digest in digests]
+    assert one_by_one == fast.sign_all(digests) == compiled.sign_all(digests)
 
 
 @pytest.mark.parametrize(
