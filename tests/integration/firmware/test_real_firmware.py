@@ -3,6 +3,7 @@
 import contextlib
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ pytestmark = [
     pytest.mark.needs("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
 ]
 
+HANG_S = 8.0
 FLIPS = Faults(bit_flips=0.001)
 DAMAGED = Faults(damaged_frames=0.01)
 WORSE = Faults(bit_flips=0.0002, drops=0.001, garbage=0.0005)
@@ -99,7 +101,9 @@ def test_a_device_that_hangs_is_down_and_goes_on_where_it_was(tmp_path: Path, qe
         def scene() -> None:
             gateway.wait_for_cycles(10)
             board.pause()
+            resumes_at_s = time.monotonic() + HANG_S
             gateway.wait_for_log("device down; device=mcu")
+            time.sleep(max(0.0, resumes_at_s - time.monotonic()))  # the fault itself
             board.resume()
             gateway.wait_for_log("device up; device=mcu", 2)
             gateway.wait_for_cycles(10)
