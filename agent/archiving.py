@@ -25,12 +25,13 @@ from agent.archive import (
 )
 from agent.clock import Clock
 from agent.config import ARCHIVE_CURSOR, ArchiveConfig
-from agent.errors import StorageError
+from agent.errors import ConfigError, StorageError
 from agent.journal import Gap
 from agent.journal_thread import JournalThread
 from agent.keys import DeviceKeys
 from agent.public_key_file import read_public_key
 from protocol.archive import Loss, Receipt, Record
+from protocol.errors import Corrupt
 
 __all__ = ["Archiving"]
 
@@ -65,6 +66,7 @@ class Archiving:
         self._store = ArchiveStore(self._directory, journal_id)
         seal_to = None if config.seal_to is None else PublicKey(read_public_key(config.seal_to))
         settings = ArchiverSettings(max_text_bytes=config.max_megabytes << 20, seal_to=seal_to)
+        _check_archive_key(keys)
         self._archiver = Archiver(self._store, self._directory, keys, settings)
         self._lock = asyncio.Lock()  # the store is for one at a time
         self._made_at_s = time.monotonic()
@@ -184,3 +186,11 @@ class Archiving:
         if problem and problem != self.problem:
             log.error("archiving failed, trying again; problem=%s", problem)
         self.problem = problem
+
+
+def _check_archive_key(keys: DeviceKeys) -> None:
+    """Before anything is archived. Raises: ConfigError."""
+    try:
+        keys.binding  # noqa: B018 - it is made, and compared with the one that was published
+    except Corrupt as error:
+        raise ConfigError(f"device.key_file: {error}; restore the file from your copy") from None
