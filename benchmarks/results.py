@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from benchmarks.harness import Figure
 
-__all__ = ["as_json", "as_table", "write_results"]
+__all__ = ["as_json", "as_table", "from_json", "write_results"]
 
 PACKAGES: Final = ("headgate", "coincurve", "orjson", "zstandard", "cbor2", "paho-mqtt", "websockets", "pyspark")
 ROW: Final = 18
@@ -51,6 +51,11 @@ def _processor() -> str:
 
 def as_json(figures: Iterable[Figure]) -> Iterable[dict[str, Any]]:
     return ({**dataclasses.asdict(figure), "holds": figure.holds} for figure in figures)
+
+
+def from_json(values: dict[str, Any]) -> Figure:
+    """The opposite, for one of them."""
+    return Figure(**{name: value for name, value in values.items() if name != "holds"})
 
 
 def as_table(figures: Iterable[Figure]) -> list[str]:

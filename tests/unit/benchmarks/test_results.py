@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness import Figure
-from benchmarks.results import margin, write_results
+from benchmarks.results import as_json, from_json, margin, write_results
 
 HELD = Figure(name="sign <fast>", value=0.8, unit="×", at_least=0.75)
 MISSED = Figure(name="start", value=0.6, unit="s", at_most=0.3, note="slow")
@@ -23,6 +23,10 @@ def test_a_run_leaves_a_table_json_and_a_plot(tmp_path: Path) -> None:
     texts = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
     assert "sign <fast>" in texts
     assert "CPU" not in texts, "what has no limit is not drawn"
+
+
+def test_a_figure_comes_back_from_json() -> None:
+    assert [from_json(values) for values in as_json([HELD, MISSED, FREE])] == [HELD, MISSED, FREE]
 
 
 @pytest.mark.parametrize(
