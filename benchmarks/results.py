@@ -18,9 +18,11 @@ __all__ = ["as_json", "as_table", "from_json", "write_results"]
 
 PACKAGES: Final = ("headgate", "coincurve", "orjson", "zstandard", "cbor2", "paho-mqtt", "websockets", "pyspark")
 ROW: Final = 18
-NAMES_WIDTH: Final = 430
-BARS_WIDTH: Final = 330
-REACH: Final = 10.0  # a bar ends at ten times its limit, either way
+NAMES_WIDTH: Final = 530
+MISSED_WIDTH: Final = 60
+HELD_WIDTH: Final = 240
+VALUES_WIDTH: Final = 150
+REACH: Final = 10.0  # a bar ends at ten times its limit
 
 
 def write_results(figures: Sequence[Figure], folder: Path) -> None:
@@ -65,13 +67,19 @@ def as_table(figures: Iterable[Figure]) -> list[str]:
 
 def _row(figure: Figure) -> str:
     holds = "" if not figure.limit else "yes" if figure.holds else "NO"
-    return f"| {figure.name} | {figure.value:.3g} {figure.unit} | {figure.limit} | {holds} | {figure.note} |"
+    return f"| {figure.name} | {_told(figure)} | {figure.limit} | {holds} | {figure.note} |"
+
+
+def _told(figure: Figure) -> str:
+    value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.3g}"
+    return f"{value} {figure.unit}".strip()
 
 
 def limits_plot(figures: Sequence[Figure]) -> str:
     """One bar per limit, to the right as far as it is held, to the left as far as it is missed, in powers of ten."""
     limited = [figure for figure in figures if figure.limit]
-    middle, width, height = NAMES_WIDTH + BARS_WIDTH / 2, NAMES_WIDTH + BARS_WIDTH + 70, ROW * len(limited) + 30
+    middle, height = NAMES_WIDTH + MISSED_WIDTH, ROW * len(limited) + 30
+    width = middle + HELD_WIDTH + VALUES_WIDTH
     bars = [part for at, figure in enumerate(limited) for part in _bar(figure, middle, ROW * at + 22)]
     return "\n".join(
         [
@@ -88,13 +96,12 @@ def limits_plot(figures: Sequence[Figure]) -> str:
 
 def _bar(figure: Figure, middle: float, y: float) -> Sequence[str]:
     times = margin(figure)
-    length = BARS_WIDTH / 2 * min(1.0, abs(math.log(times, REACH)))
+    length = min(HELD_WIDTH if times >= 1 else MISSED_WIDTH, HELD_WIDTH * abs(math.log(times, REACH)))
     x, colour = (middle, "#2a7f62") if times >= 1 else (middle - length, "#b23a48")
-    told = f"{figure.value:.3g} {figure.unit}".strip()
     return [
         f'<text x="{NAMES_WIDTH - 8}" y="{y + 10}" text-anchor="end">{escape(figure.name)}</text>',
         f'<rect x="{x:.1f}" y="{y}" width="{max(length, 1):.1f}" height="12" fill="{colour}"/>',
-        f'<text x="{NAMES_WIDTH + BARS_WIDTH + 4}" y="{y + 10}" fill="#555">{escape(told)}</text>',
+        f'<text x="{middle + HELD_WIDTH + 8}" y="{y + 10}" fill="#555">{escape(_told(figure))}</text>',
     ]
 
 
