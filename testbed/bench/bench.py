@@ -22,6 +22,7 @@ from testbed.cable.port import PtyPort
 from testbed.errors import BenchError
 from testbed.scenario import Device, Scenario
 from testbed.tcp_proxy import TcpProxy
+from testbed.threads import to_its_end
 
 __all__ = ["Bench"]
 
@@ -185,7 +186,7 @@ class Bench:
         if device.kind == "mqtt":
             return ""
         if device.kind == "microcontroller":
-            board = await asyncio.to_thread(Microcontroller, self._place("devices"), name, device.rate_hz)
+            board = await to_its_end(partial(Microcontroller, self._place("devices"), name, device.rate_hz))
             self.boards[name] = board
             return str(board.link)
         log = self._place("devices") / f"{name}.produced"
@@ -250,7 +251,7 @@ class Bench:
 
     async def _all(self, actions: "Iterator[Callable[[], None]]") -> None:
         """At once, each in a thread; the first failure is told after all are done."""
-        work: list[Awaitable[None]] = [asyncio.to_thread(action) for action in actions]
+        work: list[Awaitable[None]] = [to_its_end(action) for action in actions]
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome

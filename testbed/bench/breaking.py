@@ -33,6 +33,7 @@ from testbed.scenario.faults import (
     Unplug,
 )
 from testbed.tcp_proxy import TcpProxy
+from testbed.threads import to_its_end
 
 __all__ = ["break_as_planned"]
 
@@ -117,9 +118,9 @@ async def _turn_clock(clock: HeldClock, fault: Fault) -> None:
 
 
 async def _down_for(end: Callable[[], None], for_s: float, start: Callable[[], None]) -> None:
-    await asyncio.to_thread(end)
+    await to_its_end(end)
     await asyncio.sleep(for_s)
-    await asyncio.to_thread(start)
+    await to_its_end(start)
 
 
 # Servers
@@ -130,11 +131,11 @@ async def _break_server(server: Server, fault: Fault, chance: random.Random) -> 
         case Kill(for_s=for_s):
             await _down_for(server.kill, for_s, server.start)
         case Restart(for_s=for_s, forget=forget):
-            await asyncio.to_thread(server.stop)
+            await to_its_end(server.stop)
             if forget:
                 server.forget()
             await asyncio.sleep(for_s)
-            await asyncio.to_thread(server.start)
+            await to_its_end(server.start)
         case Hostile(connections=connections):
             await send_rubbish(server.host, server.port, connections, chance)
         case RotArchive(bits=bits) if isinstance(server, CollectorServer):

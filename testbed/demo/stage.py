@@ -11,7 +11,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from testbed.demo.settings import DemoSettings, agent_configuration, firmware_ta
 from testbed.errors import BenchError
 from testbed.processes import HeadgateProcess
 from testbed.tcp_proxy import TcpProxy
+from testbed.threads import to_its_end
 
 __all__ = ["ENCRYPTED", "MICRO", "Stage"]
 
@@ -60,7 +61,7 @@ class Stage:
         await self.network.start()
         drivers = {name: self._weather_stations(name) for name in WEATHER_AGENTS}
         with contextlib.suppress(_Without):
-            drivers[MICRO] = [await asyncio.to_thread(self._microcontroller)]
+            drivers[MICRO] = [await to_its_end(self._microcontroller)]
         for name, tables in drivers.items():
             self._add_agent(name, tables)
         addresses = {name: agent.address for name, agent in self.agents.items()}
@@ -199,8 +200,4 @@ async def together(*actions: Callable[[], None]) -> None:
     """At once, each in a thread. Raises an ExceptionGroup of what went wrong."""
     async with asyncio.TaskGroup() as group:
         for action in actions:
-            group.create_task(_in_thread(action))
-
-
-def _in_thread(action: Callable[[], None]) -> Coroutine[Any, Any, None]:
-    return asyncio.to_thread(action)
+            group.create_task(to_its_end(action))

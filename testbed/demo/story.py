@@ -9,6 +9,7 @@ from testbed.demo.lake import ingest_with_spark, ledger_without_spark, why_no_sp
 from testbed.demo.ledger import Account, account_for
 from testbed.demo.narrator import Narrator
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
+from testbed.threads import to_its_end
 
 __all__ = ["play"]
 
@@ -76,10 +77,10 @@ async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
     name = MICRO if MICRO in stage.agents else "south"
     agent = stage.agents[name]
     before = agent.figure("messages")
-    await asyncio.to_thread(agent.kill)
+    await to_its_end(agent.kill)
     narrator.say(f"agent {name} is killed with kill -9 after {before} messages; nothing was closed, nothing flushed")
     await _pass_time(stage, narrator, stage.settings.scene_s / 2)
-    await asyncio.to_thread(agent.start)
+    await to_its_end(agent.start)
     await _watch(stage, narrator, lambda: agent.figure("acknowledged") > 0, f"{name} publishes again")
     kept = "; the microcontroller had kept what nobody acknowledged" if name == MICRO else ""
     narrator.say(f"agent {name} is started again, and goes on from its journal{kept}")
