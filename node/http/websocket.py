@@ -5,6 +5,7 @@ beyond its limit is dropped. The protocol itself (RFC 6455) is that of the `webs
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -144,7 +145,8 @@ class WebsocketConnection:
             if data:
                 self._transport.write(data)
             elif self._transport.can_write_eof():
-                self._transport.write_eof()
+                with contextlib.suppress(OSError):  # the client has left before we could say goodbye
+                    self._transport.write_eof()
 
     def _assemble(self, frame: Frame) -> bytes | None:
         """A whole message, once its last frame has come. `websockets` bounds the sum of its frames."""
