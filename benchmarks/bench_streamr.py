@@ -122,7 +122,8 @@ def _compare_with_peer(ours: Work) -> dict[str, float]:
     try:
         node, folder = _install_peer()
         for _ in range(ROUNDS):
-            rounds.append((_run_peer(node, folder), cpu_seconds_per_call(ours)))  # noqa: PERF401 - in turns, on purpose
+            peer = _run_peer(node, folder)
+            rounds.append((peer, cpu_seconds_per_call(ours, statistics.median)))
     except _NoPeerError as reason:
         print(f"{PEER} is not measured: {reason}", file=sys.stderr)
         return {}

@@ -34,14 +34,19 @@ class Figure:
         return "" if self.at_most is None else f"<= {self.at_most:g}"
 
 
-def cpu_seconds_per_call(contestants: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The least CPU time of one call of each, all taken in turns so that they share the machine's moods."""
+def cpu_seconds_per_call(
+    contestants: Mapping[str, Callable[[], object]], of_rounds: Callable[[list[float]], float] = min
+) -> dict[str, float]:
+    """The least CPU time of one call of each, all taken in turns so that they share the machine's moods.
+
+    Where the other side of a comparison is measured otherwise, as one long run, take the median `of_rounds`.
+    """
     calls = {name: _calls_per_round(function) for name, function in contestants.items()}
     taken: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(ROUNDS):
         for name, function in contestants.items():
             taken[name].append(_time_calls(function, calls[name]))
-    return {name: min(times) for name, times in taken.items()}
+    return {name: of_rounds(times) for name, times in taken.items()}
 
 
 def _calls_per_round(function: Callable[[], object]) -> int:

@@ -14,7 +14,7 @@ from drivers.serial_line.decoder import SerialLineDecoder
 from drivers.serial_line.driver import SerialLineSettings
 from drivers.settings import check_settings
 from drivers.system.proc import parse_cpu, parse_load, parse_memory, parse_traffic, parse_uptime
-from tests.unit.drivers.mqtt.recordings import ESPHOME, TASMOTA, ZIGBEE2MQTT
+from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, TASMOTA, ZIGBEE2MQTT
 from tests.unit.drivers.samples import PMS5003_FRAME, nmea
 
 _RECORDED = [("tasmota", TASMOTA), ("zigbee2mqtt", ZIGBEE2MQTT), ("esphome", ESPHOME)]

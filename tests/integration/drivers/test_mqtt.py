@@ -13,7 +13,7 @@ from drivers import DeviceError, Reading
 from drivers.mqtt.driver import MqttDriver, build
 from drivers.mqtt.ready_made import READY_MADE
 from tests.integration.drivers.brokers import Broker
-from tests.unit.drivers.mqtt.recordings import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
 TOPIC = "plant/boiler/temperature"
@@ -255,13 +255,13 @@ def test_garbage_is_acknowledged_counted_and_reported(broker: Broker) -> None:
 
 
 def test_what_well_known_firmware_publishes_arrives_as_readings(broker: Broker) -> None:
-    recorded = [*TASMOTA, *ZIGBEE2MQTT, *ESPHOME]
-    expected = [sample for _, _, samples in recorded for sample in samples]
+    published = [*TASMOTA, *ZIGBEE2MQTT, *ESPHOME]
+    expected = [sample for _, _, samples in published for sample in samples]
 
     async def test() -> None:
         driver = driver_of(broker, ready_made=list(READY_MADE), subscriptions=[])
         await driver.open()
-        messages = [(topic, payload) for topic, payload, _ in recorded]
+        messages = [(topic, payload) for topic, payload, _ in published]
         await asyncio.to_thread(broker.publish, *NOT_READ, *messages)
         readings = await read_until(driver, len(expected))
         found = [(r.sensor, r.quantity, r.value, r.unit, r.mime_type) for r in readings]

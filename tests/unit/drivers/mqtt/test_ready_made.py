@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from drivers.mqtt.mappings import Sample, match_topic
 from drivers.mqtt.ready_made import READY_MADE
 from drivers.reading import Reading
-from tests.unit.drivers.mqtt.recordings import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
 
-RECORDINGS = {"tasmota": TASMOTA, "zigbee2mqtt": ZIGBEE2MQTT, "esphome": ESPHOME}
-EACH = [(kind, *message) for kind, messages in RECORDINGS.items() for message in messages]
+MESSAGES = {"tasmota": TASMOTA, "zigbee2mqtt": ZIGBEE2MQTT, "esphome": ESPHOME}
+EACH = [(kind, *message) for kind, messages in MESSAGES.items() for message in messages]
 
 
 @pytest.mark.parametrize(("kind", "topic", "payload", "samples"), EACH)
-def test_a_recorded_message_is_subscribed_to_and_understood(
+def test_a_message_of_such_firmware_is_subscribed_to_and_understood(
     kind: str, topic: str, payload: bytes, samples: list[Sample]
 ) -> None:
     mapping = READY_MADE[kind]()
