@@ -43,6 +43,8 @@ async def run_scenario(
 ) -> Outcome:
     """In a new folder below `folder`, or below the system's place for temporary ones."""
     began_s = time.monotonic()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=f"headgate-{scenario.name}-", dir=folder))
     bench = Bench(scenario, place, agent_environment)
     judgement: Judgement | None = None
