@@ -17,7 +17,7 @@ from node.http import WebsocketConnection
 from node.hub import Hub
 from node.limits import Limits
 from node.registry import Registry
-from node.serialization import Broadcast, Versions, unicast_frame
+from node.serialization import BroadcastRun, Frames, Versions, unicast_frames
 from node.sessions import Sessions
 from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
 from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
@@ -95,13 +95,10 @@ class ClientSession:
             for part in self._parts:
                 self._services.hub.unsubscribe(part, self)
 
-    def deliver(self, broadcast: Broadcast) -> None:
-        frame = broadcast.frame(self._versions)
-        if frame is None:
-            self._services.counters.unsupported += 1
-        else:
-            self._services.counters.delivered += 1
-            self._connection.send_frame(frame)
+    def deliver(self, run: BroadcastRun) -> None:
+        frames = run.frames(self._versions)
+        self._services.counters.delivered += frames.messages
+        self._send_frames(frames)
 
     # --- requests ---
 
@@ -152,6 +149,10 @@ class ClientSession:
 
     def _send(self, message: ControlMessage) -> None:
         self._connection.send(message.serialize(self._versions.control, stream_version=self._versions.stream))
+
+    def _send_frames(self, frames: Frames) -> None:
+        self._services.counters.unsupported += frames.unsupported
+        self._connection.send_frames(frames.data)
 
     def _acknowledge(self, request: StreamRequest, kind: Acknowledgement) -> None:
         self._send(
@@ -253,7 +254,9 @@ class ClientSession:
                 if not has_begun:
                     self._acknowledge(request, ResendResponseResending)
                     has_begun = True
-                self._send_page(page, request.request_id)
+                frames = unicast_frames(page, request.request_id, self._versions)
+                self._services.counters.resent += frames.messages
+                self._send_frames(frames)
                 await self._connection.drain()
             self._acknowledge(request, ResendResponseResent if has_begun else ResendResponseNoResend)
         except StorageError as problem:
@@ -261,13 +264,6 @@ class ClientSession:
             self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))
         except ConnectionError:
             pass  # the client left in the middle; the connection's own task ends the session
-
-    def _send_page(self, page: list[str], request_id: str) -> None:
-        frames = [unicast_frame(text, request_id, self._versions) for text in page]
-        whole = [frame for frame in frames if frame is not None]
-        self._services.counters.resent += len(whole)
-        self._services.counters.unsupported += len(frames) - len(whole)
-        self._connection.send_frame(b"".join(whole))
 
 
 def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:

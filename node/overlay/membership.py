@@ -109,7 +109,7 @@ class Membership:
 
     def spread(self, broadcast: Broadcast, source: object) -> None:
         """Pass a message on to the neighbours, but not to the one that it came from."""
-        part = StreamPart(*broadcast.message.message_id[:2])
+        part = broadcast.part
         self._act(self._mesh.use(part, time.monotonic()))
         came_from = source.address if isinstance(source, _Link) else None
         for address in self._mesh.neighbours(part) - {came_from}:

@@ -50,7 +50,7 @@ class _Connection:
     def send(self, text: str) -> None:
         self.sent.append(json.loads(text))
 
-    def send_frame(self, frame: bytes) -> None:
+    def send_frames(self, frames: bytes) -> None:
         """Messages of the stream: another test reads these."""
 
     async def drain(self) -> None:
