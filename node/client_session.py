@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from node.authoring import Author, choose_partition
 from node.counters import Counters
@@ -17,13 +16,14 @@ from node.http import WebsocketConnection
 from node.hub import Hub
 from node.limits import Limits
 from node.registry import Registry
+from node.resend_queries import ResendRequest, query_of
 from node.serialization import BroadcastRun, Frames, Versions, unicast_frames
 from node.sessions import Sessions
-from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
+from node.storage import Storage
 from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
 from node.throttle import Throttle
 from protocol.errors import WireError
-from protocol.streamr import MessageID, MessageRef, SignatureType, StreamMessage
+from protocol.streamr import MessageID, SignatureType, StreamMessage
 from protocol.streamr.control import (
     ControlMessage,
     ErrorResponse,
@@ -45,10 +45,8 @@ from protocol.streamr.control import (
 
 __all__ = ["ClientSession", "Services"]
 
-MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
-
-ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
-StreamRequest = ResendRequest | SubscribeRequest | UnsubscribeRequest
+AnyResendRequest = ResendRequest | LegacyResendRequest
+StreamRequest = AnyResendRequest | SubscribeRequest | UnsubscribeRequest
 Acknowledgement = type[
     SubscribeResponse | UnsubscribeResponse | ResendResponseResending | ResendResponseResent | ResendResponseNoResend
 ]
@@ -210,9 +208,7 @@ class ClientSession:
             raise Refused(ErrorCode.REQUEST_FAILED, f"No more than {len(self._parts)} subscriptions are allowed")
         self._parts.add(part)
         self._services.hub.subscribe(part, self)
-        self._send(
-            SubscribeResponse(request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition)
-        )
+        self._acknowledge(request, SubscribeResponse)
 
     def _unsubscribe(self, request: UnsubscribeRequest) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
@@ -235,7 +231,7 @@ class ClientSession:
 
     # --- resending ---
 
-    def _start_resend(self, request: ResendRequest, group: asyncio.TaskGroup) -> None:
+    def _start_resend(self, request: AnyResendRequest, group: asyncio.TaskGroup) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
         api_key = request.auth_key if isinstance(request, LegacyResendRequest) else None
         self._require_subscribe_permission(part, self._user_of(request.session_token, api_key), "request resend on")
@@ -247,10 +243,10 @@ class ClientSession:
         self._resends.add(task)
         task.add_done_callback(self._resends.discard)
 
-    async def _resend(self, request: ResendRequest, part: StreamPart) -> None:
+    async def _resend(self, request: AnyResendRequest, part: StreamPart) -> None:
         try:
             has_begun = False
-            async for page in self._services.storage.resend(part, _query(request)):
+            async for page in self._services.storage.resend(part, query_of(request)):
                 if not has_begun:
                     self._acknowledge(request, ResendResponseResending)
                     has_begun = True
@@ -277,26 +273,3 @@ def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timest
         )
     except ValueError as problem:
         raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
-
-
-def _query(request: ResendRequest) -> ResendQuery:
-    match request:
-        case ResendLastRequest(number_last=count):
-            return ResendLast(count=count)
-        case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
-            return ResendFrom(start=start, publisher=publisher, chain=chain)
-        case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
-            return ResendRange(start=start, end=end, publisher=publisher, chain=chain)
-        case LegacyResendRequest():
-            return _legacy_query(request)
-
-
-def _legacy_query(request: LegacyResendRequest) -> ResendQuery:
-    """To old clients a message's offset is its timestamp."""
-    if request.resend_last is not None:
-        return ResendLast(count=request.resend_last)
-    choices = (request.resend_from, request.resend_from_time)
-    start = MessageRef(max(0, next((choice for choice in choices if choice is not None), 0)), 0)
-    if request.resend_to is None:
-        return ResendFrom(start=start)
-    return ResendRange(start=start, end=MessageRef(max(0, request.resend_to), MAX_SEQUENCE_NUMBER))

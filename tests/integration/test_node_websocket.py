@@ -153,6 +153,16 @@ def test_a_late_message_of_a_legacy_client_keeps_its_time(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
+def test_a_resend_of_a_partition_beyond_all_numbers_is_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_node(tmp_path) as node, node.connect() as client:
+            for kind in (11, 10):  # of streams that exist by themselves, any partition may be asked for
+                answer = await ask(client, [2, kind, "r", f"SYSTEM/keyexchange/{ALICE.address}", 2**64 - 1, 1, None])
+                assert answer[1] == (6 if kind == 11 else 7)
+
+    asyncio.run(scenario())
+
+
 def test_every_refusal_has_the_code_of_real_brokers(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path) as node:

@@ -123,10 +123,11 @@ def test_partitions_and_streams_are_apart(storage: Storage) -> None:
 
     assert resend(storage, ResendLast(count=9), StreamPart(STREAM_ID, 1)) == ["elsewhere"]
     assert resend(storage, ResendLast(count=9), StreamPart("unknown", 0)) == []
+    assert resend(storage, ResendLast(count=9), StreamPart(STREAM_ID, 2**64 - 1)) == []
 
 
 def test_pages_are_bounded_and_nothing_is_lost_between_them(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries_module, "PAGE_BYTES", 30)
+    monkeypatch.setattr(queries_module, "PAGE_CHARACTERS", 30)
     monkeypatch.setattr(queries_module, "PAGE_MESSAGES", 4)
     append(
         storage, *(entry(time, sequence, chain=chain) for time in range(9) for sequence in range(2) for chain in "ab")
