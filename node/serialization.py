@@ -14,7 +14,7 @@ from protocol.streamr import StreamMessage, parse_stream_message
 from protocol.streamr.control import BroadcastMessage, ControlMessage, UnicastMessage
 from protocol.streamr.json_text import encode_json
 
-__all__ = ["LEGACY_VERSIONS", "Broadcast", "BroadcastRun", "Frames", "Versions", "text_frame", "unicast_frames"]
+__all__ = ["LEGACY_API", "Broadcast", "BroadcastRun", "Frames", "Versions", "text_frame", "unicast_frames"]
 
 _FINAL_TEXT: Final = 0x81
 _SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Struct("!BBQ")
@@ -27,7 +27,7 @@ class Versions(NamedTuple):
     stream: int
 
 
-LEGACY_VERSIONS: Final = Versions(0, 28)
+LEGACY_API: Final = Versions(0, 28)
 
 
 def text_frame(text: str) -> bytes:
@@ -59,6 +59,11 @@ class Broadcast(NamedTuple):
     def part(self) -> StreamPart:
         return StreamPart(*self.message.message_id[:2])
 
+    @property
+    def control_text(self) -> str:
+        """The broadcast of control version 2 that holds the message as it is."""
+        return f'[2,0,"",{self.text}]'
+
 
 class BroadcastRun:
     """Messages of one partition, in their order. They are put into frames once for all who want the same versions."""
@@ -82,7 +87,7 @@ def unicast_frames(texts: Iterable[str], request_id: str, versions: Versions) ->
 
 def _broadcast_frame(broadcast: Broadcast, versions: Versions) -> bytes | None:
     if versions.control == 2 and versions.stream == broadcast.message.version:
-        return text_frame(f'[2,0,"",{broadcast.text}]')
+        return text_frame(broadcast.control_text)
     return _convert(BroadcastMessage(stream_message=broadcast.message), versions)
 
 
