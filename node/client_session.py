@@ -220,12 +220,12 @@ class ClientSession:
         self._acknowledge(request, UnsubscribeResponse)
 
     def _require_subscribe_permission(self, part: StreamPart, user: str, what: str) -> None:
-        if key_exchange_owner(part.stream_id):
-            return
-        stream = self._services.registry.get(part.stream_id)
-        if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
-            raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
-        if part.partition >= stream.partitions:
+        partitions = 1
+        if not key_exchange_owner(part.stream_id):
+            partitions = self._services.registry.get(part.stream_id).partitions
+            if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
+                raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
+        if part.partition >= partitions:
             problem = f"Stream {part.stream_id} has no partition {part.partition}"
             raise Refused(ErrorCode.INVALID_REQUEST, problem)
 

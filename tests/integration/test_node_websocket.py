@@ -153,12 +153,15 @@ def test_a_late_message_of_a_legacy_client_keeps_its_time(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_a_resend_of_a_partition_beyond_all_numbers_is_answered(tmp_path: Path) -> None:
+def test_a_key_exchange_stream_has_one_partition(tmp_path: Path) -> None:
+    stream = f"SYSTEM/keyexchange/{ALICE.address}"
+
     async def scenario() -> None:
         async with running_node(tmp_path) as node, node.connect() as client:
-            for kind in (11, 10):  # of streams that exist by themselves, any partition may be asked for
-                answer = await ask(client, [2, kind, "r", f"SYSTEM/keyexchange/{ALICE.address}", 2**64 - 1, 1, None])
-                assert answer[1] == (6 if kind == 11 else 7)
+            for partition in (1, 2**64 - 1):
+                for request in ([2, 9, "r", stream, partition, None], [2, 11, "r", stream, partition, 1, None]):
+                    assert (await ask(client, request))[4] == "INVALID_REQUEST"
+            assert (await ask(client, [2, 11, "r", stream, 0, 1, None]))[1] == 6
 
     asyncio.run(scenario())
 
