@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from node.authoring import Author, choose_partition
 from node.counters import Counters
@@ -193,11 +194,12 @@ class ClientSession:
     def _hand_over(
         self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
     ) -> None:
-        def done(problem: StorageError | None) -> None:
-            if problem is not None:
-                self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
-
+        done = partial(self._refuse_unstored, request)
         self._services.hub.publish(message, user, done=done, may_be_late=may_be_late)
+
+    def _refuse_unstored(self, request: ControlMessage, problem: StorageError | None) -> None:
+        if problem is not None:
+            self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
 
     # --- subscribing ---
 
