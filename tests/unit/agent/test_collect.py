@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Collection
 
+from agent.batch import Batch
 from agent.collect import Collector
-from agent.keep import Batch
 from drivers import Driver, Reading
 
 
