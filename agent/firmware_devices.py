@@ -134,8 +134,8 @@ async def _open_first(known: KnownPort, line: LineSettings) -> ByteSource:
         if getattr(error.__cause__, "errno", None) not in _HELD:
             raise
         raise DeviceError(
-            f"{known.wanted} is held by another program, most likely the agent; stop it (systemctl stop headgate),"
-            " and start it again afterwards"
+            f"{known.wanted} is held by another program; if that is an agent, name its configuration with --config,"
+            " or stop it (systemctl stop headgate) and start it again afterwards"
         ) from error
 
 

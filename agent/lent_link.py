@@ -96,11 +96,13 @@ def _bound(path: Path) -> socket.socket:
 async def _converse(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, questions_to: Callable[[str], Questions | None]
 ) -> None:
-    with contextlib.suppress(OSError, ValueError):  # it left, or its line is too long
-        while line := await reader.readline():
-            writer.write(json.dumps(await _answer_to(line, questions_to)).encode() + b"\n")
-            await writer.drain()
-    writer.transport.abort()
+    try:
+        with contextlib.suppress(OSError, ValueError):  # it left, or its line is too long
+            while line := await reader.readline():
+                writer.write(json.dumps(await _answer_to(line, questions_to)).encode() + b"\n")
+                await writer.drain()
+    finally:
+        await _hang_up(writer)
 
 
 async def _answer_to(line: bytes, questions_to: Callable[[str], Questions | None]) -> dict[str, Any]:
@@ -199,7 +201,13 @@ async def borrowed(path: Path, driver: str) -> AsyncIterator[BorrowedLink]:
     try:
         yield BorrowedLink(driver, reader, writer)
     finally:
-        writer.transport.abort()
+        await _hang_up(writer)
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 # Messages in a line

@@ -1,7 +1,6 @@
 """`headgate firmware` while the agent reads the same device, through the link that the agent lends."""
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -66,10 +65,10 @@ def test_an_agent_that_cannot_be_asked_is_named(
             gateway.wait_for_cycles(1)
             socket = gateway.agent.folder / "data" / "links.sock"
             wait_until(socket.exists, "the agent lends its links")
-            os.rename(socket, socket.with_suffix(".away"))
+            away = socket.rename(socket.with_suffix(".away"))
             asked = ["firmware", "call", "--config", str(gateway.agent.config), "--port", str(port)]
             assert main(asked) == 69
             assert "driver mcu holds the port, and the agent cannot be asked" in capsys.readouterr().err
-            os.rename(socket.with_suffix(".away"), socket)
+            away.rename(socket)
 
         run_agent(gateway, scene)
