@@ -13,6 +13,7 @@ from firmware_bridge.session import HostSession
 
 __all__ = ["BytePort", "DeviceLink", "read_clocks"]
 
+
 class BytePort(Protocol):
     """An open port."""
 
