@@ -46,13 +46,6 @@ static uint32_t read_clock(hg_link_t *link)
     return now;
 }
 
-void hg_end_session(hg_link_t *link)
-{
-    link->session = 0;
-    link->is_open = false;
-    link->answers = 0;
-}
-
 /* ---- Receiving ---- */
 
 static void go_back(hg_link_t *link)

@@ -29,7 +29,12 @@ enum { FEATURE_AUTHENTICATED = 1, FEATURE_UPDATE = 2 };
 #define MAX_RECORD_BYTES (MAX_PAYLOAD_BYTES < 255u ? MAX_PAYLOAD_BYTES : 255u)      /* the length is one byte */
 #define BODY_AT (1u + HG_STUFFING_BYTES)                                            /* in tx: room to stuff in place */
 
-void hg_end_session(hg_link_t *link);
+static inline void hg_end_session(hg_link_t *link)
+{
+    link->session = 0;
+    link->is_open = false;
+    link->answers = 0;
+}
 
 /* Sending. A frame is begun, its payload put into the writer, and ended; it then stands in tx. */
 hg_writer_t hg_begin_frame(hg_link_t *link, unsigned type, unsigned seq, uint32_t items);      /* items: 0, or an array's */
