@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from drivers.errors import ConfigError
+from drivers.reading import MAX_NAME_CHARS
 
 __all__ = [
     "AtMost",
@@ -37,6 +38,7 @@ __all__ = [
     "Check",
     "HexBytes",
     "Matching",
+    "Name",
     "NotEmpty",
     "Port",
     "Seconds",
@@ -98,6 +100,7 @@ class HexBytes:
 
 
 Text = Annotated[str, NotEmpty()]
+Name = Annotated[str, NotEmpty(), AtMost(MAX_NAME_CHARS)]  # what a reading can be called by
 Seconds = Annotated[float, Between(0.001, 86_400 * 366)]
 Port = Annotated[int, Between(1, 65_535)]
 

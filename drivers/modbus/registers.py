@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from drivers.errors import ConfigError
 from drivers.reading import MAX_NAME_CHARS, Scalar
-from drivers.settings import AtMost, Between, NotEmpty
+from drivers.settings import AtMost, Between, Name
 
 __all__ = ["Batch", "Register", "plan_batches", "read_register"]
 
@@ -32,7 +32,7 @@ _WORD_BYTES: Final = 2
 class Register:
     """One quantity: value = raw * scale + offset."""
 
-    quantity: Annotated[str, NotEmpty(), AtMost(MAX_NAME_CHARS)]
+    quantity: Name
     address: Annotated[int, Between(0, 65_535)]  # as on the wire: from 0, without the 4 of 40001
     table: Table = "holding"
     type: Literal["uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bit"] = "uint16"
