@@ -10,6 +10,7 @@ from firmware_bridge.events import Event
 from firmware_bridge.questions import Questions
 from firmware_bridge.reception import Moment
 from firmware_bridge.session import HostSession
+from protocol.errors import HeadgateError
 
 __all__ = ["BytePort", "DeviceLink", "read_clocks"]
 
@@ -41,14 +42,22 @@ class DeviceLink(Questions):
     async def pump(self, timeout_s: float) -> list[Event]:
         """Whatever happens next, or nothing in so much time. Raises what the port raises."""
         events = self.session.tick(self._clocks())
-        await self.flush()
+        await self._flush_after(events)
         if events:
             return events
         wait_s = min(timeout_s, self.session.wait_ms(self._clocks().steady_ms) / 1000)
         data = await self._port.read(max(wait_s, 0.001))
         events = self.session.receive(data, self._clocks()) if data else []
-        await self.flush()
+        await self._flush_after(events)
         return events
+
+    async def _flush_after(self, events: list[Event]) -> None:
+        """What was taken from the session is told by nobody else: if the port breaks now, the next pump meets that."""
+        try:
+            await self.flush()
+        except HeadgateError:
+            if not events:
+                raise
 
     @contextlib.asynccontextmanager
     async def pumping(self, on_event: Callable[[Event], None] = lambda _: None) -> AsyncIterator["DeviceLink"]:
