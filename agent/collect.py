@@ -40,6 +40,10 @@ class Collector:
         """What the driver itself counts."""
         return self._driver.counters
 
+    @property
+    def driver(self) -> Driver:
+        return self._driver
+
     async def run(self) -> None:
         async with contextlib.aclosing(attend(self._driver)) as happenings:
             async for happening in happenings:

@@ -196,6 +196,11 @@ class Config:
         return self.status.file or self.device.data_directory / "status.json"
 
     @property
+    def links_socket(self) -> Path:
+        """Where the agent lends the links that it holds."""
+        return self.device.data_directory / "links.sock"
+
+    @property
     def cursors(self) -> tuple[str, ...]:
         """One per publisher, one for the archiver. A journal without any reader keeps what it can."""
         return (*self.publishers, *((ARCHIVE_CURSOR,) if self.archive else ())) or ("nobody",)

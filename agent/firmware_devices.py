@@ -3,11 +3,15 @@
 import asyncio
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent.config import Config
+from agent.lent_link import BorrowedLink, borrowed
+from agent.status import is_process, read_status
 from drivers.byte_source import ByteSource, open_serial, open_tcp
 from drivers.errors import DeviceError
 from drivers.known_port import KnownPort
@@ -16,7 +20,7 @@ from firmware_bridge import DeviceLink, HostSession, ReopeningPort, read_link_ke
 from protocol.errors import HeadgateError
 from protocol.link import Feature, UpdateQuery, UpdateReason, UpdateState, UpdateStatus
 
-__all__ = ["Found", "LineSettings", "linked", "list_devices"]
+__all__ = ["Found", "LineSettings", "RunningAgent", "linked", "list_devices", "reached", "running_agent"]
 
 ANSWER_S: Final = 5.0
 _HELD: Final = (errno.EBUSY, errno.EAGAIN)
@@ -40,15 +44,43 @@ class Found:
     problem: str = ""
 
 
-async def list_devices(ports: Sequence[str] | None, line: LineSettings) -> list[Found]:
-    """Behind these ports, or behind all serial ports. They are asked at the same time."""
-    named = [info.device for info in serial_ports()] if ports is None else ports
-    return await asyncio.gather(*(_ask(port, line) for port in named))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAgent:
+    """Who holds ports, and where it lends them."""
+
+    socket: Path
+    held: Mapping[str, str]  # port ──► name of the driver that has it open
+
+    def holder_of(self, port: str) -> str | None:
+        """By whatever name the port is called."""
+        known = KnownPort(port)
+        with contextlib.suppress(DeviceError):
+            port = port if known.is_tcp else os.path.realpath(known.find())
+        return next((driver for held, driver in self.held.items() if port in (held, os.path.realpath(held))), None)
 
 
-async def _ask(port: str, line: LineSettings) -> Found:
+def running_agent(config: Config) -> RunningAgent | None:
+    """As its status file tells; None if it does not run."""
     try:
-        async with linked(port, line) as link:
+        status = read_status(config.status_file)
+    except (OSError, ValueError):
+        return None
+    if not is_process(status["pid"]):
+        return None
+    identities = {name: device.get("identity", {}) for name, device in status["devices"].items()}
+    held = {identity["port"]: name for name, identity in identities.items() if "port" in identity}
+    return RunningAgent(socket=config.links_socket, held=held)
+
+
+async def list_devices(ports: Sequence[str] | None, line: LineSettings, agent: RunningAgent | None) -> list[Found]:
+    """Behind these ports, or behind all serial ports and those of the agent. They are asked at the same time."""
+    all_ports = dict.fromkeys([*(agent.held if agent else ()), *(info.device for info in serial_ports())])
+    return await asyncio.gather(*(_ask(port, line, agent) for port in (all_ports if ports is None else ports)))
+
+
+async def _ask(port: str, line: LineSettings, agent: RunningAgent | None) -> Found:
+    try:
+        async with reached(port, line, agent) as link:
             hello = await link.opened(ANSWER_S)
             takes_updates = Feature.FIRMWARE_UPDATE in hello.features
             status = await link.ask(UpdateQuery(), ANSWER_S) if takes_updates else None
@@ -60,6 +92,20 @@ async def _ask(port: str, line: LineSettings) -> Found:
     return Found(
         port=port, device=hello.device_id, firmware=hello.firmware, state=status.state, has_reverted=has_reverted
     )
+
+
+@contextlib.asynccontextmanager
+async def reached(
+    port: str, line: LineSettings, agent: RunningAgent | None
+) -> AsyncIterator[DeviceLink | BorrowedLink]:
+    """Through the agent where that holds the port, else by opening it. Raises: DeviceError, ConfigError, OSError."""
+    driver = agent.holder_of(port) if agent is not None else None
+    if agent is None or driver is None:
+        async with linked(port, line) as link:
+            yield link
+    else:
+        async with borrowed(agent.socket, driver) as link:
+            yield link
 
 
 @contextlib.asynccontextmanager
@@ -88,8 +134,8 @@ async def _open_first(known: KnownPort, line: LineSettings) -> ByteSource:
         if getattr(error.__cause__, "errno", None) not in _HELD:
             raise
         raise DeviceError(
-            f"{known.wanted} is held by another program, most likely the agent; stop it (systemctl stop headgate),"
-            " and start it again afterwards"
+            f"{known.wanted} is held by another program; if that is an agent, name its configuration with --config,"
+            " or stop it (systemctl stop headgate) and start it again afterwards"
         ) from error
 
 

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.clock import Clock
 from agent.config import Config, load_config
@@ -27,9 +27,12 @@ from agent.pipeline import Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
 from agent.status import collect_status, write_status
 
+if TYPE_CHECKING:
+    from firmware_bridge import Questions
+
 __all__ = ["Service", "key_file_of", "open_keys"]
 
-PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
+PAGE_CHECK_S: Final = 0.5  # whether the configuration turned something on; the first readings go before it
 CLEAR_UP_AFTER_S: Final = 1.0  # when all that this configuration uses is loaded, the page too
 LOOK_AGAIN_S: Final = 1.0
 
@@ -81,6 +84,7 @@ class Service:
             "watchdog": self._feed_watchdog(pipeline),
             "status": self._show_status(pipeline),
             "page": self._show_page(pipeline),
+            "links": self._lend_links(pipeline),
             "clear up": _clear_up(),
         }
         await pipeline.run(self._stop, companions)
@@ -153,6 +157,19 @@ class Service:
                 from agent.page import serve_page
 
                 await serve_page(pipeline, self._clock)
+
+    async def _lend_links(self, pipeline: Pipeline) -> None:
+        """To `headgate firmware`, once there is a microcontroller."""
+        while not any(each.driver.KIND == "firmware" for each in pipeline.collectors.values()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(PAGE_CHECK_S)
+        from agent.lent_link import lend_links
+        from drivers.firmware.driver import FirmwareDriver
+
+        def questions_to(name: str) -> "Questions | None":
+            driver = pipeline.collectors[name].driver if name in pipeline.collectors else None
+            return driver.questions if isinstance(driver, FirmwareDriver) else None
+
+        await lend_links(pipeline.config.links_socket, questions_to)
 
 
 async def _clear_up() -> None:

@@ -62,6 +62,7 @@ def _device(collector: Collector) -> dict[str, Any]:
         "state": status.state,
         "reason": status.reason,
         "readings": status.readings,
+        "identity": dict(collector.driver.identity),
         "counters": dict(collector.counters),
         "last": None if status.last is None else _reading(status.last),
         "sensors": [_reading(reading) for reading in list(status.latest.readings.values())],

@@ -94,22 +94,34 @@ def open_serial(
 
 
 async def open_tcp(host: str, port: int) -> ByteSource:
-    """Raises: DeviceError."""
+    """By the first of its addresses that answers. Raises: DeviceError."""
     url = f"tcp://{host}:{port}"
-    loop = asyncio.get_running_loop()
-    connection: socket.socket | None = None
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, kind, protocol, _, address = found[0]
-            connection = socket.socket(family, kind, protocol)
-            connection.setblocking(False)
-            await loop.sock_connect(connection, address)
+            connection = await _connect(host, port)
     except (OSError, TimeoutError) as error:
-        if connection is not None:
-            connection.close()
         raise DeviceError(f"{url} does not answer ({_reason(error)}); check address and network") from error
     return ByteSource(connection.fileno(), url, connection.close)
+
+
+async def _connect(host: str, port: int) -> socket.socket:
+    """Raises: OSError of the last address that was tried."""
+    loop = asyncio.get_running_loop()
+    failure = OSError("it has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        connection = socket.socket(family, kind, protocol)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, address)
+        except OSError as error:
+            connection.close()
+            failure = error
+        except BaseException:  # given up
+            connection.close()
+            raise
+        else:
+            return connection
+    raise failure
 
 
 def _reason(error: Exception) -> str:

@@ -54,6 +54,11 @@ class Driver(ABC):
         return {}
 
     @property
+    def identity(self) -> Mapping[str, str]:
+        """Who is read, where that says so itself: `device`, `firmware`, and `port`, by which it is reached now."""
+        return {}
+
+    @property
     def ports(self) -> tuple[str, ...]:
         """The device files it opens, as its settings name them (some by a pattern); for whoever has to grant access."""
         return ()

@@ -64,7 +64,8 @@ _WEIGHT: Final = 1 / 16  # of the newest frame in the share of damaged ones: abo
 class Quality:
     """Counts good and damaged frames, and says when noise begins and ends: far apart, so that it does not flicker."""
 
-    def __init__(self) -> None:
+    def __init__(self, advice: str = "check baudrate and cable") -> None:
+        self._advice = advice
         self.good_frames = 0
         self.damaged_frames = 0
         self._share = 0.0
@@ -83,7 +84,7 @@ class Quality:
     @property
     def trouble(self) -> str:
         """ "" or what is wrong. Its words are of the frame that was damaged last."""
-        return f"most of what it sends is damaged: {self.last_damage}; check baudrate and cable" if self._noisy else ""
+        return f"most of what it sends is damaged: {self.last_damage}; {self._advice}" if self._noisy else ""
 
     def _weigh(self, damage: float) -> None:
         self._share += _WEIGHT * (damage - self._share)

@@ -12,7 +12,15 @@ import orjson
 from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Scalar
 from drivers.settings import Between
 
-__all__ = ["Quantities", "Quantity", "fields_of_json", "fields_of_row", "fields_of_struct", "measure"]
+__all__ = [
+    "Quantities",
+    "Quantity",
+    "fields_of_json",
+    "fields_of_match",
+    "fields_of_row",
+    "fields_of_struct",
+    "measure",
+]
 
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256

@@ -6,6 +6,7 @@ from typing import Final, Protocol, cast
 
 from drivers.contract import Driver
 from drivers.errors import ConfigError
+from drivers.reading import MAX_NAME_CHARS
 
 __all__ = ["DRIVERS", "build_driver"]
 
@@ -33,6 +34,8 @@ def build_driver(name: str, table: Mapping[str, object], path: str = "") -> Driv
     Raises: ConfigError, with every problem of the table under its dotted path (default: `drivers.NAME`).
     """
     path = path or f"drivers.{name}"
+    if not 0 < len(name) <= MAX_NAME_CHARS:
+        raise ConfigError(f"{path[:MAX_NAME_CHARS]}: a driver's name has 1 to {MAX_NAME_CHARS} characters")
     settings = dict(table)
     kind = settings.pop("driver", None)
     if not isinstance(kind, str) or kind not in DRIVERS:

@@ -11,7 +11,7 @@ The schema is a frozen dataclass; its annotations are the rules. What they may h
 | `dict[str, T]` | a table whose keys the operator chooses |
 | a dataclass | a table |
 | `T | None` | T; absent is None |
-| `Annotated[T, check, …]` | T for which each check (`Between`, `Matching`, `NotEmpty`, `HexBytes`) has no complaint |
+| `Annotated[T, check, …]` | T for which each check (`Between`, `AtMost`, `Matching`, …) has no complaint |
 
 A dataclass that must look at several fields together does so in `__post_init__`, and raises `ConfigError` with one
 `field: problem` per problem, or ValueError. It is asked only when each field by itself is right. Unknown keys are
@@ -29,8 +29,21 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from drivers.errors import ConfigError
+from drivers.reading import MAX_NAME_CHARS
 
-__all__ = ["Between", "Check", "HexBytes", "Matching", "NotEmpty", "Port", "Seconds", "Text", "check_settings"]
+__all__ = [
+    "AtMost",
+    "Between",
+    "Check",
+    "HexBytes",
+    "Matching",
+    "Name",
+    "NotEmpty",
+    "Port",
+    "Seconds",
+    "Text",
+    "check_settings",
+]
 
 T = TypeVar("T")
 MAX_SHOWN_CHARS: Final = 40
@@ -59,6 +72,14 @@ class NotEmpty:
 
 
 @dataclass(frozen=True, slots=True)
+class AtMost:
+    chars: int
+
+    def complain(self, value: str) -> str:
+        return "" if len(value) <= self.chars else f"{_shown(value)} is longer than {self.chars} characters"
+
+
+@dataclass(frozen=True, slots=True)
 class Matching:
     pattern: str
     example: str
@@ -78,6 +99,7 @@ class HexBytes:
 
 
 Text = Annotated[str, NotEmpty()]
+Name = Annotated[str, NotEmpty(), AtMost(MAX_NAME_CHARS)]  # what a reading can be called by
 Seconds = Annotated[float, Between(0.001, 86_400 * 366)]
 Port = Annotated[int, Between(1, 65_535)]
 

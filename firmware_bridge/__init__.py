@@ -8,6 +8,7 @@ from firmware_bridge.device_link import BytePort, DeviceLink, read_clocks
 from firmware_bridge.errors import ConfigError, LinkDown, Rejected
 from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogHeard, Measured, StatusHeard
 from firmware_bridge.key_file import read_link_key
+from firmware_bridge.questions import Questions
 from firmware_bridge.reception import Moment
 from firmware_bridge.reopening_port import ReopeningPort
 from firmware_bridge.session import HostSession
@@ -27,6 +28,7 @@ __all__ = [
     "LogHeard",
     "Measured",
     "Moment",
+    "Questions",
     "Rejected",
     "ReopeningPort",
     "StatusHeard",

@@ -10,6 +10,7 @@ import hashlib
 import struct
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from protocol.link import Record
@@ -20,6 +21,8 @@ MAX_BOOTS: Final = 8  # remembered at a time; older ones send no more
 MAX_OPEN_RECORDS: Final = 1024  # handed over and not durable; beyond them the device waits
 _DEVICE_BYTES: Final = 8
 _NAME: Final = struct.Struct(">8s8sIB")
+_SAMPLE_BITS: Final = 8  # the last of a name: the tokens of a record differ only in them
+_SAMPLE_MASK: Final = (1 << _SAMPLE_BITS) - 1
 
 
 class Boot(NamedTuple):
@@ -94,9 +97,9 @@ class Delivery:
             self._open[rseq] = set(wanted)
         return sorted(wanted)
 
-    def commit(self, rseq: int, sample: int) -> None:
+    def commit(self, rseq: int, samples: Collection[int]) -> None:
         if rseq in self._open:
-            self._open[rseq].discard(sample)
+            self._open[rseq].difference_update(samples)
             if not self._open[rseq]:
                 del self._open[rseq]
 
@@ -116,10 +119,10 @@ class Deliveries:
 
     def commit(self, tokens: Iterable[int]) -> None:
         """What is not known is left alone."""
-        for token in tokens:
-            name = SampleName.of_token(token)
+        for record, same in groupby(tokens, lambda token: token >> _SAMPLE_BITS):
+            name = SampleName.of_token(record << _SAMPLE_BITS)
             if name is not None and name.boot in self._boots:
-                self._boots[name.boot].commit(name.rseq, name.sample)
+                self._boots[name.boot].commit(name.rseq, {token & _SAMPLE_MASK for token in same})
 
     def recall(self, latest: Collection[int], lost: Collection[int]) -> None:
         """What an earlier process handed over last, and which of it is not durable."""

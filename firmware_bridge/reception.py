@@ -98,20 +98,22 @@ class Reception:
 
     def _measured(self, record: Record, wanted: list[int], now: Moment) -> Iterator[Measured]:
         utc_ms = now.utc_ms + round(self._clock.host_ms(record.uptime_ms) - now.steady_ms)
+        taken_at_ms = max(0, min(utc_ms, now.utc_ms))
+        first_token = SampleName(self._boot, record.rseq, 0).token
         for at in wanted:
             index, value = record.samples[at]
             sensor = self._sensors.get(index)
             if sensor is None or value is None:
                 self._counters.note_foreign(f"record {record.rseq} names sensor {index}, which is not described")
-                self._delivery.commit(record.rseq, at)
+                self._delivery.commit(record.rseq, {at})
                 continue
             yield Measured(
                 device_id=self._device_id,
                 sensor=sensor,
                 value=scaled(value, sensor.exponent),
                 uptime_ms=record.uptime_ms,
-                taken_at_ms=max(0, min(utc_ms, now.utc_ms)),
-                token=SampleName(self._boot, record.rseq, at).token,
+                taken_at_ms=taken_at_ms,
+                token=first_token + at,
             )
 
 

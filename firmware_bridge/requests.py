@@ -54,7 +54,7 @@ class Requests:
         while self._waiting and (request := self._waiting[0]).message is None:
             try:
                 request.message = request.make()
-            except Rejected as error:
+            except (Rejected, ValueError) as error:  # there is no such command, or its argument fits no frame
                 self._finish(Unanswered(str(error)))
                 continue
             request.repeats_at_ms = now_ms + retry_ms

@@ -21,7 +21,8 @@ class CSample(ctypes.Structure):
 def build_library(directory: Path, *options: str) -> ctypes.CDLL:
     """Options are those of headgate_link.h, as -D…"""
     built = directory / "device.so"
-    names = ["headgate_link.c", "hg_wire.c", *(["hg_blake2s.c"] if WITH_AUTH in options else [])]
+    names = ["headgate_link.c", "hg_sending.c", "hg_wire.c"]
+    names += ["hg_proof.c", "hg_blake2s.c"] if WITH_AUTH in options else []
     sources = [*(str(LIBRARY / name) for name in names), str(Path(__file__).with_name("c_device.c"))]
     command = ["gcc", *WARNINGS, "-O1", "-g", "-shared", "-fPIC", f"-I{LIBRARY}", *options, *sources, "-o", str(built)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

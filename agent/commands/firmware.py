@@ -12,10 +12,11 @@ from typing import Any, Final
 from nacl.signing import SigningKey
 
 from agent.atomic_files import create_file, replace_file
+from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.commands.firmware_call import add_call_arguments, call
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.firmware_devices import Found, LineSettings, linked, list_devices
+from agent.firmware_devices import Found, LineSettings, RunningAgent, list_devices, reached, running_agent
 from agent.keys.private_files import read_private_file
 from agent.keys.secret import Secret
 from agent.progress import Progress
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("firmware", type=Path, metavar="FILE")
     _add_trust_argument(show, is_required=False)
     show.add_argument("--json", action="store_true", help="for scripts")
-    listing = actions.add_parser("list", help="what devices run; asks all serial ports, or those that are named")
+    listing = actions.add_parser("list", help="what devices run; asks the agent, and all ports it does not hold")
     _add_link_arguments(listing, is_port_required=False)
     calling = actions.add_parser("call", help="have a device execute one of its commands, once")
     add_call_arguments(calling)
@@ -108,6 +109,7 @@ def _add_link_arguments(parser: argparse.ArgumentParser, *, is_port_required: bo
     )
     parser.add_argument("--baudrate", type=int, default=DEFAULT_BAUDRATE, help="(default: %(default)s)")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="the key that the link shares with the device")
+    add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="for scripts")
 
 
@@ -122,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "list":
             return _list(arguments)
         case "call":
-            return call(arguments, _line_settings(arguments))
+            return call(arguments, _line_settings(arguments), _agent(arguments))
         case _:
             return _update(arguments)
 
@@ -217,8 +219,18 @@ def _line_settings(arguments: argparse.Namespace) -> LineSettings:
     return LineSettings(baudrate=arguments.baudrate, key_file=arguments.key_file)
 
 
+def _agent(arguments: argparse.Namespace) -> RunningAgent | None:
+    """The one of the configuration, if it runs. Raises: ConfigError, OSError where a configuration is named."""
+    try:
+        return running_agent(load_named_config(arguments))
+    except (ConfigError, OSError):
+        if arguments.config is not None:
+            raise
+        return None
+
+
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    found = asyncio.run(list_devices(arguments.port, _line_settings(arguments)))
+    found = asyncio.run(list_devices(arguments.port, _line_settings(arguments), _agent(arguments)))
     for each in found:
         _tell(each, as_json=arguments.json)
     is_complete = not any(each.problem for each in found)
@@ -254,7 +266,7 @@ def _update(arguments: argparse.Namespace) -> ExitCode:
 
 async def _bring(package: Package, arguments: argparse.Namespace) -> UpdateReport:
     with Progress(f"updating {arguments.port}", package.manifest.size_bytes) as progress:
-        async with linked(arguments.port, _line_settings(arguments)) as link:
+        async with reached(arguments.port, _line_settings(arguments), _agent(arguments)) as link:
             return await update_firmware(link, package, reached=progress.reach, is_forced=arguments.force)
 
 

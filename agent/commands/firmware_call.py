@@ -1,11 +1,11 @@
-"""`headgate firmware call`: have a device execute one of its commands, over a port that the agent does not hold."""
+"""`headgate firmware call`: have a device execute one of its commands, also while the agent reads it."""
 
 import argparse
 import asyncio
 import json
 
 from agent.exit_codes import ExitCode
-from agent.firmware_devices import LineSettings, linked
+from agent.firmware_devices import LineSettings, RunningAgent, reached
 from protocol.link import CommandDescription, CommandResult, CommandStatus, CommandValue
 
 __all__ = ["add_call_arguments", "call"]
@@ -22,26 +22,25 @@ def add_call_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("argument", nargs="?", metavar="ARGUMENT", help="a whole number, or text")
 
 
-def call(arguments: argparse.Namespace, line: LineSettings) -> ExitCode:
+def call(arguments: argparse.Namespace, line: LineSettings, agent: RunningAgent | None) -> ExitCode:
     """Executed once, or not at all, or nobody knows and the error says so. Raises: LinkDown, DeviceError."""
     if arguments.command is None:
-        _show_commands(asyncio.run(_commands(arguments.port, line)), as_json=arguments.json)
+        _show_commands(asyncio.run(_commands(arguments.port, line, agent)), as_json=arguments.json)
         return ExitCode.OK
-    result = asyncio.run(_call(arguments.port, line, arguments.command, _value_of(arguments.argument)))
+    result = asyncio.run(_call(arguments, line, agent))
     _show_result(result, as_json=arguments.json)
     return ExitCode.OK if result.status is CommandStatus.DONE else ExitCode.NO
 
 
-async def _call(port: str, line: LineSettings, name: str, argument: CommandValue) -> CommandResult:
-    async with linked(port, line) as link:
+async def _call(arguments: argparse.Namespace, line: LineSettings, agent: RunningAgent | None) -> CommandResult:
+    async with reached(arguments.port, line, agent) as link:
         await link.opened()
-        return await link.call(name, argument)
+        return await link.call(arguments.command, _value_of(arguments.argument))
 
 
-async def _commands(port: str, line: LineSettings) -> list[CommandDescription]:
-    async with linked(port, line) as link:
-        await link.opened()
-        return list(link.session.commands)
+async def _commands(port: str, line: LineSettings, agent: RunningAgent | None) -> list[CommandDescription]:
+    async with reached(port, line, agent) as link:
+        return list(await link.commands())
 
 
 def _value_of(text: str | None) -> CommandValue:

@@ -60,7 +60,7 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     yield f"messages     {status['messages']}; {refused}"
     for name, each in status["devices"].items():
         counted = f"{each['readings']} readings{_last(each['last'])}"
-        yield f"device       {name}: {each['state']}, {counted}{_why(each['reason'])}"
+        yield f"device       {name}: {each['state']}{_who(each.get('identity', {}))}, {counted}{_why(each['reason'])}"
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
     lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
     yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
@@ -80,6 +80,10 @@ def _link(link: dict[str, Any]) -> str:
 
 def _last(last: dict[str, Any] | None) -> str:
     return "" if last is None else f", last {last['quantity']} {last['value']} {last['unit']}".rstrip()
+
+
+def _who(identity: dict[str, str]) -> str:
+    return f", {identity['device']} with firmware {identity['firmware']}" if identity else ""
 
 
 def _why(reason: str) -> str:

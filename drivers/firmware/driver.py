@@ -5,6 +5,7 @@ whoever opens the next session. Each reading's token names it for ever, so none 
 next.
 """
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -22,7 +23,18 @@ from drivers.reading import MAX_NAME_CHARS, Reading
 from drivers.serial_driver import PortName
 from drivers.settings import Between, Seconds, Text, check_settings
 from firmware_bridge import ConfigError as KeyFileError
-from firmware_bridge import DeviceLink, Event, HostSession, LinkLost, LinkUp, LogHeard, Measured, read_link_key
+from firmware_bridge import (
+    DeviceLink,
+    Event,
+    HostSession,
+    LinkLost,
+    LinkUp,
+    LogHeard,
+    Measured,
+    Questions,
+    read_clocks,
+    read_link_key,
+)
 
 IDLE_S: Final = 1.0  # silence of the sensors is no fault; the link itself is watched by its session
 
@@ -111,6 +123,18 @@ class FirmwareDriver(Driver):
         del counted["last_problem"]
         return {**counted, "drift_ppm": round(clock.drift_ppm, 1), "way_ms": round(clock.way_ms, 1)}
 
+    @property
+    def identity(self) -> Mapping[str, str]:
+        hello = self.session.hello if self.session is not None else None
+        if hello is None or self._source is None:
+            return {}
+        return {"device": hello.device_id, "firmware": hello.firmware, "port": self._source.where}
+
+    @property
+    def questions(self) -> Questions | None:
+        """For tools that talk to the device while it is read; None before the port was ever opened."""
+        return None if self.session is None else Questions(self.session, read_clocks, self._flush)
+
     # The contract
 
     def recall(self, latest: Collection[int], lost: Collection[int]) -> None:
@@ -173,6 +197,12 @@ class FirmwareDriver(Driver):
             return read_link_key(self.settings.key_file)
         except (KeyFileError, OSError) as error:
             raise DeviceError(f"the key cannot be used: {error}; check key_file") from error
+
+    async def _flush(self) -> None:
+        """Whoever reads meets the same trouble with the port, and what was not sent is sent again over the next one."""
+        if self._link is not None:
+            with contextlib.suppress(DeviceError):
+                await self._link.flush()
 
     async def _pump(self, link: DeviceLink) -> list[Event]:
         before = dataclasses.replace(link.session.counters)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from drivers.errors import ConfigError
-from drivers.reading import Scalar
-from drivers.settings import Between, Text
+from drivers.reading import MAX_NAME_CHARS, Scalar
+from drivers.settings import AtMost, Between, Name
 
 __all__ = ["Batch", "Register", "plan_batches", "read_register"]
 
@@ -32,14 +32,14 @@ _WORD_BYTES: Final = 2
 class Register:
     """One quantity: value = raw * scale + offset."""
 
-    quantity: Text
+    quantity: Name
     address: Annotated[int, Between(0, 65_535)]  # as on the wire: from 0, without the 4 of 40001
     table: Table = "holding"
     type: Literal["uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bit"] = "uint16"
     word_order: Literal["big", "little"] = "big"  # of values of several words: which comes first
     scale: float = 1.0
     offset: float = 0.0
-    unit: str = ""
+    unit: Annotated[str, AtMost(MAX_NAME_CHARS)] = ""
     invalid: int | None = None  # the raw value by which the device says: no measurement
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ def _fits(batch: Batch, register: Register, max_gap: int) -> bool:
 
 
 def read_register(register: Register, words: Sequence[int | bool]) -> Scalar | None:
-    """The value from its own words; None where the device says that it has none."""
+    """The value from its own words; None where the device says that it has none, or what it says is no number."""
     if register.type == "bit":
         return bool(words[0])
     ordered = list(words) if register.word_order == "big" else list(reversed(words))
@@ -103,4 +103,5 @@ def read_register(register: Register, words: Sequence[int | bool]) -> Scalar | N
         return None
     if register.scale == 1 and not register.offset:
         return float(raw) if isinstance(raw, float) else int(raw)
-    return float(round(raw * register.scale + register.offset, 9))
+    scaled = raw * register.scale + register.offset
+    return float(round(scaled, 9)) if math.isfinite(scaled) else None

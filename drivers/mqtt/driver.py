@@ -37,7 +37,7 @@ class MqttDriver(Driver):
     def __init__(self, name: str, settings: MqttSettings) -> None:
         super().__init__(name)
         self.settings = settings
-        self.quality = Quality()
+        self.quality = Quality("check that the topics and formats of the settings are those of the sender")
         self._ledger = Ledger()
         self._surplus: list[Reading] = []
         self._connection: MqttConnection | None = None

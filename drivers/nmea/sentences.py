@@ -19,6 +19,7 @@ __all__ = ["KINDS", "MAX_SENTENCE_BYTES", "Fix", "checksum", "parse_sentence", "
 
 MAX_SENTENCE_BYTES: Final = 120  # the standard says 82; receivers are known to exceed it
 KNOT_M_PER_S: Final = 1852 / 3600
+WIND_M_PER_S: Final = {"N": KNOT_M_PER_S, "K": 1 / 3.6, "M": 1.0, "S": 0.44704}  # S: statute miles an hour
 Measured = tuple[str, float | int | str, str]  # quantity, value, unit
 
 
@@ -47,7 +48,7 @@ def parse_sentence(line: bytes) -> tuple[str, list[str]]:
     body, star, given = line[1:].rpartition(b"*")
     if not star or len(given) != 2:
         raise ValueError("no checksum")
-    if int(given, 16) != checksum(body):
+    if given.upper() != b"%02X" % checksum(body):
         raise ValueError("wrong checksum")
     address, *fields = body.decode("ascii").split(",")
     return (address if address.startswith("P") else address[2:]), fields
@@ -148,7 +149,9 @@ def _mwv(fields: _Fields) -> Fix:
     if fields.text(5) != "A":
         return Fix()
     kind = "true" if fields.text(2) == "T" else "apparent"
-    factor = {"N": KNOT_M_PER_S, "K": 1 / 3.6, "M": 1.0}[fields.text(4)] if fields.text(4) in ("N", "K", "M") else 1.0
+    factor = WIND_M_PER_S.get(fields.text(4))
+    if factor is None:
+        raise ValueError(f"{fields.text(4)!r:.10} is no unit of wind speed")
     return Fix(measured=fields.measured((1, f"wind_angle_{kind}", "deg", 1), (3, f"wind_speed_{kind}", "m/s", factor)))
 
 

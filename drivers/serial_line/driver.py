@@ -11,7 +11,7 @@ from drivers.framing import MAX_FRAME_BYTES
 from drivers.mapping import Quantities
 from drivers.serial_driver import SerialDriver, SerialSettings
 from drivers.serial_line.decoder import SerialLineDecoder
-from drivers.settings import Between, HexBytes, NotEmpty, Text, check_settings
+from drivers.settings import Between, HexBytes, Name, NotEmpty, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,8 @@ class SerialLineSettings(SerialSettings):
     separator: Annotated[str, NotEmpty()] = ","  # csv; a blank one means any run of blanks
     columns: tuple[str, ...] = ()  # csv, struct: names in order; "" leaves one out
     layout: str = ""  # struct: as Python's struct module writes it
-    quantity: Text = "frame"  # raw: what the frames are
-    mime_type: Text = "application/octet-stream"  # raw
+    quantity: Name = "frame"  # raw: what the frames are
+    mime_type: Name = "application/octet-stream"  # raw
     delimiter_hex: Annotated[str, HexBytes(), NotEmpty()] = "0a"
     max_frame_bytes: Annotated[int, Between(1, MAX_FRAME_BYTES)] = 512
     frame_bytes: Annotated[int, Between(0, MAX_FRAME_BYTES)] = 0  # not 0: frames of this length instead of a delimiter

@@ -10,6 +10,7 @@
 | `leds` | `class/leds/*/brightness` | 0 to `max_brightness` |
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ def read_channel(channel: Channel) -> Scalar | None:
     if channel.is_state:
         return bool(raw)
     value = round((raw + channel.offset) * channel.scale, 6)
-    return None if channel.sensor.startswith("28-") and value == W1_POWER_ON_C else value
+    is_power_on = channel.sensor.startswith("28-") and value == W1_POWER_ON_C
+    return value if math.isfinite(value) and not is_power_on else None
 
 
 def _read_w1_slave(file: Path) -> float | None:

@@ -5,30 +5,7 @@
  *   queue:  [ durable? │ received │ on the way │ waiting ]
  *           0          `received`  `sent`      `tail`      offsets of records, each a length byte and a payload
  */
-#include "headgate_link.h"
-
-#include "hg_wire.h"
-#if HG_WITH_AUTH
-#include "hg_blake2s.h"
-#endif
-
-enum {
-    SYNC = 1, HELLO = 2, DESC_REQ = 3, DESC = 4, READING = 5, ACK = 6, TIME_REQ = 7, TIME = 8, COMMAND = 9, RESULT = 10,
-    LOG = 11, FW_BEGIN = 16, FW_CHUNK = 17, FW_END = 18, FW_CONFIRM = 19, FW_QUERY = 20, FW_STATUS = 21
-};
-enum { ANSWER_HELLO = 1, ANSWER_TIME = 2, ANSWER_RESULT = 4, ANSWER_DESC = 8, ANSWER_FW_STATUS = 16 };
-enum { TYPE, FLAGS, SESSION, SEQ, HEADER_BYTES };      /* bytes of the header */
-enum { FLAG_AUTHENTICATED = 1, FLAG_NAK = 2 };
-enum { FEATURE_AUTHENTICATED = 1, FEATURE_UPDATE = 2 };
-
-#define MAX_RETRY_MS 60000u
-#define VERSION_BITS 0x40u
-#define CRC_BYTES 4u
-#define PROOF_BYTES 12u
-#define SIGNATURE_BYTES 64u
-#define MAX_PAYLOAD_BYTES (HG_MTU - HEADER_BYTES - PROOF_BYTES - CRC_BYTES)
-#define MAX_RECORD_BYTES (MAX_PAYLOAD_BYTES < 255u ? MAX_PAYLOAD_BYTES : 255u)      /* the length is one byte */
-#define BODY_AT (1u + HG_STUFFING_BYTES)                                            /* in tx: room to stuff in place */
+#include "hg_link_parts.h"
 
 /* What the gateway sends: the kinds of the payload's items, two bits each, the first in the lowest. A kind is a major
  * type and one, or VALUE: a number, a text or null. */
@@ -59,15 +36,6 @@ static void copy(uint8_t *to, const uint8_t *from, size_t len)      /* `to` may 
     }
 }
 
-static bool is_same(const uint8_t *a, const uint8_t *b, size_t len)     /* in the same time for any two */
-{
-    uint8_t difference = 0;
-    for (size_t i = 0; i < len; i++) {
-        difference |= a[i] ^ b[i];
-    }
-    return difference == 0;
-}
-
 static uint32_t read_clock(hg_link_t *link)
 {
     uint32_t now = link->port->now_ms(link->port->user);
@@ -76,255 +44,6 @@ static uint32_t read_clock(hg_link_t *link)
     }
     link->now_ms = now;
     return now;
-}
-
-static void end_session(hg_link_t *link)
-{
-    link->session = 0;
-    link->is_open = false;
-    link->answers = 0;
-}
-
-/* ---- Authentication ---- */
-
-#if HG_WITH_AUTH
-static bool has_key(const hg_link_t *link)
-{
-    return link->device->key != NULL;
-}
-
-static void derive_session_key(hg_link_t *link)
-{
-    static const uint8_t label[] = {'h', 'e', 'a', 'd', 'g', 'a', 't', 'e', ' ', 'l', 'i', 'n', 'k', ' ', '1'};
-    hg_blake2s_t hash;
-    uint8_t syncs[4];
-    hg_writer_t writer = {syncs, 0, sizeof syncs};
-    hg_put_u32(&writer, link->syncs);
-    hg_blake2s_init(&hash, link->device->key, HG_KEY_BYTES);
-    hg_blake2s_add(&hash, label, sizeof label);
-    hg_blake2s_add(&hash, link->nonce, HG_NONCE_BYTES);
-    hg_blake2s_add(&hash, link->device->boot_id, HG_BOOT_ID_BYTES);
-    hg_blake2s_add(&hash, syncs, sizeof syncs);
-    hg_blake2s_end(&hash, link->session_key);
-    link->tx_counter = 0;
-    link->rx_counter = 0;
-}
-
-static void compute_tag(const hg_link_t *link, uint8_t direction, const uint8_t *covered, size_t len, uint8_t tag[8])
-{
-    hg_blake2s_t hash;
-    hg_blake2s_init(&hash, link->session_key, 8);
-    hg_blake2s_add(&hash, &direction, 1);
-    hg_blake2s_add(&hash, covered, len);
-    hg_blake2s_end(&hash, tag);
-}
-
-/* Whether the gateway made this body (without CRC) in this session, after all those taken before. */
-static bool is_proved(hg_link_t *link, const uint8_t *body, size_t len)
-{
-    uint8_t tag[8];
-    if (len < HEADER_BYTES + PROOF_BYTES) {
-        return false;
-    }
-    compute_tag(link, 0, body, len - sizeof tag, tag);
-    uint32_t counter = hg_get_u32(body + len - PROOF_BYTES);
-    if (!is_same(tag, body + len - sizeof tag, sizeof tag) || counter < link->rx_counter || counter == UINT32_MAX) {
-        return false;
-    }
-    link->rx_counter = counter + 1;
-    return true;
-}
-
-static void put_proof(hg_link_t *link, hg_writer_t *body)
-{
-    uint8_t tag[8];
-    hg_put_u32(body, link->tx_counter);
-    compute_tag(link, 1, body->data, body->used, tag);
-    hg_put_raw(body, tag, sizeof tag);
-    if (++link->tx_counter == UINT32_MAX) {
-        end_session(link);
-    }
-}
-#else
-#define has_key(link) false
-#define is_proved(link, body, len) true
-#endif
-
-/* ---- Sending ---- */
-
-static hg_writer_t begin_frame(hg_link_t *link, unsigned type, unsigned seq, uint32_t items)
-{
-    hg_writer_t body = {link->tx + BODY_AT, HEADER_BYTES, HG_MTU - PROOF_BYTES - CRC_BYTES};
-    body.data[TYPE] = (uint8_t)(VERSION_BITS | type);
-    body.data[FLAGS] = has_key(link) && link->session != 0 ? FLAG_AUTHENTICATED : 0;
-    body.data[SESSION] = link->session;
-    body.data[SEQ] = (uint8_t)seq;
-    if (items != 0) {
-        hg_put_head(&body, HG_CBOR_ARRAY, items);
-    }
-    return body;
-}
-
-static void end_frame(hg_link_t *link, hg_writer_t *body)
-{
-    if (body->used > body->size) {
-        return;      /* a text of the application's is too long */
-    }
-    body->size = HG_MTU;
-#if HG_WITH_AUTH
-    if (body->data[FLAGS] & FLAG_AUTHENTICATED) {
-        put_proof(link, body);
-    }
-#endif
-    hg_put_u32(body, hg_crc32(0, body->data, body->used));
-    size_t stuffed = hg_cobs_encode(link->tx + 1, body->data, body->used);
-    link->tx[0] = 0;
-    link->tx[1 + stuffed] = 0;
-    link->tx_used = (uint16_t)(stuffed + 2);
-    link->tx_written = 0;
-}
-
-static void put_uptime(const hg_link_t *link, hg_writer_t *writer)
-{
-    hg_put_uint64(writer, link->now_wraps, link->now_ms);
-}
-
-static void write_hello(hg_link_t *link)
-{
-    const hg_device_t *device = link->device;
-    uint32_t features = has_key(link) ? FEATURE_AUTHENTICATED : 0;
-#if HG_WITH_UPDATE
-    features |= link->port->update != NULL ? FEATURE_UPDATE : 0;
-#endif
-    const uint32_t numbers[] = {
-        HG_MTU, HG_WINDOW, device->sensor_count, device->command_count, link->schema, link->next_rseq, link->dropped,
-        link->last_command,
-    };
-    hg_writer_t body = begin_frame(link, HELLO, 0, 15);
-    hg_put_string(&body, HG_CBOR_BYTES, link->nonce, link->session != 0 ? HG_NONCE_BYTES : 0);
-    hg_put_string(&body, HG_CBOR_BYTES, device->boot_id, HG_BOOT_ID_BYTES);
-    hg_put_uint(&body, link->syncs);
-    hg_put_text(&body, device->device_id);
-    hg_put_text(&body, device->firmware);
-    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        hg_put_uint(&body, numbers[i]);
-    }
-    put_uptime(link, &body);
-    hg_put_uint(&body, features);
-    end_frame(link, &body);
-}
-
-static void put_description_head(
-    hg_writer_t *body, uint32_t items, uint32_t index, uint32_t kind, const char *name, const char *detail)
-{
-    hg_put_head(body, HG_CBOR_ARRAY, items);
-    hg_put_uint(body, index);
-    hg_put_uint(body, kind);
-    hg_put_text(body, name);
-    hg_put_text(body, detail);
-}
-
-static void put_description(const hg_link_t *link, hg_writer_t *body, uint32_t index)
-{
-    const hg_device_t *device = link->device;
-    if (index < device->sensor_count) {
-        const hg_sensor_t *sensor = &device->sensors[index];
-        put_description_head(body, 6, index, 0, sensor->name, sensor->quantity);
-        hg_put_text(body, sensor->unit);
-        hg_put_int(body, sensor->exponent);
-    } else {
-        const hg_command_t *command = &device->commands[index - device->sensor_count];
-        put_description_head(body, 4, index, 1, command->name, command->argument);
-    }
-}
-
-static void write_description(hg_link_t *link)
-{
-    hg_writer_t body = begin_frame(link, DESC, 0, 0);
-    put_description(link, &body, link->desc_index);
-    end_frame(link, &body);
-}
-
-static void write_time(hg_link_t *link)
-{
-    hg_writer_t body = begin_frame(link, TIME, 0, 2);
-    hg_put_uint(&body, link->time_token);
-    put_uptime(link, &body);
-    end_frame(link, &body);
-}
-
-static void write_result(hg_link_t *link)
-{
-    hg_writer_t body = begin_frame(link, RESULT, 0, 3);
-    hg_put_uint(&body, link->last_command);
-    hg_put_uint(&body, link->result_status);
-    if (link->result.kind == HG_NUMBER) {
-        hg_put_int(&body, link->result.number);
-    } else if (link->result.kind == HG_TEXT) {
-        hg_put_string(&body, HG_CBOR_TEXT, link->result.text.data, link->result.text.len);
-    } else {
-        hg_put_null(&body);
-    }
-    end_frame(link, &body);
-}
-
-#if HG_WITH_UPDATE
-static void write_fw_status(hg_link_t *link)
-{
-    hg_writer_t body = begin_frame(link, FW_STATUS, 0, 3);
-    hg_put_uint(&body, link->fw_status.next_offset);
-    hg_put_uint(&body, link->fw_status.state);
-    hg_put_uint(&body, link->fw_status.reason);
-    end_frame(link, &body);
-}
-#endif
-
-static void write_reading(hg_link_t *link)
-{
-    uint8_t len = link->queue[link->sent];
-    hg_writer_t body = begin_frame(link, READING, link->sent_seq, 0);
-    hg_put_raw(&body, link->queue + link->sent + 1, len);
-    end_frame(link, &body);
-    if (link->sent_seq == link->received_seq) {
-        link->progress_ms = link->now_ms;
-    }
-    if (link->sent_seq == link->high_seq) {
-        link->high_seq++;
-    }
-    link->sent_seq++;
-    link->sent = (uint16_t)(link->sent + 1 + len);
-}
-
-/* Put the next frame into tx, if there is one. */
-static bool write_next(hg_link_t *link)
-{
-    typedef void (*write_t)(hg_link_t *);
-    static const write_t writers[] = {
-        write_hello, write_time, write_result, write_description,
-#if HG_WITH_UPDATE
-        write_fw_status,
-#endif
-    };
-    for (unsigned i = 0; i < sizeof writers / sizeof *writers; i++) {
-        if ((unsigned)link->answers >> i & 1u) {
-            link->answers = (uint8_t)(link->answers & ~(1u << i));
-            writers[i](link);
-            return true;
-        }
-    }
-    if (link->is_open && link->sent < link->tail && (uint8_t)(link->sent_seq - link->received_seq) < HG_WINDOW) {
-        write_reading(link);
-        return true;
-    }
-    return false;
-}
-
-static bool flush(hg_link_t *link)
-{
-    size_t left = (size_t)(link->tx_used - link->tx_written);
-    size_t taken = left == 0 ? 0 : link->port->write(link->port->user, link->tx + link->tx_written, left);
-    link->tx_written = (uint16_t)(link->tx_written + taken);
-    return taken == left;
 }
 
 /* ---- Receiving ---- */
@@ -338,7 +57,7 @@ static void go_back(hg_link_t *link)
 
 static void begin_session(hg_link_t *link, uint8_t session, const uint8_t *nonce)
 {
-    end_session(link);
+    hg_end_session(link);
     copy(link->nonce, nonce, HG_NONCE_BYTES);
     link->session = session;
     link->syncs++;
@@ -347,8 +66,8 @@ static void begin_session(hg_link_t *link, uint8_t session, const uint8_t *nonce
     link->high_seq = 0;
     go_back(link);
 #if HG_WITH_AUTH
-    if (has_key(link)) {
-        derive_session_key(link);
+    if (hg_has_key(link)) {
+        hg_derive_session_key(link);
     }
 #endif
 }
@@ -360,7 +79,7 @@ static void on_sync(hg_link_t *link, const frame_t *frame)
     if (frame->items[0].number != HG_NONCE_BYTES || retry_ms - 1 >= MAX_RETRY_MS) {
         return;
     }
-    if (frame->header[SESSION] != link->session || !is_same(nonce, link->nonce, HG_NONCE_BYTES)) {
+    if (frame->header[SESSION] != link->session || !hg_is_same(nonce, link->nonce, HG_NONCE_BYTES)) {
         begin_session(link, frame->header[SESSION], nonce);
     }
     link->retry_ms = retry_ms;
@@ -531,7 +250,7 @@ static void take_body(hg_link_t *link, const uint8_t *body, size_t len)
     frame_t frame;
     hg_reader_t payload = {body + HEADER_BYTES, len - HEADER_BYTES, false};
     unsigned type = body[TYPE] ^ VERSION_BITS;
-    bool is_sync = type == SYNC, is_proof_due = !is_sync && has_key(link);
+    bool is_sync = type == SYNC, is_proof_due = !is_sync && hg_has_key(link);
     unsigned flags = is_proof_due ? FLAG_AUTHENTICATED : 0;
     if (type >= sizeof shapes || shapes[type] == 0 || (body[FLAGS] & ~FLAG_NAK) != flags) {
         return;
@@ -540,7 +259,7 @@ static void take_body(hg_link_t *link, const uint8_t *body, size_t len)
         return;
     }
     if (is_proof_due) {
-        if (!is_proved(link, body, len)) {
+        if (!hg_is_proved(link, body, len)) {
             return;
         }
         payload.left -= PROOF_BYTES;
@@ -600,14 +319,14 @@ hg_status_t hg_link_init(hg_link_t *link, const hg_device_t *device, const hg_po
     link->port = port;
     for (unsigned i = 0; i < (unsigned)device->sensor_count + device->command_count; i++) {
         hg_writer_t description = {link->tx, 0, MAX_PAYLOAD_BYTES};
-        put_description(link, &description, i);
+        hg_put_description(link, &description, i);
         if (description.used > description.size) {
             return HG_BAD_ARGUMENT;
         }
         link->schema = hg_crc32(link->schema, link->tx, description.used);
     }
     link->called_ms = read_clock(link);
-    write_hello(link);      /* the first call */
+    hg_write_hello(link);      /* the first call */
     return link->tx_used != 0 ? HG_OK : HG_BAD_ARGUMENT;
 }
 
@@ -628,7 +347,7 @@ void hg_link_poll(hg_link_t *link)
 {
     uint32_t now = read_clock(link);
     if (link->session != 0 && now - link->heard_ms >= HG_SILENCE_MS) {
-        end_session(link);
+        hg_end_session(link);
     }
     if (link->session == 0 && now - link->called_ms >= HG_CALL_INTERVAL_MS) {
         link->called_ms = now;
@@ -637,7 +356,7 @@ void hg_link_poll(hg_link_t *link)
     if (link->sent_seq != link->received_seq && now - link->progress_ms >= link->retry_ms) {
         go_back(link);
     }
-    while (flush(link) && write_next(link)) {
+    while (hg_flush(link) && hg_write_next(link)) {
     }
 }
 
@@ -654,7 +373,7 @@ hg_status_t hg_link_record(hg_link_t *link, const hg_sample_t *samples, size_t c
     hg_put_byte(&record, 0);      /* its length, once that is known */
     hg_put_head(&record, HG_CBOR_ARRAY, (uint32_t)(2 + 2 * count));
     hg_put_uint(&record, link->next_rseq++);
-    put_uptime(link, &record);
+    hg_put_uptime(link, &record);
     for (size_t i = 0; i < count; i++) {
         hg_put_uint(&record, samples[i].sensor);
         if (samples[i].value == HG_NO_VALUE) {
@@ -679,7 +398,7 @@ hg_status_t hg_link_log(hg_link_t *link, hg_level_t level, const char *text)
     if (!link->is_open) {
         return HG_DOWN;
     }
-    if (!flush(link)) {
+    if (!hg_flush(link)) {
         return HG_FULL;
     }
     while (len < HG_MAX_LOG_BYTES && text[len] != '\0') {
@@ -688,12 +407,12 @@ hg_status_t hg_link_log(hg_link_t *link, hg_level_t level, const char *text)
     while (len > 0 && ((uint8_t)text[len] & 0xc0u) == 0x80u) {      /* not within a character */
         len--;
     }
-    hg_writer_t body = begin_frame(link, LOG, 0, 3);
+    hg_writer_t body = hg_begin_frame(link, LOG, 0, 3);
     hg_put_uint(&body, number);
     hg_put_uint(&body, level);
     hg_put_string(&body, HG_CBOR_TEXT, (const uint8_t *)text, len);
-    end_frame(link, &body);
-    (void)flush(link);
+    hg_end_frame(link, &body);
+    (void)hg_flush(link);
     return HG_OK;
 }
 

@@ -20,6 +20,15 @@ uint32_t hg_crc32(uint32_t crc, const uint8_t *data, size_t len)
 
 #define FULL_CODE 255u
 
+bool hg_is_same(const uint8_t *a, const uint8_t *b, size_t len)
+{
+    uint8_t difference = 0;
+    for (size_t i = 0; i < len; i++) {
+        difference |= a[i] ^ b[i];
+    }
+    return difference == 0;
+}
+
 size_t hg_cobs_encode(uint8_t *out, const uint8_t *in, size_t len)
 {
     size_t code_at = 0, used = 1;

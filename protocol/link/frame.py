@@ -62,6 +62,9 @@ class FrameType(IntEnum):
     FW_STATUS = 21  # D
 
 
+_TYPES: Final = {kind.value: kind for kind in FrameType}
+
+
 class Proof(NamedTuple):
     """What an authenticated frame ends with."""
 
@@ -81,9 +84,10 @@ class Frame:
     proof: Proof | None = None
 
     def __post_init__(self) -> None:
-        for name in ("session", "seq"):
-            if not 0 <= getattr(self, name) <= 255:
-                raise ValueError(f"{name} {getattr(self, name)} is not within 0..255")
+        if not 0 <= self.session <= 255:
+            raise ValueError(f"session {self.session} is not within 0..255")
+        if not 0 <= self.seq <= 255:
+            raise ValueError(f"seq {self.seq} is not within 0..255")
         if len(self.payload) > MAX_PAYLOAD_BYTES:
             raise ValueError(f"payload of {len(self.payload)} bytes, at most {MAX_PAYLOAD_BYTES} fit a frame")
 
@@ -121,10 +125,9 @@ class Frame:
             raise Unsupported(
                 f"version {kind >> _TYPE_BITS} and flags {flags:#04x}, this reader knows {VERSION}", offset=0
             )
-        try:
-            known = FrameType(kind & _TYPE_MASK)
-        except ValueError as error:
-            raise Unsupported(f"type {kind & _TYPE_MASK} is not known", offset=0) from error
+        known = _TYPES.get(kind & _TYPE_MASK)
+        if known is None:
+            raise Unsupported(f"type {kind & _TYPE_MASK} is not known", offset=0)
         proof = None
         if flags & _AUTHENTICATED:
             if len(body) < HEADER_BYTES + PROOF_BYTES:

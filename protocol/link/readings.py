@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 from protocol import strict_cbor
@@ -22,6 +23,9 @@ class Sample(NamedTuple):
     value: int | None  # to be scaled by the description's exponent; None when the sensor gave none
 
 
+_sample: Final = partial(tuple.__new__, Sample)  # of a pair that is known to be one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Device: what was measured at one moment. (device, boot id, rseq) is its identity for ever."""
@@ -33,8 +37,10 @@ class Record:
     samples: tuple[Sample, ...]
 
     def __post_init__(self) -> None:
-        payload.check_range(self, MAX_UINT32, "rseq")
-        payload.check_range(self, MAX_UPTIME_MS, "uptime_ms")
+        if not 0 <= self.rseq <= MAX_UINT32:
+            raise ValueError(f"rseq {self.rseq} is not within 0..{MAX_UINT32}")
+        if not 0 <= self.uptime_ms <= MAX_UPTIME_MS:
+            raise ValueError(f"uptime_ms {self.uptime_ms} is not within 0..{MAX_UPTIME_MS}")
         if not 1 <= len(self.samples) <= MAX_SAMPLES:
             raise ValueError(f"{len(self.samples)} samples, not 1 to {MAX_SAMPLES}")
         for sensor, value in self.samples:
@@ -52,7 +58,7 @@ class Record:
             if len(found) < _LEAST_ITEMS or len(found) % 2:
                 raise Corrupt(f"{len(found)} items are not a number, a time, and pairs of sensor and value")
             rseq, uptime_ms = payload.all_present(found[:2])
-            samples = tuple(map(Sample, payload.all_present(found[2::2]), found[3::2]))
+            samples = tuple(map(_sample, zip(payload.all_present(found[2::2]), found[3::2], strict=True)))
             return cls(rseq=rseq, uptime_ms=uptime_ms, samples=samples)
 
 

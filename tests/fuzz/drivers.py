@@ -16,9 +16,10 @@ from drivers.settings import check_settings
 from drivers.system.proc import parse_cpu, parse_load, parse_memory, parse_traffic, parse_uptime
 from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, TASMOTA, ZIGBEE2MQTT
 from tests.unit.drivers.samples import PMS5003_FRAME, nmea
+from tests.vectors.mqtt import recorded
 
-_RECORDED = [("tasmota", TASMOTA), ("zigbee2mqtt", ZIGBEE2MQTT), ("esphome", ESPHOME)]
-_TOPICS = [(kind, topic) for kind, messages in _RECORDED for topic, _, _ in messages]
+_WRITTEN = [("tasmota", TASMOTA), ("zigbee2mqtt", ZIGBEE2MQTT), ("esphome", ESPHOME)]
+_TOPICS = [(kind, topic) for kind, messages in _WRITTEN for topic, _, _ in messages]
 _QUANTITIES = {"t": {"unit": "Cel"}, "on": {"kind": "boolean"}, "word": {"kind": "text"}}
 _LINE_TABLES: list[dict[str, object]] = [
     {"format": "json"},
@@ -37,7 +38,8 @@ SEEDS = [
     b"\x01" + nmea("WIMWV,214.8,R,10.0,N,A"),
     b'\x02{"t":21.5,"on":true,"word":"x"}\nT=21.5 \r\n1,on,x\n',
     b"\x03ab\r\n\xaa\x55abc\r\n",
-    *(b"\x04" + payload for _, messages in _RECORDED for _, payload, _ in messages),
+    *(b"\x04" + payload for _, messages in _WRITTEN for _, payload, _ in messages),
+    *(b"\x04" + message.payload for message in recorded()),
     b"\x05cpu  100 0 100 800 0 0 0 0\nMemTotal: 1000 kB\n  eth0: 1 2 3 4 5 6 7 8 9\n",
 ]
 

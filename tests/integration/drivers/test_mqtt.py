@@ -14,6 +14,7 @@ from drivers.mqtt.driver import MqttDriver, build
 from drivers.mqtt.ready_made import READY_MADE
 from tests.integration.drivers.brokers import Broker
 from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from tests.vectors.mqtt import load, recorded
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
 TOPIC = "plant/boiler/temperature"
@@ -248,6 +249,7 @@ def test_garbage_is_acknowledged_counted_and_reported(broker: Broker) -> None:
         assert values_of(await read_until(driver, 1)) == [1]
         assert driver.quality.damaged_frames == 100
         assert "plant/boiler/temperature" in driver.trouble
+        assert "cable" not in driver.trouble
         assert len(driver._ledger) == 1
         await driver.close()
 
@@ -267,6 +269,65 @@ def test_what_well_known_firmware_publishes_arrives_as_readings(broker: Broker) 
         found = [(r.sensor, r.quantity, r.value, r.unit, r.mime_type) for r in readings]
         assert found == [tuple(sample) for sample in expected]
         assert driver.trouble == ""
+        await driver.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_what_real_devices_sent_arrives_once_as_what_it_said(broker: Broker, version: str) -> None:
+    messages = recorded()
+    expected = [tuple(sample) for message in messages for sample in message.samples or []]
+
+    async def test() -> None:
+        driver = driver_of(broker, version=version, ready_made=list(READY_MADE), subscriptions=[])
+        await driver.open()
+        await asyncio.to_thread(broker.publish, *((message.topic, message.payload) for message in messages))
+        readings: list[Reading] = []
+        while len(readings) < len(expected):
+            came = await driver.read()
+            await driver.acknowledge(tokens_of(came))  # by the older version the broker sends few ahead
+            readings += came
+        assert [(r.sensor, r.quantity, r.value, r.unit, r.mime_type) for r in readings] == expected
+        assert driver.quality.damaged_frames == sum(message.is_refused for message in messages) == 1
+        assert driver.trouble == ""
+        assert await driver.read() == []
+        assert len(driver._ledger) == 0
+        await driver.close()
+
+    run(test)
+
+
+def test_what_zigbee2mqtts_converters_write_comes_through(broker: Broker) -> None:
+    messages = load("zigbee2mqtt")["messages"]
+    quantities = sum(len(message["units"]) for message in messages)
+
+    async def test() -> None:
+        driver = driver_of(broker, ready_made=["zigbee2mqtt"], subscriptions=[])
+        await driver.open()
+        payloads = [(f"zigbee2mqtt/{message['model']}", message["payload"].encode()) for message in messages]
+        await asyncio.to_thread(broker.publish, *payloads)
+        readings: list[Reading] = []
+        while {reading.sensor for reading in readings} != {message["model"] for message in messages}:
+            readings += await driver.read()
+        assert sum(reading.unit != "" for reading in readings) >= quantities - 3  # brightness and indices have none
+        assert driver.quality.damaged_frames == 0
+        await driver.close()
+
+    run(test)
+
+
+def test_a_retained_last_will_of_a_device_is_read_where_retained_messages_are_taken(broker: Broker) -> None:
+    wills = [m for m in recorded() if m.topic.endswith(("LWT", "/status")) and m.samples]
+    expected = sorted(sample.sensor for message in wills for sample in message.samples or [])
+
+    async def test() -> None:
+        await asyncio.to_thread(broker.publish, *((m.topic, m.payload) for m in wills), retain=True)
+        driver = driver_of(broker, ready_made=list(READY_MADE), subscriptions=[], retained="take")
+        await driver.open()
+        readings = await read_until(driver, len(expected))
+        assert sorted(reading.sensor for reading in readings) == expected
+        assert all(reading.quantity == "online" and reading.value is True for reading in readings)
         await driver.close()
 
     run(test)

@@ -69,6 +69,17 @@ class Gateway:
     def _cycle_count(self) -> int:
         return len({line for line in self.agent.lines() if b"/cycles" in line})
 
+    def wait_for_samples(self, count: int) -> None:
+        """Until the link has brought so many more, committed or not."""
+        before = self._samples()
+        wait_until(lambda: self._samples() >= before + count, f"{count} more samples come over the link")
+
+    def _samples(self) -> float:
+        try:
+            return self.counters()["samples"]
+        except (FileNotFoundError, KeyError):  # no status yet, or one without a session
+            return 0
+
     def wait_for_log(self, words: str, times: int = 1) -> None:
         wait_until(lambda: self.agent.log().count(words) >= times, f"the log says {words!r} {times} times")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cable import CLEAN, Cable, Faults
-from testbed.microcontroller import Board, HostBoard, QemuBoard
+from testbed.microcontroller import Board, HostBoard, QemuBoard, build_firmware
 from tests.integration.firmware.conftest import KEY
 from tests.integration.firmware.gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
 
@@ -146,6 +146,30 @@ def test_an_agent_that_is_killed_before_it_acknowledges_takes_every_reading_once
             run_and_kill_agent(gateway, scene)
             cable.mend()
         run_agent(gateway, lambda: gateway.wait_for_cycles(5))
+        gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
+
+
+@pytest.mark.parametrize("kind", ["host", "mps2-an385"])
+def test_an_agent_that_is_killed_before_it_commits_leaves_the_readings_with_the_device(
+    tmp_path: Path, firmware_folder: Path, kind: str
+) -> None:
+    """Whatever had been acknowledged before its commit would be gone from both sides."""
+    firmware = build_firmware(kind, firmware_folder)
+    board = HostBoard(firmware) if kind == "host" else QemuBoard(firmware, tmp_path)
+    with plugged(board, tmp_path):
+        gateway = gateway_of(tmp_path, 200)
+        config = gateway.agent.config
+        prompt = config.read_text()
+        config.write_text(prompt.replace("commit_interval_s = 0.05", "commit_interval_s = 3600"))
+
+        def scene() -> None:
+            gateway.wait_for_cycles(1)  # the first are committed at once
+            gateway.wait_for_samples(15)
+
+        run_and_kill_agent(gateway, scene)
+        assert len(gateway.cycles()) < gateway.counters()["records"], "some came and were not committed"
+        config.write_text(prompt)
+        run_agent(gateway, lambda: gateway.wait_for_cycles(10))
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 
 

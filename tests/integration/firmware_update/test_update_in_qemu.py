@@ -15,6 +15,7 @@ from protocol.firmware import Package
 from protocol.link import Hello, Message, UpdateConfirm, UpdateEnd
 from testbed.cable import Faults
 from tests.firmware_samples import STRANGER, package
+from tests.integration.firmware.gateway import Gateway, run_agent
 from tests.integration.firmware_update.board import BOARD, Builds, FlashedBoard, build_firmware
 
 pytestmark = [
@@ -101,6 +102,27 @@ def test_a_good_image_comes_by_the_command_and_stays(board: FlashedBoard, builds
     done = headgate(*update)
     assert (done.stdout, done.returncode) == (f"{BOARD}: {OLD} → {NEW}, confirmed\n", 0), done.stderr
     assert headgate(*update).stdout == f"{BOARD}: runs {NEW} already\n"
+    assert after_power_cut(board) == NEW
+
+
+def test_a_good_image_comes_while_the_agent_reads_the_device(
+    board: FlashedBoard, builds: Builds, tmp_path: Path
+) -> None:
+    """The agent lends its link; to it the update is a reset of the device."""
+    file, port = tmp_path / "new.hgfw", str(board.port)
+    file.write_bytes(builds.firmware(NEW).to_bytes())
+    gateway = Gateway.make(tmp_path / "gateway", board.port)
+    config = ("--config", str(gateway.agent.config), "--port", port)
+
+    def scene() -> None:
+        gateway.wait_for_log("microcontroller met")
+        assert headgate("list", *config).stdout == f"{port}  {BOARD}  {OLD}  ready for an update\n"
+        done = headgate("update", str(file), *config, "--trust", str(builds.public_key))
+        assert (done.stdout, done.returncode) == (f"{BOARD}: {OLD} → {NEW}, confirmed\n", 0), done.stderr
+        gateway.wait_for_log("microcontroller met", 2)
+        assert headgate("list", *config).stdout == f"{port}  {BOARD}  {NEW}  ready for an update\n"
+
+    run_agent(gateway, scene)
     assert after_power_cut(board) == NEW
 
 

@@ -65,3 +65,9 @@ def test_a_driver_that_is_not_in_the_table_is_a_config_error(table: dict[str, ob
     with pytest.raises(ConfigError) as caught:
         build_driver("x", table)
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129])
+def test_a_driver_has_a_name_that_a_sensor_can_have(name: str) -> None:
+    with pytest.raises(ConfigError, match="a driver's name has 1 to 128 characters"):
+        build_driver(name, {"driver": "system"})

@@ -16,7 +16,8 @@ from tests.vectors.link import load
 
 MAX_CODE_BYTES = 3 * 1024
 MAX_RAM_BYTES = 2 * 1024
-SOURCES = [LIBRARY / "headgate_link.c", LIBRARY / "hg_wire.c", LIBRARY / "hg_blake2s.c"]
+NAMES = ("headgate_link.c", "hg_sending.c", "hg_proof.c", "hg_wire.c", "hg_blake2s.c")
+SOURCES = [LIBRARY / name for name in NAMES]
 CORTEX_M3 = ["arm-none-eabi-gcc", "-Os", "-mcpu=cortex-m3", "-mthumb", "-ffreestanding"]
 OPTIONS = [[*chosen] for count in range(3) for chosen in itertools.combinations((WITH_AUTH, WITH_UPDATE), count)]
 COMPILER_HELPERS = {"memcpy", "memmove", "memset", "memcmp"}

@@ -16,9 +16,9 @@ def test_a_record_is_handed_over_once_and_durable_when_all_of_it_is() -> None:
     assert delivery.take(record(5, 1, None, 3)) == [0, 2]
     assert delivery.take(record(5, 1, None, 3)) == []
     assert delivery.committed_rseq == 5
-    delivery.commit(5, 0)
+    delivery.commit(5, {0})
     assert delivery.committed_rseq == 5
-    delivery.commit(5, 2)
+    delivery.commit(5, {2})
     assert delivery.committed_rseq == 6
 
 
@@ -88,7 +88,7 @@ def test_no_record_is_ever_handed_over_twice_and_none_is_called_durable_before_i
     for rseq, is_commit in steps:
         if is_commit and handed_over:
             oldest = handed_over[len(durable) % len(handed_over)]
-            delivery.commit(oldest, 0)
+            delivery.commit(oldest, {0})
             durable.add(oldest)
         elif delivery.take(record(rseq, 1)):
             handed_over.append(rseq)

@@ -74,6 +74,37 @@ def test_the_error_of_the_port_ends_the_block_as_it_is() -> None:
     asyncio.run(run())
 
 
+def test_what_came_before_the_cable_was_pulled_is_told_although_its_acknowledgement_does_not_get_out() -> None:
+    """The session has handed it over, and would not do so again."""
+
+    class HalfPulledPort(DevicePort):
+        async def write(self, data: bytes) -> None:
+            if self.is_pulled:
+                raise LinkDown("it is gone")
+            await super().write(data)
+
+        async def read(self, timeout_s: float) -> bytes:
+            data = await super().read(timeout_s)
+            self.is_pulled = bool(data) and bool(self.device.queue)
+            return data
+
+    async def run() -> None:
+        device = ModelDevice()
+        link = DeviceLink(HalfPulledPort(device), HostSession(baudrate=115200))
+        async with asyncio.timeout(10):
+            while not link.session.is_open:
+                await link.pump(0.01)
+            device.measure(7, time.monotonic() * 1000)
+            events = list[Event]()
+            while not events:
+                events = await link.pump(0.01)
+            assert any(isinstance(event, Measured) for event in events)
+            with pytest.raises(OSError, match="it is gone"):
+                await link.pump(0.01)
+
+    asyncio.run(run())
+
+
 def test_the_error_of_the_block_is_not_wrapped() -> None:
     async def run() -> None:
         device = ModelDevice()

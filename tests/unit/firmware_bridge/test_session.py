@@ -187,6 +187,18 @@ class Answer:
         self.outcomes.append(outcome)
 
 
+@pytest.mark.parametrize("argument", [2**40, -(2**40), "x" * 5000])
+def test_an_argument_that_no_frame_can_hold_is_told_to_who_asked_and_to_nobody_else(argument: int | str) -> None:
+    bench, answer, next_answer = Bench(), Answer(), Answer()
+    bench.run(500)
+    bench.session.call("set_led", argument, answer, bench.now_ms)
+    bench.session.call("set_led", 1, next_answer, bench.now_ms)
+    bench.run(1000)
+    assert [type(each) for each in answer.outcomes] == [Unanswered]
+    assert [type(each) for each in next_answer.outcomes] == [CommandResult]
+    assert [each.argument for each in bench.device.executed] == [1]
+
+
 def test_a_command_is_executed_once_however_often_it_must_be_sent() -> None:
     bench, answers = Bench(faults=Faults(bit_flips=0.003)), [Answer() for _ in range(10)]
     bench.run(5000)

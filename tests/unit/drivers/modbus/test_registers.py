@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.errors import ConfigError
+from drivers.modbus.driver import build
 from drivers.modbus.registers import MAX_BITS, MAX_WORDS, Register, plan_batches, read_register
 
 
@@ -53,6 +54,7 @@ def test_every_register_is_in_one_request_that_the_protocol_allows(
         ({"type": "float32"}, [0x7FC0, 0], None),
         ({"type": "int16", "invalid": -32768}, [0x8000], None),
         ({"type": "bit", "table": "coil"}, [1], True),
+        ({"type": "float64", "scale": 10}, list(struct.unpack(">4H", struct.pack(">d", 1.5e308))), None),
     ],
 )
 def test_words_mean_what_the_type_says(fields: dict[str, object], words: list[int], value: float | None) -> None:
@@ -71,3 +73,10 @@ def test_registers_that_cannot_be_are_refused(fields: dict[str, object], problem
     with pytest.raises(ConfigError) as caught:
         Register(**{"quantity": "q", "address": 0, **fields})  # type: ignore[arg-type]
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize("field", ["quantity", "unit"])
+def test_a_name_that_no_reading_can_have_is_refused_by_the_settings(field: str) -> None:
+    table = {"quantity": "q", "address": 0, field: "x" * 129}
+    with pytest.raises(ConfigError, match=rf"registers\[0\]\.{field}: .* is longer than 128 characters"):
+        build("meter", {"port": "tcp://localhost:502", "registers": [table]})

@@ -1,4 +1,4 @@
-"""Messages laid out as Tasmota 13, Zigbee2MQTT 1.40 and ESPHome 2024.8 publish them, and what they mean."""
+"""What recordings do not show: messages laid out after the formats of Tasmota, Zigbee2MQTT and ESPHome."""
 
 from drivers.mqtt.mappings import Sample
 
@@ -47,6 +47,23 @@ TASMOTA: list[tuple[str, bytes, list[Sample]]] = [
         ],
     ),
     (
+        "tele/roof/SENSOR",
+        b'{"Time":"2024-09-12T08:15:00","TX23":{"Speed":{"Act":14.8,"Avg":8.5},"Dir":{"Card":"WSW","Deg":247.5}},'
+        b'"ANALOG":{"CTEnergy1":{"Power":2300,"Voltage":230},"Temperature2":68},"AS3935":{"Energy":58622,"Distance":12},'
+        b'"BMP280":{"Pressure":29.9},"TempUnit":"F","SpeedUnit":"km/h","PressureUnit":"inHg"}',
+        [
+            Sample("roof/TX23", "speed_act", 14.8, "km/h"),
+            Sample("roof/TX23", "speed_avg", 8.5, "km/h"),
+            Sample("roof/TX23", "dir_deg", 247.5),
+            Sample("roof/ANALOG", "ctenergy1_power", 2300, "W"),
+            Sample("roof/ANALOG", "ctenergy1_voltage", 230, "V"),
+            Sample("roof/ANALOG", "temperature2", 20.0, "Cel"),
+            Sample("roof/AS3935", "energy", 58622),
+            Sample("roof/AS3935", "distance", 12, "cm"),
+            Sample("roof/BMP280", "pressure", 29.9, "[in_i'Hg]"),
+        ],
+    ),
+    (
         "tele/plug/STATE",
         b'{"Time":"2024-09-12T08:15:00","Uptime":"1T02:03:04","UptimeSec":93784,"Heap":26,"SleepMode":"Dynamic","Sleep":50,'
         b'"LoadAvg":19,"MqttCount":1,"POWER":"ON","Wifi":{"AP":1,"SSId":"home","BSSId":"AA:BB:CC:DD:EE:FF","Channel":6,'
@@ -59,6 +76,13 @@ TASMOTA: list[tuple[str, bytes, list[Sample]]] = [
     ),
     ("stat/plug/RESULT", b'{"POWER1":"OFF"}', [Sample("plug", "power1", False)]),
     ("tele/plug/LWT", b"Offline", [Sample("plug", "online", False)]),
+    ("plug/tele/LWT", b"Offline", [Sample("plug", "online", False)]),
+    ("tele/plug/LWT", b"DeepSleep", []),
+    (
+        "tele/house/kitchen/SENSOR",
+        b'{"Time":"2024-09-12T08:15:00","SGP30":{"eCO2":450,"TVOC":12}}',
+        [Sample("house/kitchen/SGP30", "eco2", 450, "[ppm]"), Sample("house/kitchen/SGP30", "tvoc", 12, "[ppb]")],
+    ),
 ]
 
 ZIGBEE2MQTT: list[tuple[str, bytes, list[Sample]]] = [
@@ -113,7 +137,11 @@ ESPHOME: list[tuple[str, bytes, list[Sample]]] = [
     ("office/sensor/pulses/state", b"17", [Sample("office", "pulses", 17.0)]),
     ("office/binary_sensor/motion/state", b"ON", [Sample("office", "motion", True)]),
     ("office/switch/heater/state", b"OFF", [Sample("office", "heater", False)]),
-    ("office/text_sensor/version/state", b"2024.8.1", [Sample("office", "version", "2024.8.1")]),
+    ("office/sensor/version/state", b"2024.8.1", [Sample("office", "version", "2024.8.1")]),
+    ("office/sensor/door/state", b"unknown", []),
+    ("office/number/setpoint_temperature/state", b"21.5", [Sample("office", "setpoint_temperature", 21.5, "Cel")]),
+    ("esphome/attic/sensor/temperature_2/state", b"9.25", [Sample("esphome/attic", "temperature_2", 9.25, "Cel")]),
+    ("a/b/c/status", b"offline", [Sample("a/b/c", "online", False)]),
     ("office/status", b"online", [Sample("office", "online", True)]),
 ]
 
@@ -123,4 +151,5 @@ NOT_READ = [
     ("zigbee2mqtt/washer/set", b'{"state":"ON"}'),
     ("tele/plug/INFO1", b"{}"),
     ("office/debug", b"[I] hello"),
+    ("boiler/status", b'{"burner":"on"}'),  # of some other program
 ]

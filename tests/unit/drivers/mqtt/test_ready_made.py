@@ -34,7 +34,7 @@ def test_messages_that_are_no_readings_are_left_alone(topic: str, payload: bytes
         ("tasmota", "tele/x/SENSOR", b"[]"),
         ("tasmota", "tele/x/LWT", b"maybe"),
         ("zigbee2mqtt", "zigbee2mqtt/x", b"{"),
-        ("esphome", "x/sensor/y/state", b"warm"),
+        ("esphome", "x/light/y/state", b"ON"),
         ("esphome", "x/switch/y/state", b"half"),
     ],
 )

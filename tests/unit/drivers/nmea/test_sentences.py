@@ -33,6 +33,7 @@ def test_the_well_known_example_is_read() -> None:
         ("HCHDG,101.1,,,7.1,W", [("heading_magnetic", 101.1, "deg")]),
         ("WIMWV,214.8,R,10.0,N,A", [("wind_angle_apparent", 214.8, "deg"), ("wind_speed_apparent", 5.144444, "m/s")]),
         ("WIMWV,214.8,T,36,K,A", [("wind_angle_true", 214.8, "deg"), ("wind_speed_true", 10.0, "m/s")]),
+        ("WIMWV,214.8,R,10.0,S,A", [("wind_angle_apparent", 214.8, "deg"), ("wind_speed_apparent", 4.4704, "m/s")]),
         ("WIMWV,214.8,R,10.0,N,V", []),
         ("VWVHW,,T,,M,5.0,N,9.3,K", [("speed_through_water", 2.572222, "m/s")]),
     ],
@@ -57,11 +58,12 @@ def test_kinds_that_are_not_read_here_are_no_fault() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
+        (b"$GPGLL,,,,,,*+5", "wrong checksum"),
         (b"GPRMC,1*00", "not a sentence"),
         (b"$GPRMC,1", "no checksum"),
         (b"$GPRMC,1*0", "no checksum"),
         (b"$GPRMC,123519,A*00", "wrong checksum"),
-        (b"$GPRMC*zz", "invalid literal"),
+        (b"$GPRMC*zz", "wrong checksum"),
         (b"$" + b"x" * 200 + b"*00", "not a sentence"),
         (nmea("GPRMC,256199,A,,,,,,,,,"), "no time of day"),
         (nmea("GPGLL,9999.000,N,00000.000,E,120000,A"), "no position"),
@@ -79,3 +81,8 @@ def test_a_sentence_that_is_wrong_is_refused(line: bytes, problem: str) -> None:
 def test_the_checksum_is_the_xor_of_all_bytes() -> None:
     assert checksum(b"") == 0
     assert checksum(b"\x0f\xf0\x01") == 0xFE
+
+
+def test_a_wind_speed_of_unknown_unit_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="'X' is no unit of wind speed"):
+        read_sentence(*parse_sentence(nmea("WIMWV,214.8,R,10.0,X,A")))

@@ -71,6 +71,8 @@ def test_a_line_that_means_nothing_is_damage_that_shows_it() -> None:
         ),
         ({"format": "raw", "frame_bytes": 1, "sync_hex": "aa55"}, "d.sync_hex: it is longer"),
         ({"format": "json"}, "d.quantities: missing"),
+        ({"format": "raw", "quantity": "x" * 129}, "d.quantity: 'xxxx"),
+        ({"format": "raw", "mime_type": ""}, "d.mime_type: must not be empty"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(table: dict[str, Any], problem: str) -> None:

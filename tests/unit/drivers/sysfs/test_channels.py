@@ -25,6 +25,7 @@ def test_one_wire_thermometers_in_new_and_old_kernels(tmp_path: Path) -> None:
         f"{devices}/28-000000000003/temperature": "85000\n",
         f"{devices}/28-000000000004/w1_slave": W1_SLAVE.format("YES", 85000),
         f"{devices}/28-000000000005/temperature": "\n",
+        f"{devices}/28-000000000006/temperature": "1e999\n",
         f"{devices}/w1_bus_master1/w1_master_name": "w1_bus_master1\n",
     }
     write_tree(tmp_path, files)
@@ -35,6 +36,7 @@ def test_one_wire_thermometers_in_new_and_old_kernels(tmp_path: Path) -> None:
         "28-000000000003": None,  # 85 °C: not measured
         "28-000000000004": None,
         "28-000000000005": None,
+        "28-000000000006": None,
     }
 
 
