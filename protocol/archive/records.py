@@ -45,6 +45,13 @@ class Columns(NamedTuple):
     def of(cls, records: Sequence[Record]) -> "Columns":
         return cls(*zip(*records, strict=True))
 
+    def record(self, index: int) -> Record:
+        return Record(*(column[index] for column in self))
+
+    def at(self, indexes: Sequence[int]) -> "Columns":
+        """Of these records only."""
+        return Columns(*(list(map(column.__getitem__, indexes)) for column in self))
+
     def records(self) -> list[Record]:
         return list(map(Record._make, zip(*self, strict=True)))
 

@@ -19,12 +19,12 @@ from protocol.ethereum.secp256k1 import (
     PUBLIC_KEY_BYTES,
     SIGNATURE_BYTES,
     V_OFFSET,
+    V_VALUES,
 )
 
 __all__ = ["CoincurveBackend"]
 
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
-_V_VALUES: Final = (V_OFFSET, V_OFFSET + 1)
 _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 
 _CONTEXT: Final = GLOBAL_CONTEXT.ctx
@@ -87,15 +87,22 @@ class CoincurvePublicKey:
             raise ValueError("the public key is not a point on the curve")
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
-        if len(digest) != DIGEST_BYTES:
-            raise _wrong_digest(digest)
-        if len(signature) != SIGNATURE_BYTES:
-            return False
+        return self.verify_all([digest], [signature])[0]
+
+    def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
         buffers = _take_buffers()
-        parsed = buffers[-1]
-        holds = _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
+        parsed, key, verdicts = buffers[-1], self._key, []
+        for digest, signature in zip(digests, signatures, strict=True):
+            if len(digest) != DIGEST_BYTES:
+                raise _wrong_digest(digest)
+            holds = (
+                len(signature) == SIGNATURE_BYTES
+                and _parse_compact(_CONTEXT, parsed, signature)
+                and _verify(_CONTEXT, parsed, digest, key)
+            )
+            verdicts.append(bool(holds))
         _buffer_pool.append(buffers)
-        return bool(holds)
+        return verdicts
 
 
 class CoincurveBackend:
@@ -108,7 +115,7 @@ class CoincurveBackend:
     def recover(self, digest: bytes, signature: bytes) -> bytes | None:
         if len(digest) != DIGEST_BYTES:
             raise _wrong_digest(digest)
-        if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
+        if len(signature) != SIGNATURE_BYTES or signature[64] not in V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
         buffers = parsed, key, written, _, written_bytes, _ = _take_buffers()
         public_key: bytes | None = None
