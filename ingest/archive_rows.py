@@ -79,8 +79,9 @@ def decode_archive(
     rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
-        data = _unseal(data, settings.unsealing_key)
-        summary.archive = hashlib.sha256(data).hexdigest()
+        if is_sealed(data):
+            data = _unseal(data, settings.unsealing_key)
+            summary.archive = hashlib.sha256(data).hexdigest()
         archive = _open(data)
         _describe(summary, archive)
         _check_device(archive, settings.devices)
@@ -119,8 +120,6 @@ def _check_name(path: str, digest: str) -> None:
 
 
 def _unseal(data: bytes, key: bytes | None) -> bytes:
-    if not is_sealed(data):
-        return data
     if key is None:
         raise Rejected(Reason.ARCHIVE_SEALED, "it is sealed, and no key was given")
     opener = Opener(PrivateKey(key))
@@ -286,8 +285,10 @@ def _columns(names: Sequence[str], rows: list[Row]) -> dict[str, Sequence[Any]]:
 def _array(field: pa.Field, column: Any, same: Any, count: int) -> pa.Array:
     if isinstance(column, pa.Array):
         return column.cast(field.type)
-    if isinstance(column, Spread):
+    if isinstance(column, Spread) and len(set(column.values)) > 1:
         return pa.array(column.values, field.type).take(column.places)
-    if column is not None:
+    if isinstance(column, Spread):
+        same = column.values[0]
+    elif column is not None:
         return pa.array(column, field.type)
     return pa.nulls(count, field.type) if same is None else pa.repeat(pa.scalar(same, field.type), count)

@@ -71,7 +71,7 @@ class QuickReader:
 
     def __init__(self) -> None:
         self._keys: dict[str, PublicKey] = {}
-        self._identities: dict[tuple[bytes, bytes, bytes], _Identity] = {}
+        self._identities: dict[tuple[bytes, ...], _Identity] = {}
         self._descriptions: dict[tuple[bytes, ...], tuple[Any, ...]] = {}
 
     def knows(self, device: str) -> bool:

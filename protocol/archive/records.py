@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_REASON_BYTES
@@ -46,11 +47,12 @@ class Columns(NamedTuple):
         return cls(*zip(*records, strict=True))
 
     def record(self, index: int) -> Record:
-        return Record(*(column[index] for column in self))
+        return Record._make(column[index] for column in self)
 
     def at(self, indexes: Sequence[int]) -> "Columns":
         """Of these records only."""
-        return Columns(*(list(map(column.__getitem__, indexes)) for column in self))
+        pick = itemgetter(*indexes) if len(indexes) > 1 else lambda column: (column[indexes[0]],)
+        return Columns(*map(pick, self))
 
     def records(self) -> list[Record]:
         return list(map(Record._make, zip(*self, strict=True)))

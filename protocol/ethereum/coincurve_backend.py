@@ -7,6 +7,7 @@ other's signatures; taking from a list and adding to it are atomic.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import coincurve
@@ -25,6 +26,7 @@ from protocol.ethereum.secp256k1 import (
 __all__ = ["CoincurveBackend"]
 
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
+_NOBODYS_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 
 _CONTEXT: Final = GLOBAL_CONTEXT.ctx
@@ -33,6 +35,7 @@ _INT: Final = ffi.typeof("int *")
 _CHAR_65: Final = ffi.typeof("char[65]")
 _PUBLIC_KEY: Final = ffi.typeof("secp256k1_pubkey *")
 _SIGNATURE: Final = ffi.typeof("secp256k1_ecdsa_signature *")
+_SIGNATURES: Final = ffi.typeof("secp256k1_ecdsa_signature[]")
 _RECOVERABLE: Final = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
 _UNCOMPRESSED_LENGTH: Final = ffi.new("size_t *", 65)  # passed in and given back, and always the same
 
@@ -87,22 +90,30 @@ class CoincurvePublicKey:
             raise ValueError("the public key is not a point on the curve")
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
-        return self.verify_all([digest], [signature])[0]
+        if len(digest) != DIGEST_BYTES:
+            raise _wrong_digest(digest)
+        if len(signature) != SIGNATURE_BYTES:
+            return False
+        buffers = _take_buffers()
+        parsed = buffers[-1]
+        holds = _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
+        _buffer_pool.append(buffers)
+        return bool(holds)
 
     def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
-        buffers = _take_buffers()
-        parsed, key, verdicts = buffers[-1], self._key, []
-        for digest, signature in zip(digests, signatures, strict=True):
+        """The curve's tables fill a processor's caches, and what runs between two checks must be loaded again.
+
+        So all signatures are parsed before the first is checked, and no line of Python runs in between. What cannot be
+        parsed is left as a signature that no key has made.
+        """
+        for digest in digests:
             if len(digest) != DIGEST_BYTES:
                 raise _wrong_digest(digest)
-            holds = (
-                len(signature) == SIGNATURE_BYTES
-                and _parse_compact(_CONTEXT, parsed, signature)
-                and _verify(_CONTEXT, parsed, digest, key)
-            )
-            verdicts.append(bool(holds))
-        _buffer_pool.append(buffers)
-        return verdicts
+        parsed = _new(_SIGNATURES, len(signatures))
+        places = [parsed + index for index in range(len(signatures))]
+        for place, signature in zip(places, signatures, strict=True):
+            _parse_compact(_CONTEXT, place, signature if len(signature) == SIGNATURE_BYTES else _NOBODYS_SIGNATURE)
+        return list(map(bool, map(_verify, repeat(_CONTEXT), places, digests, repeat(self._key))))
 
 
 class CoincurveBackend:
