@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ingest.blocks
@@ -64,6 +64,7 @@ def at_an_absurd_time(chain: Chain) -> list[Made]:
         readings,
         lambda chain: readings(chain, 700),  # over several widths of the position, and several blocks
         lambda chain: spoilt_in_the_middle(chain, spoil_seal=True),
+        lambda chain: [*readings(chain), chain.reading(0.5, START_MS + COUNT * 10, spoil_seal=True)],
         lambda chain: spoilt_in_the_middle(chain, broken_link=True),
         lambda chain: with_another_value(chain, 7),
         lambda chain: with_another_value(chain, "text"),
@@ -104,6 +105,7 @@ SOUND = readings(Device(32).chain("c"))
 
 @settings(max_examples=25, deadline=None)
 @given(row=st.integers(0, COUNT - 1), place=st.integers(0, len(SOUND[1].text) - 1), bit=st.integers(0, 7))
+@example(row=COUNT - 1, place=-10, bit=0)  # another signature, that is still one
 def test_one_message_that_was_tampered_with_costs_the_run_nothing_else(row: int, place: int, bit: int) -> None:
     archive = Archive(SOUND[0].chain.device, START_MS, block_target_bytes=200_000)
     for number, made in enumerate(SOUND):

@@ -2,12 +2,14 @@
 
 import binascii
 from collections.abc import Sequence
+from itertools import pairwise, product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.quick import Parsed, QuickReader
+from ingest.quick import USUAL_TEXT, Parsed, QuickReader
 from ingest.texts import TextColumns, read_texts
 from protocol.archive import Record
 from protocol.ethereum.hashing import eip191_digest
@@ -15,14 +17,25 @@ from testbed.corpus import Device, Made
 
 DEVICE = Device(33)
 START_MS = 1_790_000_000_000
-CHAIN = DEVICE.chain("boiler")
-MADE = [CHAIN.reading(each * 0.5, START_MS + each * 10) for each in range(12)][2:]  # the first has no predecessor
-REFS = [made.ref for made in MADE]
-TEXTS = [made.text for made in MADE]
+COUNT = 8
+
+
+def made(sensor: str) -> list[Made]:
+    chain = DEVICE.chain(sensor)
+    chain.sensor = sensor
+    return [chain.reading(each * 0.5, START_MS + each * 10) for each in range(COUNT + 2)][2:]  # all have predecessors
+
+
+RUNS = [made(name) for name in ("boiler", "boiler2", "boiler22")]  # base64 with two, one and no padding
+RUN = RUNS[0]
+REFS = [each.ref for each in RUN]
+TEXTS = [each.text for each in RUN]
+AT = {name: slice(*found.span(name)) for found in USUAL_TEXT.finditer(TEXTS[0]) for name in found.groupdict()}
 
 telling = st.sampled_from(b'=A/+09afg",\\[]{}- \n\x80')
-places = st.integers(0, len(TEXTS[0]) - 1)
-changes = st.lists(st.tuples(st.integers(0, len(TEXTS)), places, telling | st.integers(0, 255)), max_size=3)
+rows = st.integers(0, COUNT)  # the last stands for all of them
+changes = st.lists(st.tuples(rows, st.integers(0, len(TEXTS[0]) - 1), telling | st.integers(0, 255)), max_size=3)
+references = st.tuples(st.integers(START_MS, START_MS + 9), st.integers(0, 12))
 
 
 def read(texts: Sequence[bytes], refs: Sequence[tuple[int, int]]) -> TextColumns | None:
@@ -54,35 +67,72 @@ def agree(texts: Sequence[bytes], refs: Sequence[tuple[int, int]]) -> bool:
 
 
 def test_a_chain_of_usual_messages_is_taken_together() -> None:
-    assert agree(TEXTS, REFS)
+    paddings = {each[0].text.count(b"=") for each in RUNS}
+    assert paddings == {0, 1, 2}
+    for run in RUNS:
+        assert agree([each.text for each in run], [each.ref for each in run])
 
 
-@given(changes=changes)
-def test_whatever_is_changed_is_judged_as_each_alone_is_judged(changes: list[tuple[int, int, int]]) -> None:
-    texts = [bytearray(text) for text in TEXTS]
+@given(run=st.sampled_from(RUNS), changes=changes)
+def test_whatever_is_changed_is_judged_as_each_alone_is_judged(
+    run: list[Made], changes: list[tuple[int, int, int]]
+) -> None:
+    texts = [bytearray(each.text) for each in run]
     for row, place, byte in changes:
-        for text in texts if row == len(texts) else texts[row : row + 1]:  # in all of them, or in one
+        for text in texts if row == len(texts) else texts[row : row + 1]:
             text[place] = byte
-    agree([bytes(text) for text in texts], REFS)
+    agree([bytes(text) for text in texts], [each.ref for each in run])
 
 
-@given(st.permutations(range(len(TEXTS))))
-def test_texts_in_another_order_are_judged_as_each_alone_is_judged(order: list[int]) -> None:
-    is_taken = agree([TEXTS[each] for each in order], [REFS[each] for each in order])
-    assert is_taken == (order == sorted(order))
+@pytest.mark.parametrize("field", AT)
+@pytest.mark.parametrize("byte", b'=A/9f"\\,')
+def test_a_field_that_begins_or_ends_otherwise_is_judged_as_each_alone_is_judged(field: str, byte: int) -> None:
+    for run, row in product(RUNS, (1, COUNT - 1)):
+        found = USUAL_TEXT.fullmatch(run[row].text)
+        assert found is not None
+        for place in (found.start(field), found.end(field) - 2, found.end(field) - 1):
+            text = bytearray(run[row].text)
+            text[place] = byte
+            texts = [bytes(text) if number == row else each.text for number, each in enumerate(run)]
+            agree(texts, [each.ref for each in run])
 
 
-@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 1)), min_size=len(REFS), max_size=len(REFS)))
-def test_texts_filed_elsewhere_are_not_taken(shifts: list[tuple[int, int]]) -> None:
-    refs = [(ms + more_ms, sequence + more) for (ms, sequence), (more_ms, more) in zip(REFS, shifts, strict=True)]
-    assert agree(TEXTS, refs) == (refs == REFS)
+def test_padding_where_the_first_has_none_is_not_taken_for_its_bytes() -> None:
+    found = USUAL_TEXT.fullmatch(RUNS[2][1].text)
+    assert found is not None and not found["base64"].endswith(b"=")
+    end = found.end("base64")
+    padded = found.string[: end - 2] + b"==" + found.string[end:]
+    assert not agree([RUNS[2][0].text, padded], [each.ref for each in RUNS[2][:2]])
+
+
+@given(refs=st.lists(references, min_size=2, max_size=6))
+def test_references_in_any_order_are_judged_as_each_alone_is_judged(refs: list[tuple[int, int]]) -> None:
+    texts = [_written(ref, before) for before, ref in pairwise([(START_MS - 1, 0), *refs])]
+    if len({len(text) for text in texts}) == 1:
+        agree(texts, refs)
+
+
+def _written(ref: tuple[int, int], previous: tuple[int, int]) -> bytes:
+    """A text of the usual form with these references; nobody has signed it."""
+    text = TEXTS[0]
+    between = text[AT["sequence"].stop : AT["previous_ms"].start]
+    head, tail = text[: AT["timestamp_ms"].start], text[AT["previous_sequence"].stop :]
+    return b"%b%d,%d%b%d,%d%b" % (head, *ref, between, *previous, tail)
+
+
+@pytest.mark.parametrize("shift", [(1, 0), (-1, 0), (0, 1), (0, 10)])
+def test_a_text_filed_elsewhere_is_not_taken(shift: tuple[int, int]) -> None:
+    for row in range(COUNT):
+        timestamp_ms, sequence = REFS[row]
+        elsewhere = (timestamp_ms + shift[0], sequence + shift[1])
+        assert not agree(TEXTS, [*REFS[:row], elsewhere, *REFS[row + 1 :]])
 
 
 def test_a_number_that_grows_by_a_digit_does_not_spoil_what_is_read() -> None:
     chain = DEVICE.chain("burst")
     burst: list[Made] = [chain.reading(0.5, START_MS) for _ in range(14)]  # their sequence numbers go from 0 to 13
-    assert agree([made.text for made in burst[2:10]], [made.ref for made in burst[2:10]])
-    assert agree([made.text for made in burst[11:]], [made.ref for made in burst[11:]])
-    for length in {len(made.text) for made in burst[1:]}:
-        alike = [made for made in burst[1:] if len(made.text) == length]
-        agree([made.text for made in alike], [made.ref for made in alike])
+    assert agree([each.text for each in burst[2:10]], [each.ref for each in burst[2:10]])
+    assert agree([each.text for each in burst[11:]], [each.ref for each in burst[11:]])
+    for length in {len(each.text) for each in burst[1:]}:
+        alike = [each for each in burst[1:] if len(each.text) == length]
+        agree([each.text for each in alike], [each.ref for each in alike])
