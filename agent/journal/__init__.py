@@ -38,7 +38,7 @@ from agent.journal.disk import DirectoryDisk, Disk
 from agent.journal.figures import CursorStats, JournalStats, LaneStats
 from agent.journal.gaps import Cause, Gap
 from agent.journal.journal import Journal
-from agent.journal.records import Entry, Loss, Record, Reference
+from agent.journal.records import Entry, Loss, Record
 from agent.journal.settings import JournalSettings
 
 __all__ = [
@@ -55,5 +55,4 @@ __all__ = [
     "LaneStats",
     "Loss",
     "Record",
-    "Reference",
 ]

@@ -1,15 +1,16 @@
+from dataclasses import asdict
+
 import pytest
 
 from agent.archiving import _check_archive_key
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, Secret
+from agent.keys.device_keys import PublicPart
 
 
 def _keys(archive: bytes, stated: DeviceKeys | None = None) -> DeviceKeys:
-    binding = None if stated is None else stated.binding
-    return DeviceKeys(
-        identity=Secret(b"\x07" * 32), archive=Secret(archive), vault=Secret(b"\x09" * 32), stated=binding
-    )
+    public = None if stated is None else PublicPart(**asdict(stated.binding))
+    return DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(archive), vault=Secret(b"\x09" * 32), stated=public)
 
 
 def test_an_archive_key_that_is_not_the_published_one_is_told_before_anything_is_archived() -> None:
