@@ -38,12 +38,11 @@ class BlockDecoder:
     def decode(self, block: Block) -> DecodedBlock:
         done = DecodedBlock([], [], [], [])
         for stretch in _stretches(block.columns):
-            indexes = stretch
-            if not self._readers.quick.knows(self._device):
-                self._take_each(indexes[:1], block, done)  # the long way, on which the device becomes known
-                indexes = indexes[1:]
-            if len(indexes) < MIN_RUN or not self._take_run(indexes, block, done):
-                self._take_each(indexes, block, done)
+            alone = 0 if self._readers.quick.knows(self._device) else 1  # goes the long way, which makes it known
+            self._take_each(stretch[:alone], block, done)
+            rest = stretch[alone:]
+            if len(rest) < MIN_RUN or not self._take_run(rest, block, done):
+                self._take_each(rest, block, done)
         return done
 
     def _take_run(self, indexes: list[int], block: Block, done: DecodedBlock) -> bool:
