@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from nacl.public import PrivateKey
@@ -31,7 +31,7 @@ from ingest.walk import Walk
 from protocol.archive import BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
 from protocol.errors import Truncated, Unsupported, WireError
 
-__all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "TakeMessages", "decode_archive"]
+__all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "KnownVerdicts", "TakeMessages", "decode_archive"]
 
 MAX_QUARANTINED_BYTES: Final = 64 * 1024  # kept of a record or block; the whole stays in its archive
 _NAMED_BY_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -46,6 +46,12 @@ Row = tuple[Any, ...]
 TakeMessages = Callable[[pa.RecordBatch], None]
 
 
+class KnownVerdicts(Protocol):
+    """Verdicts of the archives in the tables, by their digests."""
+
+    def get(self, archive: str, /) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeSettings:
     """What decoding depends on besides the archive. It travels to the workers."""
@@ -56,7 +62,7 @@ class DecodeSettings:
     unsealing_key: bytes | None = field(default=None, repr=False)
     landing: str = ""  # files are named from here on, so that the landing area can be moved
     receipts: Path | None = None  # the collector's, to know who brought what is sealed
-    known: dict[str, str] = field(default_factory=dict, repr=False)  # archives in the tables, with their verdicts
+    known: KnownVerdicts = field(default_factory=dict[str, str], repr=False)
 
 
 def decode_archive(
@@ -79,8 +85,9 @@ def decode_archive(
     rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
-        data = _unseal(data, settings.unsealing_key)
-        summary.archive = hashlib.sha256(data).hexdigest()
+        if is_sealed(data):
+            data = _unseal(data, settings.unsealing_key)
+            summary.archive = hashlib.sha256(data).hexdigest()
         archive = _open(data)
         _describe(summary, archive)
         _check_device(archive, settings.devices)
@@ -119,8 +126,6 @@ def _check_name(path: str, digest: str) -> None:
 
 
 def _unseal(data: bytes, key: bytes | None) -> bytes:
-    if not is_sealed(data):
-        return data
     if key is None:
         raise Rejected(Reason.ARCHIVE_SEALED, "it is sealed, and no key was given")
     opener = Opener(PrivateKey(key))
@@ -286,8 +291,10 @@ def _columns(names: Sequence[str], rows: list[Row]) -> dict[str, Sequence[Any]]:
 def _array(field: pa.Field, column: Any, same: Any, count: int) -> pa.Array:
     if isinstance(column, pa.Array):
         return column.cast(field.type)
-    if isinstance(column, Spread):
+    if isinstance(column, Spread) and len(set(column.values)) > 1:
         return pa.array(column.values, field.type).take(column.places)
-    if column is not None:
+    if isinstance(column, Spread):
+        same = column.values[0]
+    elif column is not None:
         return pa.array(column, field.type)
     return pa.nulls(count, field.type) if same is None else pa.repeat(pa.scalar(same, field.type), count)

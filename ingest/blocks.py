@@ -1,6 +1,7 @@
 """Decode the records of one block: whole runs where a chain is one, the others one by one."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ingest.reasons import Rejected
 from ingest.records import Readers, decode_record
 from ingest.runs import MIN_RUN, Run, lay_out_run
 from ingest.walk import LINKED, Walk
-from protocol.archive import Block, Record
+from protocol.archive import Block, Columns, Record
 
 __all__ = ["BlockDecoder", "DecodedBlock"]
 
@@ -35,31 +36,36 @@ class BlockDecoder:
         self._readers = readers
 
     def decode(self, block: Block) -> DecodedBlock:
-        records = block.records
-        verified = self._readers.quick.verify(records, self._device)
         done = DecodedBlock([], [], [], [])
-        for indexes in _stretches(records):
-            if len(indexes) < MIN_RUN or not self._take_run(indexes, records, verified, block.first_record, done):
-                for index in indexes:
-                    self._take_one(records[index], verified[index], block.first_record + index, done)
+        for stretch in _stretches(block.columns):
+            alone = 0 if self._readers.quick.knows(self._device) else 1  # goes the long way, which makes it known
+            self._take_each(stretch[:alone], block, done)
+            rest = stretch[alone:]
+            if len(rest) < MIN_RUN or not self._take_run(rest, block, done):
+                self._take_each(rest, block, done)
         return done
 
-    def _take_run(
-        self, indexes: list[int], records: list[Record], verified: list[Parsed | None], start: int, done: DecodedBlock
-    ) -> bool:
+    def _take_run(self, indexes: list[int], block: Block, done: DecodedBlock) -> bool:
         """Whether these records of one chain are a perfect run, and were taken."""
-        parsed = [each for each in map(verified.__getitem__, indexes) if each is not None]
-        head = records[indexes[0]]
-        first = self._readers.quick.decode(head, verified[indexes[0]], start + indexes[0])
-        if first is None or len(parsed) < len(indexes):
+        quick, device = self._readers.quick, self._device
+        head, start = block.columns.record(indexes[0]), block.first_record
+        first = quick.decode(head, quick.parse(head, device), start + indexes[0])
+        if first is None or not quick.knows(device):
             return False
-        run = lay_out_run(first, [start + index for index in indexes], [records[index] for index in indexes], parsed)
+        numbers = [start + index for index in indexes]
+        run = lay_out_run(first, numbers, block.columns.at(indexes), partial(quick.verify, device))
         link = None if run is None else self._walk.take(head, first)
         if run is None or not isinstance(link, str):
             return False
         self._walk.go_on(head.chain, run)
         done.runs.append((run, [link] + [LINKED] * (run.messages - 1)))
         return True
+
+    def _take_each(self, indexes: list[int], block: Block, done: DecodedBlock) -> None:
+        records = [block.columns.record(index) for index in indexes]
+        verified = self._readers.quick.read(records, self._device)
+        for index, record, parsed in zip(indexes, records, verified, strict=True):
+            self._take_one(record, parsed, block.first_record + index, done)
 
     def _take_one(self, record: Record, parsed: Parsed | None, number: int, done: DecodedBlock) -> None:
         try:
@@ -82,14 +88,15 @@ class BlockDecoder:
         self._walk.reject(record)
 
 
-def _stretches(records: list[Record]) -> Iterator[list[int]]:
+def _stretches(columns: Columns) -> Iterator[list[int]]:
     """Chain by chain, the places of records that follow each other and are as long as each other.
 
     What one chain says does not depend on what another says in between.
     """
     chains: dict[str, list[int]] = {}
-    for index, record in enumerate(records):
-        chains.setdefault(record.chain, []).append(index)
+    for index, chain in enumerate(columns.chains):
+        chains.setdefault(chain, []).append(index)
+    lengths = list(map(len, columns.texts))
     for indexes in chains.values():
-        for _, stretch in groupby(indexes, key=lambda index: len(records[index].text)):
+        for _, stretch in groupby(indexes, key=lengths.__getitem__):
             yield list(stretch)

@@ -27,6 +27,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}  # of each archive, by its digest
+        self.since: dict[str, str] = {}  # of those, what was entered since somebody cleared it
         self.waiting: dict[str, Waiting] = {}  # by the archive's digest
         self._files: set[tuple[str, str]] = set()
         self._opened: set[str] = set()
@@ -61,7 +62,7 @@ class Deliveries:
         self._files.add((archive, path))
         is_final = archive in self.verdicts and self.verdicts[archive] not in RETRIED
         if verdict not in (DUPLICATE, UNLOCKED) and not is_final:
-            self.verdicts[archive] = verdict
+            self.verdicts[archive] = self.since[archive] = verdict
 
     def _note_locked(self, archive: str, path: str, device: str | None, verdict: str, locked: Locked | None) -> None:
         """In whatever order rows are read, the one that has the fewest keys missing is the last."""

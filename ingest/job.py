@@ -23,10 +23,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest.archive_rows import DecodeSettings
+from ingest.archive_rows import DecodeSettings, KnownVerdicts
 from ingest.decode import decode_archives
 from ingest.deliveries import Deliveries, Waiting
 from ingest.handed_over import HandedOver
+from ingest.known import Announcer
 from ingest.load import Loaded, load_batch, unlock_archives
 from ingest.progress import Progress
 from ingest.store import Store, TableFormat
@@ -98,11 +99,12 @@ class _Desk:
         self._store = store
         self._settings = settings
         self._deliveries = deliveries
+        self._announcer = Announcer(spark, deliveries)
         self._handed_over = HandedOver(store)
 
     def ingest(self, files: DataFrame) -> Loaded:
         """One batch of files of the landing area, in one commit."""
-        with self._decoded(files, known=self._deliveries.verdicts) as (decoded, folder):
+        with self._decoded(files, known=self._announcer.announce()) as (decoded, folder):
             return load_batch(self._store, decoded, folder, self._deliveries, self._handed_over)
 
     def unlock(self) -> None:
@@ -130,7 +132,7 @@ class _Desk:
                 yield each
 
     @contextmanager
-    def _decoded(self, files: DataFrame, known: dict[str, str]) -> Iterator[tuple[DataFrame, Path]]:
+    def _decoded(self, files: DataFrame, known: KnownVerdicts) -> Iterator[tuple[DataFrame, Path]]:
         """Decoded rows, and the folder in which their messages are; both are gone afterwards."""
         decode = replace(
             self._settings.decode,

@@ -11,6 +11,7 @@ goes the long way, which says what is wrong with it. A test holds the two agains
 
 import binascii
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, Decoded, Ref, Seal, scalar_columns
@@ -18,7 +19,7 @@ from protocol.archive import Record
 from protocol.clock import CORRECTION_INFO_TYPE
 from protocol.errors import WireError
 from protocol.ethereum.hashing import address_of, eip191_digest
-from protocol.ethereum.secp256k1 import PublicKey, default_backend
+from protocol.ethereum.secp256k1 import V_VALUES, PublicKey, default_backend
 from protocol.events import GAP_INFO_TYPE
 from protocol.iomessage.as_bytes import split_values
 from protocol.iomessage.binary_seal import sealed_digest
@@ -26,104 +27,114 @@ from protocol.scalars import unit_of
 from protocol.streamr import SignatureType, StreamMessage
 from protocol.streamr.signing import signed_payload
 
-__all__ = ["Parsed", "QuickReader"]
+__all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "Parsed", "QuickReader"]
 
 MAX_KNOWN_DEVICES: Final = 1_000
 MAX_REMEMBERED: Final = 10_000  # streams, sensors
 WIDEST_USUAL_INTEGER: Final = 6  # bytes; wider ones may be doubles in disguise
 
-_PLACE: Final = re.compile(rb"[^\\\x00-\x1f\x7f-\xff]+,(?:0|[1-9][0-9]{0,8}),[^\\\x00-\x1f\x7f-\xff]*")
-_SIGNATURE_CHARACTERS: Final = 2 + 130
-_V_VALUES: Final = (27, 28)
+_PARTS: Final = {
+    b"plain": rb'[^"\\\x00-\x1f\x7f-\xff]',  # a character that JSON writes as it is
+    b"number": rb"(?:0|[1-9][0-9]{0,15})",
+}
+USUAL_TEXT: Final = re.compile(
+    rb"""
+    \[32,\["(?P<stream>%(plain)b+)",(?P<partition>0|[1-9][0-9]{0,8}),
+    (?P<timestamp_ms>%(number)b),(?P<sequence>%(number)b),"(?P<publisher>0x[0-9a-f]{40})","(?P<chain>%(plain)b*)"\],
+    (?:null|\[(?P<previous_ms>%(number)b),(?P<previous_sequence>%(number)b)\]),27,0,0,null,
+    "\{\\"ioMessage\\":\\"(?P<base64>[A-Za-z0-9+/]*={0,2})\\"\}",null,2,"0x(?P<signature>[0-9a-fA-F]{130})"\]
+    """
+    % _PARTS,
+    re.VERBOSE,
+)
+CONTENT_START, CONTENT_END = b'{"ioMessage":"', b'"}'  # what is signed of the content, around its base64
 _NO_WORK: Final = (b"", b"\x00")
 _EVENTS: Final = (GAP_INFO_TYPE.encode(), CORRECTION_INFO_TYPE.encode())
-_NO_PREVIOUS: Final = b"],null,27,0,0,null,"
-_PREVIOUS_START, _PREVIOUS_END = b"],[", b"],27,0,0,null,"
 
 _new: Final = tuple.__new__  # a named tuple's own constructor would cost as much as the rest of its row
 
 _Identity = tuple[str, int, str]  # stream, partition, message chain
-Parsed = tuple[bytes, bytes, _Identity, Ref | None, bytes]  # what was signed, signature, …, ioMessage in base64
 
 
-class _Known(NamedTuple):
-    """A device whose signatures were checked the long way before."""
+class Parsed(NamedTuple):
+    """What the text says, of the usual form and filed where it belongs. Its signature is not checked yet."""
 
-    key: PublicKey
-    address: bytes
-    frame: tuple[bytes, ...]  # the pieces between quotes that are the same in all of its usual messages
+    identity: _Identity
+    previous: Ref | None
+    signed: bytes
+    signature: bytes
+    base64: bytes  # the ioMessage
 
 
 class QuickReader:
     """Remembers devices, streams and sensors. What it has seen changes its speed, never its verdict."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
-        self._identities: dict[tuple[bytes, bytes, bytes], _Identity | None] = {}
+        self._keys: dict[str, PublicKey] = {}
+        self._identities: dict[tuple[bytes, ...], _Identity] = {}
         self._descriptions: dict[tuple[bytes, ...], tuple[Any, ...]] = {}
 
-    def verify(self, records: list[Record], device: str) -> list[Parsed | None]:
+    def knows(self, device: str) -> bool:
+        return device in self._keys
+
+    def learn(self, message: StreamMessage, device: str) -> None:
+        """Take the key from a message of the device whose signature was found to hold."""
+        if device in self._keys or message.signature_type is not SignatureType.ETH or not message.signature:
+            return
+        digest = eip191_digest(signed_payload(message).encode(errors="surrogatepass"))
+        compact = binascii.unhexlify(message.signature.removeprefix("0x"))[:64]
+        backend = default_backend()
+        for v in V_VALUES:
+            key = backend.recover(digest, compact + bytes([v]))
+            if key is not None and address_of(key) == device and len(self._keys) < MAX_KNOWN_DEVICES:
+                self._keys[device] = backend.load_public_key(key)
+
+    def verify(self, device: str, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
+        """Whether the device, which is known, made each signature. What fails may still hold by the long way."""
+        return self._keys[device].verify_all(digests, signatures)
+
+    def read(self, records: Sequence[Record], device: str) -> list[Parsed | None]:
         """Each record that is of the usual form, filed where it belongs, and signed; None for the others.
 
         All are parsed before the first is verified: the curve's tables and the parser's code do not fit into a small
         processor's caches together, and taking turns with every message costs a third more.
         """
-        known = self._known.get(device)
-        if known is None:
+        if not self.knows(device):
             return [None] * len(records)
-        parsed = [self._parse(record, known) for record in records]
-        digests = [each and eip191_digest(each[0]) for each in parsed]
-        verify = known.key.verify
-        return [
-            each if each is not None and digest is not None and verify(digest, each[1]) else None
-            for each, digest in zip(parsed, digests, strict=True)
-        ]
+        parsed = [self.parse(record, device) for record in records]
+        usual = [each for each in parsed if each is not None]
+        digests = [eip191_digest(each.signed) for each in usual]
+        holds = iter(self.verify(device, digests, [each.signature for each in usual]))
+        return [each if each is not None and next(holds) else None for each in parsed]
 
-    def learn(self, message: StreamMessage, device: str) -> None:
-        """Take the key from a message of the device whose signature was found to hold."""
-        if device in self._known or message.signature_type is not SignatureType.ETH or not message.signature:
-            return
-        digest = eip191_digest(signed_payload(message).encode(errors="surrogatepass"))
-        compact = binascii.unhexlify(message.signature.removeprefix("0x"))[:64]
-        backend = default_backend()
-        for v in _V_VALUES:
-            key = backend.recover(digest, compact + bytes([v]))
-            if key is not None and address_of(key) == device and len(self._known) < MAX_KNOWN_DEVICES:
-                address = device.encode()
-                frame = (b"[32,[", address, b",", b"{\\", b"ioMessage\\", b":\\", b"}", b",null,2,", b"]")
-                self._known[device] = _Known(backend.load_public_key(key), address, frame)
-
-    def _parse(self, record: Record, known: _Known) -> Parsed | None:
-        """A text of the usual form, cut at its quotes; none of its own texts has a quote."""
-        text, _, timestamp_ms, sequence, _, _, _ = record
-        try:
-            (
-                head, stream_id, place, publisher, comma, chain, before, brace, name, colon, content, end, kind,
-                signature, tail,
-            ) = text.split(b'"')  # fmt: skip
-            if (head, publisher, comma, brace, name, colon, end, kind, tail) != known.frame:
-                return None
-            partition = place[1 : place.index(b",", 1)]
-            identity = self._identity(stream_id, partition, chain)
-            previous, written_previous = _read_previous(before)
-            raw = binascii.unhexlify(signature[2:])
-        except ValueError:  # another form: more or fewer texts, not hex, not a number
+    def parse(self, record: Record, device: str) -> Parsed | None:
+        found = USUAL_TEXT.fullmatch(record.text)
+        if found is None:
             return None
+        stream, partition, timestamp_ms, sequence, publisher, chain, *before, base64, written = found.groups(b"")
+        ref = (int(timestamp_ms), int(sequence))
+        previous = (int(before[0]), int(before[1])) if before[0] else None
+        signature = binascii.unhexlify(written)
         if (
-            identity is None
-            or place != b",%b,%d,%d," % (partition, timestamp_ms, sequence)
-            or (previous is not None and previous >= (timestamp_ms, sequence))
-            or len(signature) != _SIGNATURE_CHARACTERS
-            or not signature.startswith(b"0x")
-            or raw[64] not in _V_VALUES
-            or not content.endswith(b"\\")
+            ref != record[2:4]
+            or (previous is not None and previous >= ref)
+            or publisher != device.encode()
+            or signature[64] not in V_VALUES
         ):
             return None
-        base64 = content[:-1]
-        signed = b'%b%b%d%d%b%b%b{"ioMessage":"%b"}' % (
-            stream_id, partition, timestamp_ms, sequence, publisher, chain, written_previous, base64,
-        )  # fmt: skip
-        return signed, raw, identity, previous, base64
+        signed = (
+            stream,
+            partition,
+            timestamp_ms,
+            sequence,
+            publisher,
+            chain,
+            *before,
+            CONTENT_START,
+            base64,
+            CONTENT_END,
+        )
+        return Parsed(self._identity(stream, partition, chain), previous, b"".join(signed), signature, base64)
 
     def decode(self, record: Record, parsed: Parsed | None, number: int) -> Decoded | None:
         """What a verified record holds, if that is sealed and of the usual form; `number` is its own in the archive."""
@@ -136,7 +147,7 @@ class QuickReader:
 
     def _decode_usual(self, record: Record, parsed: Parsed, number: int) -> Decoded | None:
         _, chain, timestamp_ms, sequence, _, _, arrived_at_ms = record
-        _, _, identity, previous, base64 = parsed
+        identity, previous, _, _, base64 = parsed
         data = binascii.a2b_base64(base64, strict_mode=True)
         (
             id_, tag, group_id, _, _, priority, made_at, publisher, _, _, position, hash_, previous_hash, _, difficulty,
@@ -170,14 +181,14 @@ class QuickReader:
             seal = _new(Seal, (sensor, counted, claimed, previous_hash.decode() or None))
         return _new(Decoded, (identity, (timestamp_ms, sequence), previous, seal, row, None, None))
 
-    def _identity(self, stream_id: bytes, partition: bytes, chain: bytes) -> _Identity | None:
-        """The same few in every message of a device; None where they are not plain ASCII and a small number."""
-        written = (stream_id, partition, chain)
-        if written not in self._identities:
-            is_usual = _PLACE.fullmatch(b",".join(written)) and b"," not in partition
-            found = (stream_id.decode(), int(partition), chain.decode()) if is_usual else None
+    def _identity(self, *written: bytes) -> _Identity:
+        """The same few in every message of a device."""
+        found = self._identities.get(written)
+        if found is None:
+            stream, partition, chain = written
+            found = (stream.decode(), int(partition), chain.decode())
             _remember(self._identities, written, found)
-        return self._identities[written]
+        return found
 
     def _describe(self, written: tuple[bytes, ...]) -> tuple[Any, ...]:
         """The columns from `sensor` to `unit`; the same few in every message of a sensor."""
@@ -195,17 +206,6 @@ class QuickReader:
             )
             _remember(self._descriptions, written, found)
         return found
-
-
-def _read_previous(written: bytes) -> tuple[Ref | None, bytes]:
-    """The reference to the message before, and how it is signed. Raises ValueError unless it is of the usual form."""
-    if written == _NO_PREVIOUS:
-        return None, b""
-    before, sequence = written[len(_PREVIOUS_START) : -len(_PREVIOUS_END)].split(b",")
-    previous = (int(before), int(sequence))
-    if written != b"],[%d,%d],27,0,0,null," % previous or b"-" in written:
-        raise ValueError("not as a usual message has it")
-    return previous, before + sequence
 
 
 def _remember(memory: dict[Any, Any], name: Any, value: Any) -> None:

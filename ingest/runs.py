@@ -1,14 +1,13 @@
 """Many usual messages of one chain at once: as columns, without a Python value per field.
 
 What nearly every chain of a block is: a run of readings of one sensor, of the same layout byte for byte, each a double,
-each sealed and linked to the one before it. The first is decoded alone; the others can differ from it in six fields
-only, and these are cut out of all messages together. A run that is not perfect in all of this is not taken: its
-messages are decoded one by one, which gives the same rows.
+each sealed and linked to the one before it. The first is decoded alone; the others can differ from it in a few fields
+only, and these are cut out of all texts (`ingest/texts.py`) and all ioMessages together. A run that is not perfect in
+all of this is not taken: its messages are decoded one by one, which gives the same rows.
 """
 
-import binascii
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -17,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.decoded import EARLIEST_MS, LATEST_MS, ROW_COLUMNS, Decoded, Ref, Seal
-from ingest.quick import Parsed
-from protocol.archive import Record
+from ingest.texts import Bytes, Numbers, differ_only_within, read_texts
+from protocol.archive import Columns
 from protocol.iomessage.as_bytes import HEADER, HEADER_BYTES
 
-__all__ = ["MIN_RUN", "Run", "Spread", "join_runs", "lay_out_run"]
+__all__ = ["MIN_RUN", "Run", "Spread", "Verify", "join_runs", "lay_out_run"]
 
 MIN_RUN: Final = 16  # messages; fewer are as quickly decoded one by one
 _DOUBLE_HEAD: Final = 0xFB
@@ -35,7 +34,7 @@ _NAMES: Final = (
 )  # fmt: skip
 _VARYING: Final = ("id", "timestamp", "chain_position", "hash", "previous_hash", "content_data")
 
-_Bytes = npt.NDArray[np.uint8]
+Verify = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[bool]]  # digests, signatures
 
 
 class Run(NamedTuple):
@@ -76,57 +75,65 @@ def _join(parts: list[Any]) -> Any:
     return list(chain.from_iterable(parts))
 
 
-def lay_out_run(
-    first: Decoded, numbers: Sequence[int], records: Sequence[Record], parsed: Sequence[Parsed]
-) -> Run | None:
-    """All of these messages, whose signatures hold, of which `first` is the first; None where they are no perfect run.
+def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify: Verify) -> Run | None:
+    """All of these records, of which `first` is the first, if they are a perfect run and their signatures hold.
 
-    `numbers` are those of the records within the archive.
+    `numbers` are those of the records within the archive. Signatures are checked last, so that what is no perfect run
+    costs little before its messages are looked at one by one.
     """
     seal, row = first.seal, dict(zip(ROW_COLUMNS, first.row, strict=True))
-    is_usual = seal is not None and seal.previous_hash is not None and row["value"] is not None
-    if seal is None or not is_usual or not _is_one_after_the_other(records, parsed):
+    if seal is None or seal.previous_hash is None or row["value"] is None:
         return None
-    try:
-        messages = [binascii.a2b_base64(each[4], strict_mode=True) for each in parsed]
-    except ValueError:
+    timestamps_ms, sequences = np.array(records.timestamps_ms, np.int64), np.array(records.sequences, np.int64)
+    texts = read_texts(records.texts, timestamps_ms, sequences)
+    readings = None if texts is None or not _is_timely(timestamps_ms) else _read_messages(texts.messages)
+    if texts is None or readings is None or not all(verify(texts.digests, texts.signatures)):
         return None
-    size = len(messages[0])
-    if any(len(each) != size for each in messages):
-        return None
-    matrix = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), size)
-    fields = _fields(messages[0][:HEADER_BYTES])
+    columns = {
+        "record": np.array(numbers),
+        "timestamp_ms": timestamps_ms,
+        "sequence": sequences,
+        "arrived_at": np.array(records.arrivals_ms, np.int64) * 1000,
+        "previous_timestamp_ms": _of_the_one_before(timestamps_ms, row["previous_timestamp_ms"]),
+        "previous_sequence": _of_the_one_before(sequences, row["previous_sequence"]),
+        "message_id": readings.ids,
+        "value": readings.values,
+        "chain_position": readings.positions,
+        "hash": readings.digests,
+        "event_time": readings.made_at_ms * 1000,
+    }
+    last = (int(timestamps_ms[-1]), int(sequences[-1]))
+    last_hash, hash_before = readings.digests[-1].hex(), readings.digests[-2].hex()
+    return Run(
+        columns, row, len(numbers), last, Seal(seal.publisher, int(readings.positions[-1]), last_hash, hash_before)
+    )
+
+
+def _of_the_one_before(numbers: Numbers, first: int) -> Numbers:
+    return np.concatenate((np.array([first], np.int64), numbers[:-1]))
+
+
+class _Readings(NamedTuple):
+    """ioMessages whose seals hold and which are linked to each other, in columns."""
+
+    ids: pa.Array
+    values: npt.NDArray[np.float64]
+    positions: Numbers
+    digests: list[bytes]
+    made_at_ms: Numbers
+
+
+def _read_messages(matrix: Bytes) -> _Readings | None:
+    """None unless all of them are perfect; the first was decoded before."""
+    fields = _fields(matrix[0, :HEADER_BYTES].tobytes())
     if not _is_alike(matrix, fields):
         return None
     made_at_ms, positions = _integers(matrix, fields["timestamp"]), _integers(matrix, fields["chain_position"])
     digests = _sealed_digests(matrix, fields["hash"])
-    if not (_is_timely(made_at_ms, records) and _is_linked(matrix, fields, positions, digests)):
+    if not (_is_timely(made_at_ms) and _is_linked(matrix, fields, positions, digests)):
         return None
-    columns = {
-        "record": numbers,
-        "timestamp_ms": [each.timestamp_ms for each in records],
-        "sequence": [each.sequence for each in records],
-        "arrived_at": [each.arrived_at_ms * 1000 for each in records],
-        "previous_timestamp_ms": [each[3] and each[3][0] for each in parsed],
-        "previous_sequence": [each[3] and each[3][1] for each in parsed],
-        "message_id": _texts(matrix[:, fields["id"]]),
-        "value": np.ascontiguousarray(matrix[:, fields["content_data"]][:, 1:]).view(">f8").ravel().astype(np.float64),
-        "chain_position": positions,
-        "hash": digests,
-        "event_time": made_at_ms * 1000,
-    }
-    last = records[-1]
-    tail = bytes(matrix[-1, fields["previous_hash"]]).decode()
-    last_seal = Seal(seal.publisher, int(positions[-1]), digests[-1].hex(), tail)
-    return Run(columns, row, len(records), (last.timestamp_ms, last.sequence), last_seal)
-
-
-def _is_one_after_the_other(records: Sequence[Record], parsed: Sequence[Parsed]) -> bool:
-    """Whether they are of one stream, each naming the one before it as its predecessor."""
-    identity = parsed[0][2]
-    return all(
-        each[2] is identity and each[3] == (before.timestamp_ms, before.sequence)
-        for before, each in zip(records[:-1], parsed[1:], strict=True)
+    return _Readings(
+        _texts(matrix[:, fields["id"]]), _doubles(matrix, fields["content_data"]), positions, digests, made_at_ms
     )
 
 
@@ -136,34 +143,38 @@ def _fields(header: bytes) -> dict[str, slice]:
     return {name: slice(*ends) for name, ends in zip(_NAMES, pairwise(ends), strict=True)}
 
 
-def _is_alike(matrix: _Bytes, fields: dict[str, slice]) -> bool:
+def _is_alike(matrix: Bytes, fields: dict[str, slice]) -> bool:
     """Whether nothing differs from the first but what may, and that is of the usual kind."""
     value, claimed = fields["content_data"], fields["hash"]
-    if value.stop - value.start != _DOUBLE_BYTES or claimed.stop - claimed.start != _HASH_BYTES:
-        return False
-    same = np.ones(matrix.shape[1], bool)
-    for name in _VARYING:
-        same[fields[name]] = False
-    same[value.start] = True
-    return bool((matrix[:, same] == matrix[0, same]).all() and (matrix[:, fields["id"]] < 0x80).all()) and (
-        matrix[0, value.start] == _DOUBLE_HEAD
+    double = slice(value.start + 1, value.stop)
+    varying = [double if name == "content_data" else fields[name] for name in _VARYING]
+    return (
+        value.stop - value.start == _DOUBLE_BYTES
+        and claimed.stop - claimed.start == _HASH_BYTES
+        and matrix[0, value.start] == _DOUBLE_HEAD
+        and differ_only_within(matrix, varying)
+        and bool((matrix[:, fields["id"]] < 0x80).all())
     )
 
 
-def _integers(matrix: _Bytes, field: slice) -> npt.NDArray[np.int64]:
+def _integers(matrix: Bytes, field: slice) -> Numbers:
     total = np.zeros(len(matrix), np.int64)
     for column in range(field.start, field.stop):
         total = (total << 8) | matrix[:, column]
     return total
 
 
-def _is_timely(made_at_ms: npt.NDArray[np.int64], records: Sequence[Record]) -> bool:
-    refs = [each.timestamp_ms for each in records]
-    earliest, latest = min(int(made_at_ms.min()), min(refs)), max(int(made_at_ms.max()), max(refs))
-    return earliest >= EARLIEST_MS and latest < LATEST_MS
+def _doubles(matrix: Bytes, field: slice) -> npt.NDArray[np.float64]:
+    """Behind the byte that says that each is one."""
+    written = np.ascontiguousarray(matrix[:, field.start + 1 : field.stop])
+    return written.view(">f8").ravel().astype(np.float64)
 
 
-def _sealed_digests(matrix: _Bytes, claimed: slice) -> list[bytes]:
+def _is_timely(times_ms: Numbers) -> bool:
+    return bool(times_ms.min() >= EARLIEST_MS and times_ms.max() < LATEST_MS)
+
+
+def _sealed_digests(matrix: Bytes, claimed: slice) -> list[bytes]:
     """The SHA-256 of each message with its hash field empty."""
     header = bytearray(matrix[0, :HEADER_BYTES].tobytes())
     header[_HASH_LENGTH_AT] = b"\x00\x00"
@@ -173,9 +184,7 @@ def _sealed_digests(matrix: _Bytes, claimed: slice) -> list[bytes]:
     return [hashlib.sha256(data[start : start + size]).digest() for start in range(0, len(data), size)]
 
 
-def _is_linked(
-    matrix: _Bytes, fields: dict[str, slice], positions: npt.NDArray[np.int64], digests: list[bytes]
-) -> bool:
+def _is_linked(matrix: Bytes, fields: dict[str, slice], positions: Numbers, digests: list[bytes]) -> bool:
     """Whether every seal holds, and each message goes on from the one before it."""
     claimed, previous = matrix[:, fields["hash"]], matrix[:, fields["previous_hash"]]
     return (
@@ -185,7 +194,7 @@ def _is_linked(
     )
 
 
-def _texts(written: _Bytes) -> pa.Array:
+def _texts(written: Bytes) -> pa.Array:
     """Fixed-width ASCII as a column of text."""
     count, width = written.shape
     offsets = pa.py_buffer(np.arange(0, (count + 1) * width, width, dtype=np.int32).tobytes())

@@ -15,12 +15,13 @@ OPTIONS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.files.maxPartitionBytes": "24m",  # several archives per task, but not all in one
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",  # a row going into the decoder is a whole archive
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # the JVM leads and Python works: to compile it twice, the second time well, costs more than that saves
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_REASON_BYTES
@@ -44,6 +45,14 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Columns":
         return cls(*zip(*records, strict=True))
+
+    def record(self, index: int) -> Record:
+        return Record._make(column[index] for column in self)
+
+    def at(self, indexes: Sequence[int]) -> "Columns":
+        """Of these records only."""
+        pick = itemgetter(*indexes) if len(indexes) > 1 else lambda column: (column[indexes[0]],)
+        return Columns(*map(pick, self))
 
     def records(self) -> list[Record]:
         return list(map(Record._make, zip(*self, strict=True)))

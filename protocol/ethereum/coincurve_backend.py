@@ -7,6 +7,7 @@ other's signatures; taking from a list and adding to it are atomic.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import coincurve
@@ -19,12 +20,13 @@ from protocol.ethereum.secp256k1 import (
     PUBLIC_KEY_BYTES,
     SIGNATURE_BYTES,
     V_OFFSET,
+    V_VALUES,
 )
 
 __all__ = ["CoincurveBackend"]
 
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
-_V_VALUES: Final = (V_OFFSET, V_OFFSET + 1)
+_NOBODYS_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 
 _CONTEXT: Final = GLOBAL_CONTEXT.ctx
@@ -33,6 +35,7 @@ _INT: Final = ffi.typeof("int *")
 _CHAR_65: Final = ffi.typeof("char[65]")
 _PUBLIC_KEY: Final = ffi.typeof("secp256k1_pubkey *")
 _SIGNATURE: Final = ffi.typeof("secp256k1_ecdsa_signature *")
+_SIGNATURES: Final = ffi.typeof("secp256k1_ecdsa_signature[]")
 _RECOVERABLE: Final = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
 _UNCOMPRESSED_LENGTH: Final = ffi.new("size_t *", 65)  # passed in and given back, and always the same
 
@@ -97,6 +100,21 @@ class CoincurvePublicKey:
         _buffer_pool.append(buffers)
         return bool(holds)
 
+    def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
+        """The curve's tables fill a processor's caches, and what runs between two checks must be loaded again.
+
+        So all signatures are parsed before the first is checked, and no line of Python runs in between. What cannot be
+        parsed is left as a signature that no key has made.
+        """
+        for digest in digests:
+            if len(digest) != DIGEST_BYTES:
+                raise _wrong_digest(digest)
+        parsed = _new(_SIGNATURES, len(signatures))
+        places = [parsed + index for index in range(len(signatures))]
+        for place, signature in zip(places, signatures, strict=True):
+            _parse_compact(_CONTEXT, place, signature if len(signature) == SIGNATURE_BYTES else _NOBODYS_SIGNATURE)
+        return list(map(bool, map(_verify, repeat(_CONTEXT), places, digests, repeat(self._key))))
+
 
 class CoincurveBackend:
     def load_private_key(self, secret: bytes) -> CoincurvePrivateKey:
@@ -108,7 +126,7 @@ class CoincurveBackend:
     def recover(self, digest: bytes, signature: bytes) -> bytes | None:
         if len(digest) != DIGEST_BYTES:
             raise _wrong_digest(digest)
-        if len(signature) != SIGNATURE_BYTES or signature[64] not in _V_VALUES:
+        if len(signature) != SIGNATURE_BYTES or signature[64] not in V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
         buffers = parsed, key, written, _, written_bytes, _ = _take_buffers()
         public_key: bytes | None = None

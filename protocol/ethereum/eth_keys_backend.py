@@ -63,6 +63,9 @@ class EthKeysPublicKey:
         parsed = _parse_signature(signature, self._arithmetic)
         return parsed is not None and self._key.verify_msg_hash(digest, parsed)
 
+    def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
+        return [self.verify(digest, signature) for digest, signature in zip(digests, signatures, strict=True)]
+
 
 class EthKeysBackend:
     """`pure_python` asks for its own arithmetic even where coincurve is installed, which it would use."""

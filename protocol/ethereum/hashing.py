@@ -20,6 +20,7 @@ __all__ = [
     "address_of",
     "checksum_address",
     "eip191_digest",
+    "eip191_digests",
     "is_address",
     "keccak256",
 ]
@@ -34,6 +35,13 @@ EIP191_MAGIC: Final = b"\x19Ethereum Signed Message:\n"
 def eip191_digest(payload: bytes, *, claimed_length: int | None = None) -> bytes:
     """What is signed for a text. `claimed_length` is for signers that count something else than bytes."""
     return keccak256(b"%b%d%b" % (EIP191_MAGIC, len(payload) if claimed_length is None else claimed_length, payload))
+
+
+def eip191_digests(payloads: bytes, payload_bytes: int) -> list[bytes]:
+    """The same for many payloads of the same length, which stand one after the other."""
+    head = b"%b%d" % (EIP191_MAGIC, payload_bytes)
+    starts = range(0, len(payloads), payload_bytes)
+    return [keccak256(head + payloads[start : start + payload_bytes]) for start in starts]
 
 
 def address_of(public_key: bytes) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "PUBLIC_KEY_BYTES",
     "SIGNATURE_BYTES",
     "V_OFFSET",
+    "V_VALUES",
     "Backend",
     "PrivateKey",
     "PublicKey",
@@ -30,6 +31,7 @@ PRIVATE_KEY_BYTES: Final = 32
 PUBLIC_KEY_BYTES: Final = 64
 SIGNATURE_BYTES: Final = 65
 V_OFFSET: Final = 27  # v is 27 plus the recovery id, which is 0 or 1
+V_VALUES: Final = (V_OFFSET, V_OFFSET + 1)
 
 
 class PrivateKey(Protocol):
@@ -50,6 +52,9 @@ class PublicKey(Protocol):
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
         """Whether this key made r and s. Which v it is, is not looked at; an upper s may be refused."""
+
+    def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
+        """The same for many, for less."""
 
 
 class Backend(Protocol):

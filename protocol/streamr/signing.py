@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Final
 
 from protocol.ethereum.hashing import address_of, eip191_digest
-from protocol.ethereum.secp256k1 import Backend, PublicKey, default_backend
+from protocol.ethereum.secp256k1 import V_VALUES, Backend, PublicKey, default_backend
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 
@@ -32,7 +32,6 @@ MAX_KNOWN_KEYS: Final = 1_000
 
 _FIRST_ETH_VERSION: Final = 30
 _SIGNATURE_DIGITS: Final = 130
-_V_VALUES: Final = (27, 28)  # the last byte of a signature
 _NONE: Final = SignatureType.NONE  # finding a member through its class takes time in a hot loop
 _ETH: Final = SignatureType.ETH
 
@@ -122,7 +121,7 @@ class Verifier:
     def _recover_either(self, message: StreamMessage, signature: bytes, publisher: str) -> bool:
         """For a publisher not known yet, and for an upper s, which the check with a known key refuses."""
         for digest in _digests(message):
-            for v in _V_VALUES:
+            for v in V_VALUES:
                 key = self._backend.recover(digest, signature[:64] + bytes([v]))
                 if key is not None and address_of(key) == publisher:
                     self._learn(publisher, key)
@@ -188,4 +187,4 @@ def _parse_signature(text: str | None) -> bytes | None:
         raw = binascii.unhexlify(digits)
     except ValueError:
         return None
-    return raw if raw[64] in _V_VALUES else None
+    return raw if raw[64] in V_VALUES else None

@@ -1,7 +1,6 @@
 import hashlib
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from testbed.corpus import Archive, Device, noise
 from testbed.corpus_scenario import DEVICES, GROUP_KEYS, ONE, SEALING_KEY, TWO, everything
 
 AS_JSON = Device(9).chain("json", as_json=True, sealed=False).reading(1.0, 1_790_000_000_001).message.content
-LANDED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
 
 
@@ -141,8 +139,12 @@ def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:
 @pytest.mark.slow
 def test_the_step_gives_the_same_rows_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     first, _ = everything()
-    files = [(f"file:/landing/{each.name}.hga", LANDED_AT, len(each.data), each.data) for each in first.landed]
-    decoded = decode_archives(spark.createDataFrame(files, FILES), SETTINGS, tmp_path).collect()
+    landing, decoded_into = tmp_path / "landing", tmp_path / "decoded"
+    landing.mkdir()
+    for each in first.landed:
+        (landing / f"{each.name}.hga").write_bytes(each.data)
+    files = spark.read.format("binaryFile").schema(FILES).load(str(landing))
+    decoded = decode_archives(files, SETTINGS, decoded_into).collect()
     expected = [row for each in first.landed for row in rows_of(each.name, each.data)]
     written = [pq.ParquetFile(row.file).read() for row in decoded if row.kind == "file"]
     found = Counter(row.kind for row in decoded if row.kind != "file") + Counter(message=sum(map(len, written)))

@@ -43,7 +43,7 @@ def quick() -> QuickReader:
 
 
 def read(quick: QuickReader, filed: Record) -> Any:
-    (verified,) = quick.verify([filed], DEVICE.address)
+    (verified,) = quick.read([filed], DEVICE.address)
     return quick.decode(filed, verified, 0)
 
 
@@ -60,7 +60,7 @@ def test_nothing_is_taken_of_a_device_that_is_not_known() -> None:
 
 def test_a_message_filed_elsewhere_or_of_another_device_is_not_taken(quick: QuickReader) -> None:
     assert read(quick, record(ELEMENTS[1], ref=MADE[2].ref)) is None
-    assert quick.verify([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
+    assert quick.read([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
 
 
 @pytest.mark.parametrize("odd", ODD)

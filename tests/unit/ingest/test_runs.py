@@ -4,6 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import ingest.blocks
 from ingest.archive_rows import DecodeSettings, decode_archive
@@ -62,6 +64,7 @@ def at_an_absurd_time(chain: Chain) -> list[Made]:
         readings,
         lambda chain: readings(chain, 700),  # over several widths of the position, and several blocks
         lambda chain: spoilt_in_the_middle(chain, spoil_seal=True),
+        lambda chain: [*readings(chain), chain.reading(0.5, START_MS + COUNT * 10, spoil_seal=True)],
         lambda chain: spoilt_in_the_middle(chain, broken_link=True),
         lambda chain: with_another_value(chain, 7),
         lambda chain: with_another_value(chain, "text"),
@@ -77,7 +80,6 @@ def at_an_absurd_time(chain: Chain) -> list[Made]:
 def test_a_run_is_judged_as_its_messages_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
     device = Device(31)
     data = Archive(device, START_MS, block_target_bytes=200_000).add(make(device.chain("c"))).to_bytes()
-    decode(data)  # the first time, the device is not known, and everything goes the long way
     as_runs = decode(data)
     monkeypatch.setattr(ingest.blocks, "MIN_RUN", 10**9)
     assert decode(data) == as_runs
@@ -86,7 +88,6 @@ def test_a_run_is_judged_as_its_messages_are_judged_one_by_one(monkeypatch: pyte
 def test_a_perfect_chain_is_taken_as_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(31)
     data = Archive(device, START_MS, block_target_bytes=200_000).add(readings(device.chain("c"))).to_bytes()
-    decode(data)
     taken = []
 
     def count(*arguments: Any) -> Any:
@@ -97,3 +98,24 @@ def test_a_perfect_chain_is_taken_as_a_run(monkeypatch: pytest.MonkeyPatch) -> N
     rows, _ = decode(data)
     assert len(rows) == COUNT
     assert any(run is not None and run.messages > MIN_RUN for run in taken)
+
+
+SOUND = readings(Device(32).chain("c"))
+
+
+@settings(max_examples=25, deadline=None)
+@given(row=st.integers(0, COUNT - 1), place=st.integers(0, len(SOUND[1].text) - 1), bit=st.integers(0, 7))
+@example(row=COUNT - 1, place=-10, bit=0)  # another signature, that is still one
+def test_one_message_that_was_tampered_with_costs_the_run_nothing_else(row: int, place: int, bit: int) -> None:
+    archive = Archive(SOUND[0].chain.device, START_MS, block_target_bytes=200_000)
+    for number, made in enumerate(SOUND):
+        text = bytearray(made.text)
+        if number == row:
+            text[place % len(text)] ^= 1 << bit
+        archive.file(made, text=bytes(text))
+    data = archive.to_bytes()
+    as_runs = decode(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest.blocks, "MIN_RUN", 10**9)
+        assert decode(data) == as_runs
+    assert {row["record"] for row in as_runs[0]} >= {number for number in range(COUNT) if number != row}

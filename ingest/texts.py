@@ -1,0 +1,122 @@
+"""The texts of many usual messages of one chain at once: a matrix of bytes, one message per row.
+
+Texts that are as long as the first, which is of the usual form (`ingest/quick.py`), and differ from it only within its
+numbers, its ioMessage and its signature, have every field in the same columns. So each field is cut out of all of them
+together, and judged together.
+"""
+
+import binascii
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.quick import CONTENT_END, CONTENT_START, USUAL_TEXT
+from protocol.ethereum.hashing import eip191_digests
+from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, V_VALUES
+
+__all__ = ["Bytes", "Numbers", "TextColumns", "differ_only_within", "read_texts"]
+
+_VARYING: Final = ("timestamp_ms", "sequence", "previous_ms", "previous_sequence", "base64", "signature")
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+class TextColumns(NamedTuple):
+    """What the texts say. The signatures are not checked yet."""
+
+    messages: Bytes  # the ioMessages in binary, one per row
+    digests: list[bytes]  # of what was signed
+    signatures: list[bytes]
+
+
+def read_texts(texts: Sequence[bytes], timestamps_ms: Numbers, sequences: Numbers) -> TextColumns | None:
+    """None unless all are as the first, have these references, and each but the first names the one before it.
+
+    The texts are equally long, and the first was parsed before.
+    """
+    found = USUAL_TEXT.fullmatch(texts[0])
+    if found is None or found["previous_ms"] is None:
+        return None
+    matrix = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
+    at = {name: slice(*found.span(name)) for name in found.groupdict()}
+    fields = {name: matrix[:, at[name]] for name in _VARYING}
+    if not (
+        differ_only_within(matrix, (at[name] for name in _VARYING))
+        and _spell(fields["timestamp_ms"], timestamps_ms)
+        and _spell(fields["sequence"], sequences)
+        and _increase(timestamps_ms, sequences)
+        and _name_the_one_before(fields)
+    ):
+        return None
+    try:
+        signatures = binascii.unhexlify(fields["signature"].tobytes())
+        messages = _decode_base64(fields["base64"])
+    except ValueError:
+        return None
+    if not set(signatures[SIGNATURE_BYTES - 1 :: SIGNATURE_BYTES]).issubset(V_VALUES):
+        return None
+    signed = _beside(
+        found["stream"] + found["partition"], fields["timestamp_ms"], fields["sequence"],
+        found["publisher"] + found["chain"], fields["previous_ms"], fields["previous_sequence"],
+        CONTENT_START, fields["base64"], CONTENT_END,
+    )  # fmt: skip
+    starts = range(0, len(signatures), SIGNATURE_BYTES)
+    return TextColumns(
+        messages=messages,
+        digests=eip191_digests(signed.tobytes(), signed.shape[1]),
+        signatures=[signatures[start : start + SIGNATURE_BYTES] for start in starts],
+    )
+
+
+def differ_only_within(matrix: Bytes, fields: Iterable[slice]) -> bool:
+    """Whether every row is the same as the first outside of these columns."""
+    differs = (matrix != matrix[0]).any(axis=0)
+    for field in fields:
+        differs[field] = False
+    return not differs.any()
+
+
+def _spell(written: Bytes, numbers: Numbers) -> bool:
+    """Whether these are the numbers in decimal, without zeros in front."""
+    powers = 10 ** np.arange(written.shape[1] - 1, -1, -1)
+    lowest = powers[0] if len(powers) > 1 else 0
+    digits = numbers[:, None] // powers % 10 + ord("0")
+    return bool((written == digits).all() and numbers.min() >= lowest and numbers.max() < 10 * powers[0])
+
+
+def _increase(timestamps_ms: Numbers, sequences: Numbers) -> bool:
+    later_ms = np.diff(timestamps_ms)
+    return bool(((later_ms > 0) | ((later_ms == 0) & (np.diff(sequences) > 0))).all())
+
+
+def _name_the_one_before(fields: dict[str, Bytes]) -> bool:
+    """As bytes: a predecessor with fewer digits than its follower's does not count, and its run is not taken."""
+    return all(
+        fields[previous].shape == fields[own].shape and bool((fields[previous][1:] == fields[own][:-1]).all())
+        for previous, own in (("previous_ms", "timestamp_ms"), ("previous_sequence", "sequence"))
+    )
+
+
+def _beside(*parts: bytes | Bytes) -> Bytes:
+    """Columns side by side; what is given once is the same in every row."""
+    rows = max(len(part) for part in parts if isinstance(part, np.ndarray))
+    columns = (
+        np.frombuffer(part, np.uint8)[None].repeat(rows, 0) if isinstance(part, bytes) else part for part in parts
+    )
+    return np.concatenate(list(columns), axis=1)
+
+
+def _decode_base64(written: Bytes) -> Bytes:
+    """Row by row. Raises ValueError unless all are base64, with as much padding as the first."""
+    count, width = written.shape
+    padding = written[0].tobytes().count(b"=")
+    body = written.copy()
+    body[:, width - padding :] = ord("A")  # so that all rows are one text; what it stands for is cut off again
+    joined = body.tobytes()
+    if width % 4 or b"=" in joined or (written[:, width - padding :] != ord("=")).any():
+        raise ValueError("not base64 of one length")
+    data = np.frombuffer(binascii.a2b_base64(joined, strict_mode=True), np.uint8)
+    return data.reshape(count, -1)[:, : width // 4 * 3 - padding]
