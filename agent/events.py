@@ -34,7 +34,6 @@ CLOCK_CHECK_S: Final = 5.0
 GAP_CHECK_S: Final = 1.0
 MAX_REASON_CHARACTERS: Final = 200
 MAX_UNSENT_CHANGES: Final = 256
-MAX_UNARCHIVED_GAPS: Final = 32  # of the 64 that the journal keeps
 
 log = logging.getLogger(__name__)
 
@@ -97,12 +96,12 @@ def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
 
 
 async def tell_gaps(
-    events: Events, journal: JournalThread, journal_id: bytes, is_archived: Callable[[Gap], bool]
+    events: Events, journal: JournalThread, journal_id: bytes, is_receipted: Callable[[Gap], bool]
 ) -> None:
     """Each loss at least once, in a signed message and in an archive's manifest. For as long as it runs.
 
-    The journal may forget a loss when its message is committed and it is archived; or before, if so many wait for an
-    archive that the journal could not bear more.
+    The journal may forget a loss when its message is committed and the collector has it in a manifest. The message
+    alone would not do: it lies in the journal as all else does, and what damaged other records can damage it too.
     """
     told: set[int] = set()
     committed: set[int] = set()
@@ -116,7 +115,7 @@ async def tell_gaps(
                 told.add(gap.number)
                 log.error("messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause)
                 await _tell_gap(events, gap, journal_id, committed)
-            elif gap.number in committed and (is_archived(gap) or len(pending) > MAX_UNARCHIVED_GAPS):
+            elif gap.number in committed and is_receipted(gap):
                 await journal.call(partial(journal.journal.acknowledge_gap, gap.number))
         await asyncio.sleep(GAP_CHECK_S)
 

@@ -191,7 +191,7 @@ class Pipeline:
         self._start("keep", self.keeper.run())
         self._start("tick", self._tick())
         self._start("events: devices", self._events.pass_on_changes())
-        self._start("events: gaps", tell_gaps(self._events, self.journal, self._journal_id, self._is_archived))
+        self._start("events: gaps", tell_gaps(self._events, self.journal, self._journal_id, self._is_receipted))
         self._start("events: clock", watch_clock(self._events, self._clock))
         if self.archiving is not None:
             self._start("archive", self.archiving.run())
@@ -265,8 +265,8 @@ class Pipeline:
         waited_s = time.monotonic() - self.keeper.moved_at_s
         return self._queue.empty() or waited_s < LIFE_SIGN_S + self.config.journal.commit_interval_s
 
-    def _is_archived(self, gap: Gap) -> bool:
-        return self.archiving is None or self.archiving.is_archived(gap)
+    def _is_receipted(self, gap: Gap) -> bool:
+        return self.archiving is None or self.archiving.is_receipted(gap)
 
     def _is_published(self) -> bool:
         return all(link.delivery.status.is_up and link.delivery.in_flight == 0 for link in self.links.values())

@@ -51,8 +51,10 @@ class Rewriter:
         """What was written; None if that is nothing."""
         if self._page == 0:
             return None
-        reported = self._end_position if self._is_full else 0  # the hole at the end is a loss that is told already
-        return Segment(self._file, self._id, self._first_position, thinned, reported)
+        segment = Segment(self._file, self._id, self._first_position, thinned)
+        if self._is_full:  # the hole at the end is a loss that is told already
+            segment.tell(self._end_position, self._end_position - self._covered)
+        return segment
 
     def _write_block(self, end_position: int) -> list[Record]:
         records, self._waiting = self._waiting, []

@@ -32,7 +32,7 @@ def drop_oldest(store: Store, lane: Lane) -> None:
     for chunk in _unreleased(store, lane, 0, 0):
         store.report_damage(lane, chunk)
         tally.add_records(chunk.records)
-    store.record_losses(lane, tally.losses(), Cause.SHED)
+    store.give_up(lane, tally.losses(), Cause.SHED)
     store.remove_segment(lane, 0)
 
 
@@ -49,7 +49,7 @@ def thin(store: Store, lane: Lane) -> bool:
     if segment is None:
         store.pool.put_back_reserve(file)
         return False
-    store.record_losses(lane, lost.losses(), Cause.THINNED)
+    store.give_up(lane, lost.losses(), Cause.THINNED)
     store.replace_segments(lane, first, first + 1, segment)
     return True
 

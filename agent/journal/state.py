@@ -15,7 +15,9 @@ saved once, because an older position only means that something is sent again.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 from zlib import crc32
 
@@ -41,7 +43,22 @@ class Segment:
     id: int
     first_position: int
     thinned: int = 0  # how often every second record was dropped
-    reported: int = 0  # damage below this position is already told
+    told_below: int = 0  # everything below this position is told as lost, whatever can still be read of it
+    told: dict[int, int] = field(default_factory=dict)  # end position of a damaged chunk → lost records told of it
+
+    def untold(self, end_position: int, lost: int) -> int:
+        """How many of the records that are lost in the chunk up to `end_position` nobody was told of.
+
+        Damage never heals, so of a chunk that lost more than before, some were not told.
+        """
+        return 0 if end_position <= self.told_below else max(0, lost - self.told.get(end_position, 0))
+
+    def tell(self, end_position: int, lost: int) -> None:
+        self.told[end_position] = lost
+
+    def tell_all_below(self, position: int) -> None:
+        self.told_below = position
+        self.told = {end: lost for end, lost in self.told.items() if end > position}
 
 
 @dataclass(slots=True)
@@ -115,14 +132,23 @@ def decode_state(data: bytes) -> tuple[int, State] | None:
 
 def _lane_to_json(lane: LaneState) -> dict[str, Any]:
     rows = [
-        [segment.file, segment.id, segment.first_position, segment.thinned, segment.reported]
+        [segment.file, segment.id, segment.first_position, segment.thinned, segment.told_below, *_told_to_json(segment)]
         for segment in lane.segments
     ]
     return {"next_position": lane.next_position, "segments": rows}
 
 
+def _told_to_json(segment: Segment) -> Iterable[int]:
+    return chain.from_iterable(segment.told.items())
+
+
+def _segment_from_json(row: list[Any]) -> Segment:
+    file, id_, first_position, thinned, told_below, *told = map(_count, row)
+    return Segment(file, id_, first_position, thinned, told_below, dict(zip(told[::2], told[1::2], strict=True)))
+
+
 def _lane_from_json(values: dict[str, Any]) -> LaneState:
-    segments = [Segment(*map(_count, row)) for row in values["segments"]]
+    segments = [_segment_from_json(row) for row in values["segments"]]
     return LaneState(_count(values["next_position"]), sorted(segments, key=lambda segment: segment.first_position))
 
 

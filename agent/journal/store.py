@@ -12,10 +12,12 @@ from agent.journal.gaps import Cause, GapLedger
 from agent.journal.lane import Chunk, Lane, LaneReader
 from agent.journal.layout import Compress
 from agent.journal.pool import SegmentPool, file_name
-from agent.journal.records import Loss
+from agent.journal.records import Loss, unknown_loss
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.settings import JournalSettings
 from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles
+
+MAX_TOLD_CHUNKS = 16  # of one segment, whose damage is remembered as told
 
 # Level 1 with a hash table that fits the first cache and long matches only: what repeats in signed messages is long.
 # Measured on them: a seventh less time than level 1 alone, and no larger.
@@ -124,22 +126,34 @@ class Store:
         self.totals.payload_bytes += payload_bytes
         self.commit_rate.add(1)
 
-    def record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
-        """Make gaps of the losses; durable with the next save."""
-        count = sum(loss.count for loss in losses)
-        if losses:
-            self.gaps.record(losses, cause, self.behind(lane, max(loss.last_position for loss in losses) + 1))
-            self.is_vital_unsaved = True
-        if cause is Cause.DAMAGED:
-            self.totals.damaged_records += count
-        else:
-            self.totals.shed_records += count
+    def give_up(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+        """Make gaps of what is dropped for want of room; durable with the next save."""
+        self._record_losses(lane, losses, cause)
+        self.totals.shed_records += sum(loss.count for loss in losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
-        """Make gaps of the damage a reader met, once, whoever meets it again."""
-        if chunk.losses and chunk.segment is not None and chunk.segment.reported < chunk.end_position:
-            chunk.segment.reported = chunk.end_position
-            self.record_losses(lane, chunk.losses, Cause.DAMAGED)
+        """Make gaps of the damage a reader met, once, whoever meets it again; and of what has come to it since.
+
+        Where a segment is damaged in more places than are remembered, all of it up to here is told as lost at once.
+        """
+        segment, lost = chunk.segment, sum(loss.count for loss in chunk.losses)
+        if segment is None or not (untold := segment.untold(chunk.end_position, lost)):
+            return
+        losses = chunk.losses
+        if len(segment.told) < MAX_TOLD_CHUNKS:
+            segment.tell(chunk.end_position, lost)
+        else:
+            losses = [unknown_loss(lane.number, segment.first_position, chunk.end_position)]
+            segment.tell_all_below(chunk.end_position)
+        self._record_losses(lane, losses, Cause.DAMAGED)
+        self.totals.damaged_records += untold
+
+    def _record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+        """What every cursor has passed is no loss."""
+        missed_by = self.behind(lane, max((loss.last_position for loss in losses), default=-1) + 1)
+        if losses and missed_by:
+            self.gaps.record(losses, cause, missed_by)
+            self.is_vital_unsaved = True
 
     # Durability
 
@@ -173,9 +187,17 @@ class Store:
             lane, damage, torn = recover_lane(self.disk, self._state, number, self.pool.pages)
             self.lanes[number] = lane
             self.totals.torn_tails += bool(torn)
-            self.record_losses(lane, damage, Cause.DAMAGED)
-            if segments:
-                segments[-1].reported = lane.next_position  # its damage is told now, and a torn tail is none
+            if torn:
+                self._tell_of_torn_block(lane, damage, torn)
+
+    def _tell_of_torn_block(self, lane: Lane, damage: list[Loss], torn: list[Loss]) -> None:
+        """Here and once: who reads the block later cannot tell what was never committed from what was lost."""
+        lost = sum(loss.count for loss in [*damage, *torn])
+        segment = lane.segments[-1]
+        if segment.untold(lane.next_position, lost):
+            segment.tell(lane.next_position, lost)
+            self._record_losses(lane, damage, Cause.DAMAGED)
+            self.totals.damaged_records += sum(loss.count for loss in damage)
 
     def _make_durable(self, names: Iterable[str]) -> None:
         """What a killed process wrote may be in the page cache only: put it on the medium before acting on it."""

@@ -8,7 +8,7 @@ from tests.simulated_disk import SimulatedDisk
 STATE = State(
     journal_id=2**64 - 1,
     next_segment_id=12,
-    lanes={0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 7)]), 31: LaneState(0, [])},
+    lanes={0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 7, {8: 1, 9: 3})]), 31: LaneState(0, [])},
     cursors={"publisher": {0: 4}},
     gaps=(Gap(number=1, loss=unknown_loss(0, 1, 3), cause=Cause.DAMAGED, missed_by=("publisher",)),),
     next_gap=2,
