@@ -75,6 +75,7 @@ class Archiving:
         self._receipted: set[int] = set()  # numbers of losses, until the journal forgets them
         self._work: asyncio.Future[Any] | None = None
         self._is_closing = False
+        self._note_kept()
         if self._store.missing:
             log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
 
@@ -83,9 +84,19 @@ class Archiving:
         """What waits for a receipt, oldest first."""
         return self._store.state.kept
 
+    def is_archived(self, gap: Gap) -> bool:
+        """Whether archives have all of these messages, here or at the collector."""
+        archived = self._store.state.archived_up_to.get(gap.loss.lane, -1)
+        is_here = ARCHIVE_CURSOR in gap.kept_by and gap.loss.last_position <= archived
+        return is_here or ARCHIVE_CURSOR not in gap.missed_by
+
     def is_receipted(self, gap: Gap) -> bool:
         """Whether the collector has a manifest that tells of this loss, or needs none because it has the messages."""
-        return ARCHIVE_CURSOR not in gap.missed_by or gap.number in self._receipted
+        if ARCHIVE_CURSOR not in gap.missed_by or gap.number in self._receipted:
+            return True
+        state = self._store.state
+        is_released = gap.loss.last_position <= state.released_up_to().get(gap.loss.lane, -1)
+        return self.is_archived(gap) and is_released and not state.tells_of(gap.number)
 
     async def run(self) -> None:
         await self._acknowledge_released()
@@ -125,6 +136,7 @@ class Archiving:
         """Its file is damaged or gone. The journal still has every record that no receipt covers. Raises: OSError."""
         async with self._lock:
             await self._in_thread(partial(self._store.discard, archive))
+            await self._journal.call(self._note_kept)
             await self._journal.call(self._cursor.rewind)
             self._made_at_s = -self._config.every_s  # due at once
 
@@ -158,10 +170,16 @@ class Archiving:
 
     def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
         losses = partial(self._journal.call_from_thread, self._losses)
-        return self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
+        archive = self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
+        self._journal.call_from_thread(self._note_kept)
+        return archive
+
+    def _note_kept(self) -> None:
+        self._cursor.keep(self._store.state.archived_up_to)
 
     def _losses(self) -> list[Loss]:
-        lost = [gap for gap in self._journal.journal.pending_gaps() if not self.is_receipted(gap)]
+        pending = self._journal.journal.pending_gaps()
+        lost = [gap for gap in pending if not self.is_archived(gap) and not self.is_receipted(gap)]
         return [to_archive_loss(gap.loss, number=gap.number, reason=gap.cause.value) for gap in lost]
 
     def _has_untold_losses(self) -> bool:

@@ -55,6 +55,8 @@ class Walk:
         if isinstance(event, ClockCorrection):
             self._summary.corrections.append(Correction(event.boot_id.hex(), event.monotonic_ms, event.offset_ms))
             return
+        if event.archived:
+            return
         notice = Notice(
             journal=event.journal.hex(),
             number=event.number,

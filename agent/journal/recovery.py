@@ -44,7 +44,12 @@ def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> 
     """A state from the segment files alone (`pages` of each); for a new journal, an empty one."""
     surveys = [found for number in pages if (found := _survey(disk, number, pages[number])) is not None]
     if not surveys:
-        next_gap = _new_numbers(new_journal_id)
+        return State(journal_id=new_journal_id)
+    [(journal_id, _)] = Counter(each.head.journal_id for each in surveys).most_common(1)
+    ours = [each for each in surveys if each.head.journal_id == journal_id]
+    lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {each.head.lane for each in ours}}
+    next_segment_id = max(each.head.segment_id for each in ours) + 1
+    next_gap = _new_numbers(new_journal_id)
     return State(journal_id, next_segment_id, lanes, next_gap=next_gap, totals=Totals(lost_states=1))
 
 

@@ -28,7 +28,7 @@ def make_room(store: Store, for_lane: int) -> bool:
 
 
 def drop_oldest(store: Store, lane: Lane) -> None:
-    tally = LossTally()
+    tally = store.new_tally(lane)
     for chunk in _unreleased(store, lane, 0, 0):
         store.report_damage(lane, chunk)
         tally.add_records(chunk.records)
@@ -56,7 +56,7 @@ def thin(store: Store, lane: Lane) -> bool:
 
 def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int) -> tuple[Segment | None, LossTally]:
     rewriter = Rewriter(store, lane, first, file)
-    lost = LossTally()
+    lost = store.new_tally(lane)
     seen: Counter[str] = Counter()
     for chunk in _unreleased(store, lane, first, first + 1):
         store.report_damage(lane, chunk)

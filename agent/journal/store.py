@@ -12,7 +12,7 @@ from agent.journal.gaps import Cause, GapLedger
 from agent.journal.lane import Chunk, Lane, LaneReader
 from agent.journal.layout import Compress
 from agent.journal.pool import SegmentPool, file_name
-from agent.journal.records import Loss, unknown_loss
+from agent.journal.records import Loss, LossTally, unknown_loss
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.settings import JournalSettings
 from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles
@@ -48,6 +48,7 @@ class Store:
         self.places = {name: dict(self._state.cursors.get(name, {})) for name in settings.cursors}
         self.byte_rate = RateMeter(self.totals.bytes_per_s)
         self.commit_rate = RateMeter(self.totals.commits_per_s)
+        self.kept: dict[str, dict[int, int]] = {}  # cursor → lane → the first position of which it has no copy
         self.is_vital_unsaved = loaded is None  # segments or gaps changed since the last save
         self.is_unsaved = False  # a cursor moved or a gap was acknowledged since the last save
         self._recover_lanes()
@@ -118,6 +119,13 @@ class Store:
         """The cursors that have not passed `end_position`."""
         return tuple(name for name, places in self.places.items() if places.get(lane.number, 0) < end_position)
 
+    def kept_below(self, lane: Lane, name: str) -> int:
+        """Below this the cursor has a copy of its own of everything."""
+        return self.kept.get(name, {}).get(lane.number, 0)
+
+    def new_tally(self, lane: Lane) -> LossTally:
+        return LossTally(max((self.kept_below(lane, name) for name in self.kept), default=0))
+
     # Counts and losses
 
     def count_commit(self, records: int, payload_bytes: int) -> None:
@@ -150,10 +158,11 @@ class Store:
 
     def _record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
         """What every cursor has passed is no loss."""
-        missed_by = self.behind(lane, max((loss.last_position for loss in losses), default=-1) + 1)
-        if losses and missed_by:
-            self.gaps.record(losses, cause, missed_by)
-            self.is_vital_unsaved = True
+        for loss in losses:
+            if missed_by := self.behind(lane, loss.last_position + 1):
+                kept_by = tuple(name for name in missed_by if self.kept_below(lane, name) > loss.last_position)
+                self.gaps.record([loss], cause, missed_by, kept_by)
+                self.is_vital_unsaved = True
 
     # Durability
 

@@ -120,7 +120,8 @@ class Lake:
 
     def _note_loss(self, publisher: str, io: IoMessage) -> None:
         notice = GapNotice.from_bytes(io.content_data or b"")
-        self.notices[publisher, notice.journal, notice.number] = notice
+        if not notice.archived:
+            self.notices[publisher, notice.journal, notice.number] = notice
 
     def told(self, publisher: str, chain_name: str) -> list[GapNotice]:
         """The losses of a chain that its device has signed for."""

@@ -47,14 +47,15 @@ def _gap(number: int, chain: str) -> Gap:
 
 
 def test_a_gap_says_what_is_lost_and_why() -> None:
-    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID)
+    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID, archived=True)
+    assert notice.archived
     assert (notice.journal, notice.number, notice.count, notice.cause) == (JOURNAL_ID, 3, 6, "shed")
     assert (notice.first, notice.last) == ((10, 0), (20, 3))
     assert GapNotice.from_bytes(notice.to_bytes()) == notice
 
 
 def test_a_gap_of_which_damage_hides_the_chain_is_told_all_the_same() -> None:
-    notice = gap_notice(_gap(3, ""), JOURNAL_ID)
+    notice = gap_notice(_gap(3, ""), JOURNAL_ID, archived=False)
     assert (notice.chain, notice.first, notice.last) == ("", None, None)
 
 
@@ -84,7 +85,7 @@ def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_a_receipt_cov
         queue = asyncio.Queue[Batch](64)
         thread = JournalThread(journal, FakeClock())
         async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
-            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, is_receipted))
+            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, lambda _: False, is_receipted))
             batch = await queue.get()
             _assert_tells_of_gap(batch, first)
             assert asked.empty()

@@ -56,6 +56,6 @@ def test_gaps_that_were_taken_are_joined_when_there_is_no_other_way() -> None:
 
 
 def test_gaps_survive_json() -> None:
-    known = Gap(number=4, loss=_loss(3, "ä"), cause=Cause.NO_ROOM, missed_by=("archiver",))
+    known = Gap(number=4, loss=_loss(3, "ä"), cause=Cause.NO_ROOM, missed_by=("archiver",), kept_by=("archiver",))
     unknown = Gap(number=5, loss=unknown_loss(1, 2, 9), cause=Cause.DAMAGED, missed_by=())
     assert [Gap.from_json(gap.to_json()) for gap in (known, unknown)] == [known, unknown]
