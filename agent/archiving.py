@@ -94,9 +94,8 @@ class Archiving:
         """Whether the collector has a manifest that tells of this loss, or needs none because it has the messages."""
         if ARCHIVE_CURSOR not in gap.missed_by or gap.number in self._receipted:
             return True
-        state = self._store.state
-        is_released = gap.loss.last_position <= state.released_up_to().get(gap.loss.lane, -1)
-        return self.is_archived(gap) and is_released and not state.tells_of(gap.number)
+        is_released = self._cursor.position(gap.loss.lane) > gap.loss.last_position
+        return self.is_archived(gap) and is_released and gap.number not in self._store.state.told_losses()
 
     async def run(self) -> None:
         await self._acknowledge_released()
@@ -183,7 +182,7 @@ class Archiving:
         return [to_archive_loss(gap.loss, number=gap.number, reason=gap.cause.value) for gap in lost]
 
     def _has_untold_losses(self) -> bool:
-        return not all(self._store.state.tells_of(loss.number) for loss in self._losses())
+        return not self._store.state.told_losses().issuperset(loss.number for loss in self._losses())
 
     def _records(self, count: int) -> Iterator[Record]:
         """So many that are in no archive yet. The journal grows meanwhile, and an archive must end all the same."""

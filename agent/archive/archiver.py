@@ -74,7 +74,8 @@ class Archiver:
         self._must_recover = False
 
     def _untold(self, losses: Callable[[], Iterable[Loss]]) -> list[Loss]:
-        return [loss for loss in losses() if not self._store.state.tells_of(loss.number)]
+        told = self._store.state.told_losses()
+        return [loss for loss in losses() if loss.number not in told]
 
     def _write(
         self, first: Record | None, rest: Iterator[Record], losses: Callable[[], Iterable[Loss]], now_ms: int

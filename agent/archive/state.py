@@ -76,9 +76,9 @@ class ArchiveState:
             released[lane.lane] = min(released[lane.lane], lane.first_position - 1)
         return released
 
-    def tells_of(self, loss: int) -> bool:
-        """Whether an archive that waits for its receipt has the loss of this number in its manifest."""
-        return any(loss in archive.losses for archive in self.kept)
+    def told_losses(self) -> frozenset[int]:
+        """The numbers of all that stand in the manifest of an archive that waits for its receipt."""
+        return frozenset(number for archive in self.kept for number in archive.losses)
 
     def to_bytes(self) -> bytes:
         body = PREAMBLE + strict_cbor.encode(
