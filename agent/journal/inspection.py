@@ -46,8 +46,7 @@ class View:
     def knows_of(self, loss: Loss) -> bool:
         """Whether the journal has met this loss before, or opening will pass it over as torn."""
         chunk = self.reader(self.lanes[loss.lane]).read(loss.first_position)
-        lost = sum(each.count for each in chunk.losses)
-        is_told = chunk.segment is not None and not chunk.segment.untold(chunk.end_position, lost)
+        is_told = chunk.segment is not None and not chunk.segment.untold(chunk.end_position, chunk.losses)
         return is_told or any(
             (torn.lane, torn.first_position) == (loss.lane, loss.first_position) for torn in self.torn
         )

@@ -3,7 +3,7 @@
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block
 from agent.journal.pool import file_name
-from agent.journal.records import Record
+from agent.journal.records import Record, unknown_loss
 from agent.journal.state import Segment
 from agent.journal.store import Store
 
@@ -53,7 +53,7 @@ class Rewriter:
             return None
         segment = Segment(self._file, self._id, self._first_position, thinned)
         if self._is_full:  # the hole at the end is a loss that is told already
-            segment.tell(self._end_position, self._end_position - self._covered)
+            segment.tell(self._end_position, [unknown_loss(self._lane.number, self._covered, self._end_position)])
         return segment
 
     def _write_block(self, end_position: int) -> list[Record]:

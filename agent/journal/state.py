@@ -15,10 +15,10 @@ saved once, because an older position only means that something is sent again.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -26,13 +26,25 @@ import orjson
 from agent.journal.disk import Disk
 from agent.journal.gaps import Gap
 from agent.journal.layout import PAGE_BYTES
-from agent.journal.records import MAX_LANES
+from agent.journal.records import MAX_LANES, Loss
 
 STATE_NAMES = ("state-0", "state-1")
 STATE_VERSION = 1
 MAX_STATE_BYTES = 1 << 20
 _ENVELOPE = struct.Struct("<4sIQI")
 _MAGIC = b"HGJS"
+
+
+class Told(NamedTuple):
+    """The losses of a chunk, as small as they can be remembered."""
+
+    lost: int
+    fingerprint: int
+
+    @classmethod
+    def of(cls, losses: Sequence[Loss]) -> "Told":
+        places = sorted((loss.first_position, loss.last_position, loss.count) for loss in losses)
+        return cls(sum(loss.count for loss in losses), crc32(repr(places).encode()))
 
 
 @dataclass(slots=True)
@@ -44,21 +56,24 @@ class Segment:
     first_position: int
     thinned: int = 0  # how often every second record was dropped
     told_below: int = 0  # everything below this position is told as lost, whatever can still be read of it
-    told: dict[int, int] = field(default_factory=dict)  # end position of a damaged chunk → lost records told of it
+    told: dict[int, "Told"] = field(default_factory=dict)  # end position of a damaged chunk → what was told of it
 
-    def untold(self, end_position: int, lost: int) -> int:
-        """How many of the records that are lost in the chunk up to `end_position` nobody was told of.
+    def untold(self, end_position: int, losses: Sequence[Loss]) -> int:
+        """Of how many records that are lost in the chunk up to `end_position` nobody was told.
 
-        Damage never heals, so of a chunk that lost more than before, some were not told.
+        It may rot on, and a bad reading may pass: if it is not exactly what was told, at least one is new.
         """
-        return 0 if end_position <= self.told_below else max(0, lost - self.told.get(end_position, 0))
+        if not losses or end_position <= self.told_below:
+            return 0
+        told, now = self.told.get(end_position, Told(0, 0)), Told.of(losses)
+        return 0 if now == told else max(1, now.lost - told.lost)
 
-    def tell(self, end_position: int, lost: int) -> None:
-        self.told[end_position] = lost
+    def tell(self, end_position: int, losses: Sequence[Loss]) -> None:
+        self.told[end_position] = Told.of(losses)
 
     def tell_all_below(self, position: int) -> None:
         self.told_below = position
-        self.told = {end: lost for end, lost in self.told.items() if end > position}
+        self.told = {end: told for end, told in self.told.items() if end > position}
 
 
 @dataclass(slots=True)
@@ -139,12 +154,13 @@ def _lane_to_json(lane: LaneState) -> dict[str, Any]:
 
 
 def _told_to_json(segment: Segment) -> Iterable[int]:
-    return chain.from_iterable(segment.told.items())
+    return chain.from_iterable((end_position, *told) for end_position, told in segment.told.items())
 
 
 def _segment_from_json(row: list[Any]) -> Segment:
     file, id_, first_position, thinned, told_below, *told = map(_count, row)
-    return Segment(file, id_, first_position, thinned, told_below, dict(zip(told[::2], told[1::2], strict=True)))
+    told_by_end = {end: Told(*rest) for end, *rest in zip(told[::3], told[1::3], told[2::3], strict=True)}
+    return Segment(file, id_, first_position, thinned, told_below, told_by_end)
 
 
 def _lane_from_json(values: dict[str, Any]) -> LaneState:

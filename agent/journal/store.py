@@ -144,12 +144,12 @@ class Store:
 
         Where a segment is damaged in more places than are remembered, all of it up to here is told as lost at once.
         """
-        segment, lost = chunk.segment, sum(loss.count for loss in chunk.losses)
-        if segment is None or not (untold := segment.untold(chunk.end_position, lost)):
+        segment = chunk.segment
+        if segment is None or not (untold := segment.untold(chunk.end_position, chunk.losses)):
             return
         losses = chunk.losses
         if len(segment.told) < MAX_TOLD_CHUNKS:
-            segment.tell(chunk.end_position, lost)
+            segment.tell(chunk.end_position, losses)
         else:
             losses = [unknown_loss(lane.number, segment.first_position, chunk.end_position)]
             segment.tell_all_below(chunk.end_position)
@@ -201,10 +201,9 @@ class Store:
 
     def _tell_of_torn_block(self, lane: Lane, damage: list[Loss], torn: list[Loss]) -> None:
         """Here and once: who reads the block later cannot tell what was never committed from what was lost."""
-        lost = sum(loss.count for loss in [*damage, *torn])
-        segment = lane.segments[-1]
-        if segment.untold(lane.next_position, lost):
-            segment.tell(lane.next_position, lost)
+        segment, lacking = lane.segments[-1], [*damage, *torn]
+        if segment.untold(lane.next_position, lacking):
+            segment.tell(lane.next_position, lacking)
             self._record_losses(lane, damage, Cause.DAMAGED)
             self.totals.damaged_records += sum(loss.count for loss in damage)
 

@@ -192,6 +192,17 @@ def test_a_block_that_rots_again_is_told_again_with_all_it_lost() -> None:
     assert journal.stats(NOW_MS).damaged_records == 2
 
 
+def test_a_bad_reading_that_passes_does_not_hide_damage_that_comes_after_it() -> None:
+    disk = _filled_disk("none")
+    journal = _open(disk, "none")
+    _rot(disk, 1, byte=1000)
+    _drain(journal, "publisher")
+    _rot(disk, 1, byte=1000)
+    _rot(disk, 1, byte=500)
+    _drain(journal, "archiver")
+    assert _told(journal) == [1, 1]
+
+
 def test_damage_in_more_places_than_are_remembered_is_told_as_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.journal.store.MAX_TOLD_CHUNKS", 1)
     disk = _filled_disk("zstd")
