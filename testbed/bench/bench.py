@@ -221,6 +221,7 @@ class Bench:
             task.cancel()
         for board in self.boards.values():
             board.silence()
+        await self._hear_brokers()
         await self._read_all()
         try:
             await self._ship_all(FIRST_PATIENCE_S)
@@ -229,6 +230,13 @@ class Bench:
             await self._all(agent.start for agent in self.agents.values())
             await self._ship_all(PATIENCE_S)
         await self._all(agent.stop for agent in self.agents.values())
+
+    async def _hear_brokers(self) -> None:
+        """What a broker keeps comes when the agent has found it again, which takes its time after a long outage."""
+        for name, device in self.scenario.devices.items():
+            if device.kind == "mqtt":
+                agent = self.agents[device.agent]
+                await self.wait_until(partial(agent.is_device_up, name), f"{name} is subscribed to again")
 
     async def _read_all(self) -> None:
         """Until nothing new has come for a while."""
