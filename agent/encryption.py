@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.keys import Secret
-from agent.keys.group_keys import MAX_KEYS_PER_STREAM, GroupKey, GroupKeyStore
+from agent.keys.group_keys import MAX_KEYS_PER_STREAM, GroupKeyStore, KeptGroupKey
 from agent.wrap import Locked
 from protocol.ethereum.hashing import is_address
-from protocol.streamr import EncryptedGroupKey, MessageRef, Signer, StreamMessage
-from protocol.streamr import GroupKey as WireKey
+from protocol.streamr import EncryptedGroupKey, GroupKey, MessageRef, Signer, StreamMessage
 from protocol.streamr.encryption import IV_BYTES, RandomBytes, encrypt, wrap_next_key
 from protocol.streamr.group_key import GROUP_KEY_BYTES
 from protocol.streamr.key_exchange import Answered, Ignored, KeyPublisher, Refused, key_exchange_stream_id
@@ -143,7 +142,7 @@ class StreamEncryption:
             key, next_key = self._publisher.take_keys(stream_id, MessageRef(now_ms, 0))
         return Locked(encrypt(content.encode(), key, iv=self._iv()), key.group_key_id, self._wrap(next_key, key))
 
-    def _require_key(self, stream_id: str, now_ms: int) -> GroupKey:
+    def _require_key(self, stream_id: str, now_ms: int) -> KeptGroupKey:
         key = self._store.current(stream_id)
         if key is None:
             key = self._make_key(stream_id, now_ms)
@@ -155,7 +154,7 @@ class StreamEncryption:
         if key is not None:
             self._publisher.rotate(stream_id, _wire_key(key))
 
-    def _new_key(self, stream_id: str, now_ms: int) -> GroupKey | None:
+    def _new_key(self, stream_id: str, now_ms: int) -> KeptGroupKey | None:
         """None where the stream has as many keys as can be kept: then the last one stays."""
         self._messages[stream_id] = 0
         if len(self._store.history(stream_id)) >= MAX_KEYS_PER_STREAM:
@@ -163,13 +162,13 @@ class StreamEncryption:
             return None
         return self._make_key(stream_id, now_ms)
 
-    def _make_key(self, stream_id: str, now_ms: int) -> GroupKey:
+    def _make_key(self, stream_id: str, now_ms: int) -> KeptGroupKey:
         secret = Secret(self._random_bytes(GROUP_KEY_BYTES))
-        key = GroupKey(key_id=self._random_bytes(KEY_ID_BYTES).hex(), created_at_ms=now_ms, secret=secret)
+        key = KeptGroupKey(key_id=self._random_bytes(KEY_ID_BYTES).hex(), created_at_ms=now_ms, secret=secret)
         self._store.add(stream_id, key)
         return key
 
-    def _wrap(self, next_key: WireKey | None, key: WireKey) -> EncryptedGroupKey | None:
+    def _wrap(self, next_key: GroupKey | None, key: GroupKey) -> EncryptedGroupKey | None:
         return None if next_key is None else wrap_next_key(next_key, key, iv=self._iv())
 
     def _iv(self) -> bytes:
@@ -189,5 +188,5 @@ class EncryptedStream:
         return self.encrypt(self.stream_id, self.rules, content, now_ms)
 
 
-def _wire_key(key: GroupKey) -> WireKey:
-    return WireKey(key.key_id, key.secret.reveal())
+def _wire_key(key: KeptGroupKey) -> GroupKey:
+    return GroupKey(key.key_id, key.secret.reveal())

@@ -17,7 +17,7 @@ from protocol.streamr import Signer
 if TYPE_CHECKING:
     from agent.publish.websocket import Listener
 
-__all__ = ["PublisherConfig", "build_publisher", "check_publisher"]
+__all__ = ["PublisherConfig", "build_mqtt_publisher", "build_publisher", "check_publisher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def build_publisher(
             )
             return HttpPublisher(name, settings, signer)
         case MqttConfig():
-            return _mqtt(name, config, signer.address)
+            return build_mqtt_publisher(name, config, config.client_id or signer.address)
     raise TypeError(f"no publisher for {type(config).__name__}")
 
 
@@ -151,14 +151,15 @@ def _websocket(name: str, config: WebsocketConfig, signer: Signer, listener: "Li
     return WebsocketPublisher(name, settings, signer, listener)
 
 
-def _mqtt(name: str, config: MqttConfig, address: str) -> Publisher:
+def build_mqtt_publisher(name: str, config: MqttConfig, client_id: str) -> Publisher:
+    """The one kind that needs no key of the device, so that it may also be tried under another name."""
     from agent.publish.mqtt import MqttPublisher, MqttSettings
 
     settings = MqttSettings(
         host=config.host,
         port=config.port,
         version=config.version,
-        client_id=config.client_id or address,
+        client_id=client_id,
         topic=config.topic,
         payload=config.payload,
         messages_per_publication=config.messages_per_publication,

@@ -3,6 +3,7 @@
 What counts is the CPU time of the node's own process, taken from the system; the clients are other processes' business.
 """
 
+import itertools
 import json
 import os
 import re
@@ -92,8 +93,9 @@ def _messages(count: int) -> Iterator[StreamMessage]:
 
 
 def _verification_s(messages: list[StreamMessage]) -> float:
-    verifier = Verifier()
-    return cpu_seconds_per_call({"verify": lambda: verifier.verify(messages[1])}, statistics.median)["verify"]
+    """Of all the messages that the node gets: one again and again, foreseen by the processor, costs a tenth less."""
+    verifier, in_turn = Verifier(), itertools.cycle(messages)
+    return cpu_seconds_per_call({"verify": lambda: verifier.verify(next(in_turn))}, statistics.median)["verify"]
 
 
 def _echo_s(messages: list[StreamMessage]) -> float:

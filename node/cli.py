@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
 from node.errors import ConfigError
@@ -21,6 +22,10 @@ from node.streams import ANYBODY
 from node.tracker.command import add_tracker_arguments, run_tracker
 
 DESCRIPTION = "A local network: websocket and REST as stock Streamr clients expect them, with resends from storage."
+
+NEW_OBJECTS_BEFORE_COLLECTION: Final = 20_000
+"""More than a batch of messages has. They are freed as soon as they are passed on, and to look through them for garbage
+again and again before would cost as much as storing them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +70,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     attachments = [plan_overlay(arguments), plan_mqtt_bridge(arguments, config.data)]
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    gc.set_threshold(NEW_OBJECTS_BEFORE_COLLECTION)
     node = Node(config)
     for attach in attachments:
         attach(node)

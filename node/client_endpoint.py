@@ -10,7 +10,7 @@ from typing import Final
 
 from node.client_session import ClientSession, Services
 from node.http import Request, Upgrade, bad_request
-from node.serialization import LEGACY_VERSIONS, Versions
+from node.serialization import LEGACY_API, Versions
 
 __all__ = ["ClientEndpoint", "negotiate"]
 
@@ -32,7 +32,7 @@ def negotiate(query: Mapping[str, str]) -> Versions:
     """Both versions, or neither. Raises: `Refused`, INVALID_REQUEST."""
     control, stream = query.get("controlLayerVersion"), query.get("messageLayerVersion")
     if control is None and stream is None:
-        return LEGACY_VERSIONS
+        return LEGACY_API
     if control not in CONTROL_VERSIONS or stream not in STREAM_VERSIONS:
         raise bad_request(
             f"controlLayerVersion must be one of {', '.join(CONTROL_VERSIONS)}"

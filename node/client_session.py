@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
 from node.authoring import Author, choose_partition
 from node.counters import Counters
@@ -17,13 +17,14 @@ from node.http import WebsocketConnection
 from node.hub import Hub
 from node.limits import Limits
 from node.registry import Registry
-from node.serialization import Broadcast, Versions, unicast_frame
+from node.resend_queries import ResendRequest, query_of
+from node.serialization import BroadcastRun, Frames, Versions, unicast_frames
 from node.sessions import Sessions
-from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
+from node.storage import Storage
 from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
 from node.throttle import Throttle
 from protocol.errors import WireError
-from protocol.streamr import MessageID, MessageRef, SignatureType, StreamMessage
+from protocol.streamr import MessageID, SignatureType, StreamMessage
 from protocol.streamr.control import (
     ControlMessage,
     ErrorResponse,
@@ -45,10 +46,8 @@ from protocol.streamr.control import (
 
 __all__ = ["ClientSession", "Services"]
 
-MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
-
-ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest | LegacyResendRequest
-StreamRequest = ResendRequest | SubscribeRequest | UnsubscribeRequest
+AnyResendRequest = ResendRequest | LegacyResendRequest
+StreamRequest = AnyResendRequest | SubscribeRequest | UnsubscribeRequest
 Acknowledgement = type[
     SubscribeResponse | UnsubscribeResponse | ResendResponseResending | ResendResponseResent | ResendResponseNoResend
 ]
@@ -95,13 +94,10 @@ class ClientSession:
             for part in self._parts:
                 self._services.hub.unsubscribe(part, self)
 
-    def deliver(self, broadcast: Broadcast) -> None:
-        frame = broadcast.frame(self._versions)
-        if frame is None:
-            self._services.counters.unsupported += 1
-        else:
-            self._services.counters.delivered += 1
-            self._connection.send_frame(frame)
+    def deliver(self, run: BroadcastRun) -> None:
+        frames = run.frames(self._versions)
+        self._services.counters.delivered += frames.messages
+        self._send_frames(frames)
 
     # --- requests ---
 
@@ -153,6 +149,10 @@ class ClientSession:
     def _send(self, message: ControlMessage) -> None:
         self._connection.send(message.serialize(self._versions.control, stream_version=self._versions.stream))
 
+    def _send_frames(self, frames: Frames) -> None:
+        self._services.counters.unsupported += frames.unsupported
+        self._connection.send_frames(frames.data)
+
     def _acknowledge(self, request: StreamRequest, kind: Acknowledgement) -> None:
         self._send(
             kind(
@@ -194,11 +194,12 @@ class ClientSession:
     def _hand_over(
         self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
     ) -> None:
-        def done(problem: StorageError | None) -> None:
-            if problem is not None:
-                self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
-
+        done = partial(self._refuse_unstored, request)
         self._services.hub.publish(message, user, done=done, may_be_late=may_be_late)
+
+    def _refuse_unstored(self, request: ControlMessage, problem: StorageError | None) -> None:
+        if problem is not None:
+            self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
 
     # --- subscribing ---
 
@@ -209,9 +210,7 @@ class ClientSession:
             raise Refused(ErrorCode.REQUEST_FAILED, f"No more than {len(self._parts)} subscriptions are allowed")
         self._parts.add(part)
         self._services.hub.subscribe(part, self)
-        self._send(
-            SubscribeResponse(request_id=request.request_id, stream_id=part.stream_id, stream_partition=part.partition)
-        )
+        self._acknowledge(request, SubscribeResponse)
 
     def _unsubscribe(self, request: UnsubscribeRequest) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
@@ -223,18 +222,18 @@ class ClientSession:
         self._acknowledge(request, UnsubscribeResponse)
 
     def _require_subscribe_permission(self, part: StreamPart, user: str, what: str) -> None:
-        if key_exchange_owner(part.stream_id):
-            return
-        stream = self._services.registry.get(part.stream_id)
-        if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
-            raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
-        if part.partition >= stream.partitions:
+        partitions = 1
+        if not key_exchange_owner(part.stream_id):
+            partitions = self._services.registry.get(part.stream_id).partitions
+            if not self._services.registry.may(user, part.stream_id, Operation.SUBSCRIBE):
+                raise Refused(ErrorCode.PERMISSION_DENIED, f"You are not allowed to {what} stream {part.stream_id}")
+        if part.partition >= partitions:
             problem = f"Stream {part.stream_id} has no partition {part.partition}"
             raise Refused(ErrorCode.INVALID_REQUEST, problem)
 
     # --- resending ---
 
-    def _start_resend(self, request: ResendRequest, group: asyncio.TaskGroup) -> None:
+    def _start_resend(self, request: AnyResendRequest, group: asyncio.TaskGroup) -> None:
         part = StreamPart(request.stream_id, request.stream_partition)
         api_key = request.auth_key if isinstance(request, LegacyResendRequest) else None
         self._require_subscribe_permission(part, self._user_of(request.session_token, api_key), "request resend on")
@@ -246,14 +245,16 @@ class ClientSession:
         self._resends.add(task)
         task.add_done_callback(self._resends.discard)
 
-    async def _resend(self, request: ResendRequest, part: StreamPart) -> None:
+    async def _resend(self, request: AnyResendRequest, part: StreamPart) -> None:
         try:
             has_begun = False
-            async for page in self._services.storage.resend(part, _query(request)):
+            async for page in self._services.storage.resend(part, query_of(request)):
                 if not has_begun:
                     self._acknowledge(request, ResendResponseResending)
                     has_begun = True
-                self._send_page(page, request.request_id)
+                frames = unicast_frames(page, request.request_id, self._versions)
+                self._services.counters.resent += frames.messages
+                self._send_frames(frames)
                 await self._connection.drain()
             self._acknowledge(request, ResendResponseResent if has_begun else ResendResponseNoResend)
         except StorageError as problem:
@@ -261,13 +262,6 @@ class ClientSession:
             self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))
         except ConnectionError:
             pass  # the client left in the middle; the connection's own task ends the session
-
-    def _send_page(self, page: list[str], request_id: str) -> None:
-        frames = [unicast_frame(text, request_id, self._versions) for text in page]
-        whole = [frame for frame in frames if frame is not None]
-        self._services.counters.resent += len(whole)
-        self._services.counters.unsupported += len(frames) - len(whole)
-        self._connection.send_frame(b"".join(whole))
 
 
 def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:
@@ -281,26 +275,3 @@ def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timest
         )
     except ValueError as problem:
         raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
-
-
-def _query(request: ResendRequest) -> ResendQuery:
-    match request:
-        case ResendLastRequest(number_last=count):
-            return ResendLast(count=count)
-        case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
-            return ResendFrom(start=start, publisher=publisher, chain=chain)
-        case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
-            return ResendRange(start=start, end=end, publisher=publisher, chain=chain)
-        case LegacyResendRequest():
-            return _legacy_query(request)
-
-
-def _legacy_query(request: LegacyResendRequest) -> ResendQuery:
-    """To old clients a message's offset is its timestamp."""
-    if request.resend_last is not None:
-        return ResendLast(count=request.resend_last)
-    choices = (request.resend_from, request.resend_from_time)
-    start = MessageRef(max(0, next((choice for choice in choices if choice is not None), 0)), 0)
-    if request.resend_to is None:
-        return ResendFrom(start=start)
-    return ResendRange(start=start, end=MessageRef(max(0, request.resend_to), MAX_SEQUENCE_NUMBER))

@@ -5,20 +5,25 @@
 
 While one batch is being committed in the storage's thread, the next one gathers: the slower the disk, the larger the
 batch. `pending` is bounded; a publisher waits in `room()` until there is some.
+
+A batch is passed on in runs of messages that follow each other in one partition, so that a subscriber costs so much a
+run and not so much a message. A batch is bounded, too: only between two of them can subscribers take what is sent.
 """
 
 import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import compress, groupby
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from node.admission import Admission
 from node.counters import Counters
 from node.duplicates import DuplicateFilter
 from node.errors import ErrorCode, Refused, StorageError
-from node.serialization import Broadcast
+from node.serialization import Broadcast, BroadcastRun
 from node.storage import Entry, Storage
 from node.streams import StreamPart, key_exchange_owner
 from protocol.errors import Unsupported
@@ -29,8 +34,9 @@ from protocol.streamr.stream_parts import LATEST_STREAM_VERSION, LEGACY_VERSIONS
 __all__ = ["Hub", "InterestListener", "MessageListener", "Subscriber"]
 
 MAX_PENDING_MESSAGES: Final = 10_000
-MAX_PENDING_BYTES: Final = 16 * 1024 * 1024
+MAX_PENDING_CHARACTERS: Final = 16 * 1024 * 1024
 MAX_BATCH_MESSAGES: Final = 1_000
+MAX_BATCH_CHARACTERS: Final = 256 * 1024  # unless one message has more
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +52,18 @@ Done = Callable[[StorageError | None], None]
 class Subscriber(Protocol):
     """One who gets the messages of the partitions it subscribed to."""
 
-    def deliver(self, broadcast: Broadcast) -> None:
-        """Take a message. Must not block or raise, and must bound what it keeps."""
+    def deliver(self, run: BroadcastRun) -> None:
+        """Take messages. Must not block or raise, and must bound what it keeps."""
 
 
 class _Pending(NamedTuple):
     broadcast: Broadcast
     source: object
     done: Done | None
+
+    def tell(self, problem: StorageError | None) -> None:
+        if self.done is not None:
+            self.done(problem)
 
 
 class Hub:
@@ -66,7 +76,7 @@ class Hub:
         self._message_listeners: list[MessageListener] = []
         self._interest_listeners: list[InterestListener] = []
         self._pending: list[_Pending] = []
-        self._pending_bytes = 0
+        self._pending_characters = 0
         self._has_pending = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -97,24 +107,24 @@ class Hub:
     def _take(self, message: StreamMessage, source: object, done: Done | None, *, may_be_late: bool) -> bool:
         if message.version in LEGACY_VERSIONS:
             message = convert_stream_message(message, LATEST_STREAM_VERSION, draft=False)
-        broadcast = Broadcast(message, _serialized(message))
+        pending = _Pending(Broadcast(message, _serialized(message)), source, done)
         if not may_be_late and not self._duplicates.take(message):
             self.counters.duplicates += 1
-            if done is not None:
-                done(None)
+            pending.tell(None)
             return False
         self.counters.published += 1
         if key_exchange_owner(message.message_id.stream_id):
-            self._pass_on(_Pending(broadcast, source, done))
+            self._pass_on(pending.broadcast.part, [pending])
+            pending.tell(None)
         else:
-            self._add_pending(_Pending(broadcast, source, done))
+            self._add_pending(pending)
         return True
 
     def _add_pending(self, pending: _Pending) -> None:
         self._pending.append(pending)
-        self._pending_bytes += len(pending.broadcast.text)
+        self._pending_characters += len(pending.broadcast.text)
         self._has_pending.set()
-        if len(self._pending) >= MAX_PENDING_MESSAGES or self._pending_bytes >= MAX_PENDING_BYTES:
+        if len(self._pending) >= MAX_PENDING_MESSAGES or self._pending_characters >= MAX_PENDING_CHARACTERS:
             self._has_room.clear()
 
     @property
@@ -132,11 +142,11 @@ class Hub:
     async def store_pending(self) -> None:
         """Commit everything that is pending now, after what is just being committed, and pass it on."""
         async with self._storing:
-            batch, self._pending, self._pending_bytes = self._pending, [], 0
+            pending, self._pending, self._pending_characters = self._pending, [], 0
             self._has_pending.clear()
             self._has_room.set()
-            for start in range(0, len(batch), MAX_BATCH_MESSAGES):
-                await self._store(batch[start : start + MAX_BATCH_MESSAGES])
+            for batch in _batches(pending):
+                await self._store(batch)
 
     async def _store(self, batch: list[_Pending]) -> None:
         try:
@@ -145,13 +155,12 @@ class Hub:
             self._fail(batch, problem)
             return
         self.counters.storage_failing = False
-        for pending, is_new in zip(batch, fresh, strict=True):
-            if is_new:
-                self.counters.stored += 1
-                self._pass_on(pending)
-            else:
-                self.counters.duplicates += 1
-                _tell(pending, None)
+        self.counters.stored += sum(fresh)
+        self.counters.duplicates += len(batch) - sum(fresh)
+        for part, run in groupby(compress(batch, fresh), key=attrgetter("broadcast.part")):
+            self._pass_on(part, list(run))
+        for pending in batch:
+            pending.tell(None)
 
     def _fail(self, batch: list[_Pending], problem: StorageError) -> None:
         if not self.counters.storage_failing:
@@ -160,18 +169,17 @@ class Hub:
         self.counters.storage_failures += len(batch)
         for pending in batch:
             self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
-            _tell(pending, problem)
+            pending.tell(problem)
 
     # --- passing on ---
 
-    def _pass_on(self, pending: _Pending) -> None:
-        message_id = pending.broadcast.message.message_id
-        part = StreamPart(message_id.stream_id, message_id.stream_partition)
+    def _pass_on(self, part: StreamPart, messages: list[_Pending]) -> None:
+        run = BroadcastRun([pending.broadcast for pending in messages])
         for subscriber in tuple(self._subscribers.get(part, ())):
-            subscriber.deliver(pending.broadcast)
+            subscriber.deliver(run)
         for listener in self._message_listeners:
-            listener(pending.broadcast, pending.source)
-        _tell(pending, None)
+            for pending in messages:
+                listener(pending.broadcast, pending.source)
 
     def subscribe(self, part: StreamPart, subscriber: Subscriber) -> None:
         is_first = part not in self._subscribers
@@ -202,14 +210,23 @@ class Hub:
             listener(part, interested)
 
 
-def _tell(pending: _Pending, problem: StorageError | None) -> None:
-    if pending.done is not None:
-        pending.done(problem)
+def _batches(pending: list[_Pending]) -> Iterator[list[_Pending]]:
+    """The same messages in their order, in lists that are not empty and not too large."""
+    batch: list[_Pending] = []
+    characters = 0
+    for each in pending:
+        characters += len(each.broadcast.text)
+        if batch and (characters > MAX_BATCH_CHARACTERS or len(batch) == MAX_BATCH_MESSAGES):
+            yield batch
+            batch, characters = [], len(each.broadcast.text)
+        batch.append(each)
+    if batch:
+        yield batch
 
 
 def _entry(broadcast: Broadcast) -> Entry:
-    stream_id, partition, timestamp, sequence, publisher, chain = broadcast.message.message_id
-    return Entry(StreamPart(stream_id, partition), timestamp, sequence, publisher.lower(), chain, broadcast.text)
+    _, _, timestamp, sequence, publisher, chain = broadcast.message.message_id
+    return Entry(broadcast.part, timestamp, sequence, publisher.lower(), chain, broadcast.text)
 
 
 def _serialized(message: StreamMessage) -> str:

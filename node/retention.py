@@ -31,12 +31,11 @@ class Deletion(NamedTuple):
     before_s: int
 
 
-def plan_deletions(totals: Iterable[PartTotals], days_of: Callable[[str], int | None], now_s: int) -> list[Deletion]:
-    """What age and deleted streams ask for. `days_of` is None for a stream that no longer exists."""
+def plan_deletions(totals: Iterable[PartTotals], days_of: Callable[[str], int], now_s: int) -> list[Deletion]:
+    """What the age of messages asks for, and that their stream was deleted."""
     plan = []
     for part in totals:
-        days = None if part.stream_id is None else days_of(part.stream_id)
-        before_s = END_OF_TIME_S if days is None else now_s - days * DAY_S
+        before_s = END_OF_TIME_S if part.stream_id is None else now_s - days_of(part.stream_id) * DAY_S
         if part.stored_since_s is not None and part.stored_since_s < before_s:
             plan.append(Deletion(part.number, before_s))
     return plan
@@ -80,7 +79,7 @@ class Retainer:
                 return
             self._counters.expired += deleted
 
-    def _days_of(self, stream_id: str) -> int | None:
+    def _days_of(self, stream_id: str) -> int:
         """Messages that came from other nodes may be of streams unknown here; they stay as long as any."""
         stream = self._registry.find(stream_id)
         if stream is None or stream.storage_days is None:

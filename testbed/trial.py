@@ -33,6 +33,12 @@ class Outcome:
         return not self.problems
 
 
+def _new_place(name: str, folder: Path | None) -> Path:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"headgate-{name}-", dir=folder))
+
+
 async def run_scenario(
     scenario: Scenario,
     folder: Path | None,
@@ -43,7 +49,7 @@ async def run_scenario(
 ) -> Outcome:
     """In a new folder below `folder`, or below the system's place for temporary ones."""
     began_s = time.monotonic()
-    place = Path(tempfile.mkdtemp(prefix=f"headgate-{scenario.name}-", dir=folder))
+    place = _new_place(scenario.name, folder)
     bench = Bench(scenario, place, agent_environment)
     judgement: Judgement | None = None
     evidence: Evidence | None = None

@@ -1,9 +1,10 @@
-"""Does each far end answer: its name, its port, its certificate, and a node's login?
+"""Does each far end answer: its name, its port, its certificate, and the login of a node or a broker?
 
 Only what does not disturb: a second MQTT session under the agent's name would throw the first one out, so a broker is
-asked for no more than a connection.
+greeted under a name of the doctor's own.
 """
 
+import asyncio
 import os
 import socket
 import ssl
@@ -17,7 +18,14 @@ from agent.config import Config
 from agent.doctor.finding import Finding, error, good
 from agent.keys import DeviceKeys
 from agent.publish.node_url import NodeUrl
-from agent.publisher_config import FileConfig, HttpConfig, MqttConfig, PublisherConfig, WebsocketConfig
+from agent.publisher_config import (
+    FileConfig,
+    HttpConfig,
+    MqttConfig,
+    PublisherConfig,
+    WebsocketConfig,
+    build_mqtt_publisher,
+)
 from protocol.errors import HeadgateError
 
 __all__ = ["FarEnd", "LinkFacts", "far_ends", "gather_link", "judge_link"]
@@ -28,7 +36,7 @@ ADVICE: Final = {
     "name": "check the spelling, and the name server (resolvectl status)",
     "connection": "check cable or Wi-Fi, the far end, and the firewall between",
     "certificate": "check ca_file, the name in the certificate, and the clock",
-    "login": "check that the far end knows this device's address (headgate keys show)",
+    "login": "check that the far end knows this device's address (headgate keys show), or username and password_file",
     "folder": "make the folder, and give it to the agent's user",
 }
 
@@ -43,7 +51,9 @@ class FarEnd:
     is_secure: bool = False
     ca_file: Path | None = None
     folder: Path | None = None  # where there is no host
-    node: NodeUrl | None = None  # where one can log in
+    node: NodeUrl | None = None  # where one can log in …
+    broker: MqttConfig | None = None  # … or here, under this name
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +65,8 @@ class LinkFacts:
 
 
 def far_ends(config: Config) -> list[FarEnd]:
-    ends = [_far_end(f"publishers.{name}", publisher) for name, publisher in config.publishers.items()]
+    device = config.device.name
+    ends = [_far_end(f"publishers.{name}", publisher, device) for name, publisher in config.publishers.items()]
     if config.ship and config.ship.directory:
         ends.append(FarEnd(name="ship", folder=config.ship.directory))
     elif config.ship and config.ship.url:
@@ -68,7 +79,7 @@ def far_ends(config: Config) -> list[FarEnd]:
     return ends
 
 
-def _far_end(name: str, config: PublisherConfig) -> FarEnd:
+def _far_end(name: str, config: PublisherConfig, device: str) -> FarEnd:
     match config:
         case WebsocketConfig() | HttpConfig():
             url = NodeUrl.parse(config.url)
@@ -77,7 +88,13 @@ def _far_end(name: str, config: PublisherConfig) -> FarEnd:
             )
         case MqttConfig():
             return FarEnd(
-                name=name, host=config.host, port=config.port, is_secure=config.use_tls, ca_file=config.ca_file
+                name=name,
+                host=config.host,
+                port=config.port,
+                is_secure=config.use_tls,
+                ca_file=config.ca_file,
+                broker=config,
+                client_id=f"{config.client_id or device}-doctor",
             )
         case FileConfig():
             return FarEnd(name=name, folder=config.path if config.form == "directory" else config.path.parent)
@@ -100,8 +117,10 @@ def gather_link(end: FarEnd, keys: Callable[[], DeviceKeys] | None) -> LinkFacts
         step = "login"
         if end.node is not None and keys is not None:
             _log_in(end.node, end.ca_file, keys())
+        elif end.broker is not None:
+            asyncio.run(_greet(end.broker, end.client_id))
     except (OSError, HeadgateError, UnicodeError) as refusal:
-        return LinkFacts(name=end.name, where=where, failed_at=step, problem=str(refusal))
+        return LinkFacts(name=end.name, where=where, failed_at=step, problem=str(refusal) or "no answer in time")
     return LinkFacts(name=end.name, where=where)
 
 
@@ -114,6 +133,15 @@ def _log_in(url: NodeUrl, ca_file: Path | None, keys: DeviceKeys) -> None:
         NodeSession(rest, Signer(keys.identity.reveal())).token()
     finally:
         rest.close()
+
+
+async def _greet(config: MqttConfig, client_id: str) -> None:
+    publisher = build_mqtt_publisher("doctor", config, client_id)
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            await publisher.connect()
+    finally:
+        await publisher.close()
 
 
 def _look_at_folder(name: str, folder: Path) -> LinkFacts:

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from agent.journal.records import Loss, Reference, joined
+from agent.journal.records import Loss, joined
+from protocol.reference import Reference
 
 MAX_PENDING_GAPS = 64
 

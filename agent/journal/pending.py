@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from agent.errors import StorageError
 from agent.journal.layout import fits_one_block, split_into_blocks
-from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, MAX_SEQUENCE, MAX_TIMESTAMP_MS, Entry
+from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry
 from agent.journal.settings import JournalSettings
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 
 @dataclass(slots=True)

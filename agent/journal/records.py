@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from protocol.reference import Reference
+
 MAX_LANES = 32  # lane 0 is the most important
 MAX_CHAIN_BYTES = 255
-MAX_TIMESTAMP_MS = 2**53 - 1  # what JSON carries exactly
-MAX_SEQUENCE = 2**32 - 1
 
 
 class Entry(NamedTuple):
@@ -37,13 +37,6 @@ class Record(NamedTuple):
     @property
     def entry(self) -> Entry:
         return Entry(self.payload, self.chain, self.timestamp_ms, self.sequence)
-
-
-class Reference(NamedTuple):
-    """Where a message stands in its chain."""
-
-    timestamp_ms: int
-    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

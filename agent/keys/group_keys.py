@@ -40,7 +40,7 @@ _BOUNDS = CborBounds(max_bytes=4 * 1024 * 1024, max_items=8 + 4 * MAX_KEYS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey:
+class KeptGroupKey:
     """One AES-256 key of a stream. Its repr tells everything but the key."""
 
     key_id: str
@@ -64,9 +64,9 @@ class GroupKeyStore:
         self._folder = folder
         self._device = keys.address
         self._box = SecretBox(keys.derive(b"group keys").reveal())
-        self._known: dict[str, tuple[GroupKey, ...]] = {}
+        self._known: dict[str, tuple[KeptGroupKey, ...]] = {}
 
-    def add(self, stream_id: str, key: GroupKey) -> None:
+    def add(self, stream_id: str, key: KeptGroupKey) -> None:
         """From now on the current key. The same key again changes nothing.
 
         Raises: ValueError for another key under an id that is taken, or when the stream has too many.
@@ -81,14 +81,14 @@ class GroupKeyStore:
             raise ValueError(f"{stream_id}: {MAX_KEYS_PER_STREAM} keys are kept, and there is no room for more")
         self._write(stream_id, (*history, key))
 
-    def current(self, stream_id: str) -> GroupKey | None:
+    def current(self, stream_id: str) -> KeptGroupKey | None:
         history = self.history(stream_id)
         return history[-1] if history else None
 
-    def by_id(self, stream_id: str, key_id: str) -> GroupKey | None:
+    def by_id(self, stream_id: str, key_id: str) -> KeptGroupKey | None:
         return next((key for key in self.history(stream_id) if key.key_id == key_id), None)
 
-    def history(self, stream_id: str) -> tuple[GroupKey, ...]:
+    def history(self, stream_id: str) -> tuple[KeptGroupKey, ...]:
         """Every key of the stream, oldest first. Raises: ConfigError if its file is damaged or not of this device."""
         if stream_id not in self._known:
             self._known[stream_id] = self._read(stream_id)
@@ -97,7 +97,7 @@ class GroupKeyStore:
     def _path(self, stream_id: str) -> Path:
         return self._folder / (hashlib.sha256(stream_id.encode()).hexdigest()[:32] + SUFFIX)
 
-    def _write(self, stream_id: str, keys: tuple[GroupKey, ...]) -> None:
+    def _write(self, stream_id: str, keys: tuple[KeptGroupKey, ...]) -> None:
         if len(stream_id.encode()) > MAX_STREAM_ID_BYTES:
             raise ValueError(f"stream id of {len(stream_id.encode())} bytes, at most {MAX_STREAM_ID_BYTES}")
         plain = Secret(strict_cbor.encode({"stream": stream_id, "device": self._device, "keys": _keys_to_cbor(keys)}))
@@ -105,7 +105,7 @@ class GroupKeyStore:
         replace_file(self._path(stream_id), PREAMBLE + bytes(box))
         self._known[stream_id] = keys
 
-    def _read(self, stream_id: str) -> tuple[GroupKey, ...]:
+    def _read(self, stream_id: str) -> tuple[KeptGroupKey, ...]:
         path = self._path(stream_id)
         try:
             data = read_private_file(path, max_bytes=_BOUNDS.max_bytes)
@@ -118,18 +118,18 @@ class GroupKeyStore:
         except (CryptoError, WireError, ValueError):
             raise ConfigError(f"{path}: damaged, or of another device; restore it from your copy") from None
 
-    def _decode(self, stream_id: str, plain: Secret) -> tuple[GroupKey, ...]:
+    def _decode(self, stream_id: str, plain: Secret) -> tuple[KeptGroupKey, ...]:
         found = strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), "stream", "device", "keys")
         if (found["stream"], found["device"]) != (stream_id, self._device):
             raise ValueError("the keys of another stream or device")
         return tuple(_key_from_cbor(*items(each, 3)) for each in items(found["keys"]))
 
 
-def _keys_to_cbor(keys: tuple[GroupKey, ...]) -> list[CborValue]:
+def _keys_to_cbor(keys: tuple[KeptGroupKey, ...]) -> list[CborValue]:
     return [[key.key_id, key.created_at_ms, key.secret.reveal()] for key in keys]
 
 
-def _key_from_cbor(key_id: CborValue, created_at_ms: CborValue, secret: CborValue) -> GroupKey:
-    return GroupKey(
+def _key_from_cbor(key_id: CborValue, created_at_ms: CborValue, secret: CborValue) -> KeptGroupKey:
+    return KeptGroupKey(
         key_id=field(key_id, str), created_at_ms=field(created_at_ms, int), secret=Secret(field(secret, bytes))
     )

@@ -1,7 +1,7 @@
 """The server: it takes connections, watches over them, and ends them.
 
 HTTP is by `h11` and websocket by `websockets`, both without their I/O, on asyncio streams: of the servers measured
-(docs/operations.md) this is the smallest that reads request bodies. A connection starts as HTTP; a request to upgrade
+(docs/node.md) this is the smallest that reads request bodies. A connection starts as HTTP; a request to upgrade
 on one of the `endpoints` makes it a websocket for the rest of its life.
 """
 

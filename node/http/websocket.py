@@ -13,13 +13,13 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from node.http.connection import READ_BYTES
 from node.http.memory_budget import MemoryBudget
 from node.limits import Limits
 from node.serialization import text_frame
 
 __all__ = ["WebsocketConnection"]
 
-READ_BYTES: Final = 64 * 1024
 MAX_OUTBOX_BYTES: Final = 256 * 1024
 
 
@@ -68,17 +68,17 @@ class WebsocketConnection:
             await asyncio.sleep(0)
 
     def send(self, text: str) -> None:
-        self.send_frame(text_frame(text))
+        self.send_frames(text_frame(text))
 
-    def send_frame(self, frame: bytes) -> None:
+    def send_frames(self, frames: bytes) -> None:
         """Queue whole frames; all that is queued in one turn of the event loop goes out in one piece.
 
         Drops the connection where too much is queued already.
         """
         if not self._outbox:
             self._loop.call_soon(self._write_outbox)
-        self._outbox.append(frame)
-        self._outbox_bytes += len(frame)
+        self._outbox.append(frames)
+        self._outbox_bytes += len(frames)
         if self._outbox_bytes > MAX_OUTBOX_BYTES:
             self._write_outbox()
 

@@ -25,11 +25,12 @@ from node.hub import Hub
 from node.overlay.identity import Identity
 from node.overlay.mesh import Action, Dial, HangUp, Mesh, Replay, Report, Send
 from node.overlay.recent import RecentMessages
-from node.overlay.resends import ResendRequest, answer_resend
+from node.overlay.resends import answer_resend
 from node.overlay.tracker_link import TrackerLink
 from node.peers.connection import PeerConnection, dial, single_headers
 from node.peers.dialects import Dialect
 from node.peers.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_peer_id
+from node.resend_queries import ResendRequest
 from node.serialization import Broadcast
 from node.storage import Storage
 from node.streams import StreamPart
@@ -109,7 +110,7 @@ class Membership:
 
     def spread(self, broadcast: Broadcast, source: object) -> None:
         """Pass a message on to the neighbours, but not to the one that it came from."""
-        part = StreamPart(*broadcast.message.message_id[:2])
+        part = broadcast.part
         self._act(self._mesh.use(part, time.monotonic()))
         came_from = source.address if isinstance(source, _Link) else None
         for address in self._mesh.neighbours(part) - {came_from}:

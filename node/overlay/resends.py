@@ -3,24 +3,19 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange, Storage
-from node.storage.database import MAX_INTEGER
+from node.resend_queries import ResendRequest, query_of
+from node.storage import Storage
 from node.streams import StreamPart
 from protocol.streamr import parse_stream_message
 from protocol.streamr.control import (
     ControlMessage,
-    ResendFromRequest,
-    ResendLastRequest,
-    ResendRangeRequest,
     ResendResponseNoResend,
     ResendResponseResending,
     ResendResponseResent,
     UnicastMessage,
 )
 
-__all__ = ["ResendRequest", "answer_resend"]
-
-ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest
+__all__ = ["answer_resend"]
 
 
 async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterator[ControlMessage]:
@@ -32,23 +27,10 @@ async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterat
         "stream_partition": part.partition,
     }
     has_begun = False
-    if part.partition > MAX_INTEGER:  # nothing of it can be stored, nor looked for
-        yield ResendResponseNoResend(**about)
-        return
-    async for page in storage.resend(part, _query(request)):
+    async for page in storage.resend(part, query_of(request)):
         if not has_begun:
             yield ResendResponseResending(**about)
             has_begun = True
         for text in page:
             yield UnicastMessage(request_id=request.request_id, stream_message=parse_stream_message(text))
     yield ResendResponseResent(**about) if has_begun else ResendResponseNoResend(**about)
-
-
-def _query(request: ResendRequest) -> ResendQuery:
-    match request:
-        case ResendLastRequest(number_last=count):
-            return ResendLast(count=count)
-        case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
-            return ResendFrom(start=start, publisher=publisher, chain=chain)
-        case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
-            return ResendRange(start=start, end=end, publisher=publisher, chain=chain)

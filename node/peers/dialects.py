@@ -54,7 +54,7 @@ class Plain:
         return message.serialize()
 
     def write_broadcast(self, broadcast: Broadcast) -> str:
-        return f'[2,0,"",{broadcast.text}]'
+        return broadcast.control_text
 
 
 class NetworkLayer:
@@ -81,7 +81,7 @@ class NetworkLayer:
 
     def write_broadcast(self, broadcast: Broadcast) -> str:
         if self._control_version >= _FIRST_CONTROL_VERSION_WITH_32:
-            return self._wrap(f'[2,0,"",{broadcast.text}]')
+            return self._wrap(broadcast.control_text)
         message = BroadcastMessage(stream_message=broadcast.message)
         stream_version = min(broadcast.message.version, _STREAM_VERSION_BESIDE_CONTROL_1)
         return self._wrap(message.serialize(self._control_version, stream_version=stream_version))

@@ -26,7 +26,9 @@ from protocol.streamr import (
 
 __all__ = ["PublishingApi"]
 
-_NUMBERS: Final = {str(int(kind)): kind for kind in EncryptionType if kind is not EncryptionType.NEW_KEY_AND_AES}
+_ENCRYPTION_TYPES: Final = {
+    str(int(kind)): kind for kind in EncryptionType if kind is not EncryptionType.NEW_KEY_AND_AES
+}
 
 
 class PublishingApi:
@@ -95,7 +97,7 @@ def _signed_message(request: Request, stream: Stream, content: str) -> StreamMes
             ),
             content,
             MessageRef(request.number("prev_ts"), request.number("prev_seq", 0)) if "prev_ts" in query else None,
-            encryption_type=_NUMBERS[query.get("encryptionType", "0")],
+            encryption_type=_ENCRYPTION_TYPES[query.get("encryptionType", "0")],
             group_key_id=query.get("groupKeyId"),
             new_group_key=None if new_key is None else EncryptedGroupKey(new_key),
             signature_type=SignatureType(request.number("signatureType", SignatureType.ETH)),

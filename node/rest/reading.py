@@ -19,13 +19,12 @@ from node.client_session import Services
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from node.rest.streams import stream_as_json
-from node.storage import ResendFrom, ResendLast, ResendQuery, ResendRange
+from node.storage import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
 from node.streams import Operation, StreamPart
 from protocol.streamr import EncryptionType, MessageRef, parse_stream_message
 
 __all__ = ["ReadingApi"]
 
-MAX_SEQUENCE_NUMBER: Final = 2**53 - 1
 STORAGE_NODE_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
 """The node stores every stream and has no key of its own to be known by."""
 

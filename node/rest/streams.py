@@ -7,7 +7,7 @@
 | `GET`, `PUT`, `DELETE /streams/{id}` | the stream, the changed stream, 204 |
 | `GET /streams/{id}/publisher/{address}`, `…/subscriber/{address}` | 200 or 404 |
 | `GET /streams/{id}/publishers`, `…/subscribers` | `{addresses}` |
-| `GET /streams/{id}/validation` | `{partitions, requireSignedData, requireEncryptedData}` |
+| `GET /streams/{id}/validation` | `{id, partitions, requireSignedData, requireEncryptedData}` |
 """
 
 import secrets

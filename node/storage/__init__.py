@@ -2,12 +2,13 @@
 
 from node.storage.database import DATABASE_NAME, reading
 from node.storage.messages import Entry
-from node.storage.queries import ResendFrom, ResendLast, ResendQuery, ResendRange
+from node.storage.queries import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
 from node.storage.registry import PartTotals, read_grants, read_streams, read_totals
 from node.storage.storage import Storage, used_bytes
 
 __all__ = [
     "DATABASE_NAME",
+    "MAX_SEQUENCE_NUMBER",
     "Entry",
     "PartTotals",
     "ResendFrom",

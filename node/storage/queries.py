@@ -2,7 +2,7 @@
 
 A resend is fixed when it starts: it ends with the newest message of that moment, however fast others are published. It
 holds no transaction between pages, so that it may take as long as its reader likes; messages deleted meanwhile are left
-out. A page ends with the message that makes it `PAGE_BYTES` long, so that memory is bounded by that and one message.
+out. A page ends with the message that makes it `PAGE_CHARACTERS` long: memory is bounded by that and one message.
 """
 
 import sqlite3
@@ -13,10 +13,21 @@ from node.storage.database import MAX_INTEGER
 from node.streams import StreamPart
 from protocol.streamr import MessageRef
 
-__all__ = ["PAGE_BYTES", "Page", "ResendFrom", "ResendLast", "ResendQuery", "ResendRange", "read_page", "start_resend"]
+__all__ = [
+    "MAX_SEQUENCE_NUMBER",
+    "PAGE_CHARACTERS",
+    "Page",
+    "ResendFrom",
+    "ResendLast",
+    "ResendQuery",
+    "ResendRange",
+    "read_page",
+    "start_resend",
+]
 
-PAGE_BYTES: Final = 256 * 1024
+PAGE_CHARACTERS: Final = 256 * 1024
 PAGE_MESSAGES: Final = 1_000
+MAX_SEQUENCE_NUMBER: Final = 2**53 - 1  # the end of a range that names none
 
 _Key = tuple[int, int, int]  # timestamp, sequence, chain
 _BEFORE_ALL: Final[_Key] = (-1, -1, -1)
@@ -83,6 +94,8 @@ class Page(NamedTuple):
 
 def start_resend(connection: sqlite3.Connection, part: StreamPart, query: ResendQuery) -> Place | None:
     """Where the resend begins; None where the partition has no messages."""
+    if part.partition > MAX_INTEGER:  # nothing of it can be stored, nor looked for
+        return None
     row = connection.execute("SELECT number FROM parts WHERE stream_id = ? AND partition = ?", part).fetchone()
     newest = row and connection.execute(_NEWEST, (row[0], 0)).fetchone()
     if not newest:
@@ -106,7 +119,7 @@ def read_page(connection: sqlite3.Connection, place: Place) -> Page:
     for timestamp, sequence, chain, body in connection.execute(_page_sql(place), _parameters(place)):
         bodies.append(body)
         size += len(body)
-        if size >= PAGE_BYTES or len(bodies) >= PAGE_MESSAGES:
+        if size >= PAGE_CHARACTERS or len(bodies) >= PAGE_MESSAGES:
             return Page(bodies, replace(place, after=(timestamp, sequence, chain)))
     return Page(bodies, None)
 

@@ -204,14 +204,20 @@ class Bench:
         return device.port
 
     async def _start_devices(self) -> None:
-        for name, device in self.scenario.devices.items():
-            if device.kind == "mqtt":
-                part = self.agents[device.agent]
-                await self.wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
-                broker = self.servers[f"brokers.{device.broker}"]
-                log = self._place("devices") / f"{name}.produced"
-                self.devices[name] = MqttDevice(name, log, device.rate_hz, broker.host, broker.port)
+        await self._wait_for_subscriptions()
+        for name, device in self._mqtt_devices():
+            broker = self.servers[f"brokers.{device.broker}"]
+            log = self._place("devices") / f"{name}.produced"
+            self.devices[name] = MqttDevice(name, log, device.rate_hz, broker.host, broker.port)
         self._speaking = [asyncio.create_task(device.run()) for device in self.devices.values()]
+
+    def _mqtt_devices(self) -> list[tuple[str, Device]]:
+        return [(name, device) for name, device in self.scenario.devices.items() if device.kind == "mqtt"]
+
+    async def _wait_for_subscriptions(self) -> None:
+        for name, device in self._mqtt_devices():
+            part = self.agents[device.agent]
+            await self.wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
 
     # Coming to rest
 
@@ -221,7 +227,7 @@ class Bench:
             task.cancel()
         for board in self.boards.values():
             board.silence()
-        await self._hear_brokers()
+        await self._wait_for_subscriptions()  # after a cut link, what was promised waits in a broker
         await self._read_all()
         try:
             await self._ship_all(FIRST_PATIENCE_S)
@@ -230,13 +236,6 @@ class Bench:
             await self._all(agent.start for agent in self.agents.values())
             await self._ship_all(PATIENCE_S)
         await self._all(agent.stop for agent in self.agents.values())
-
-    async def _hear_brokers(self) -> None:
-        """What a broker keeps comes when the agent has found it again, which takes its time after a long outage."""
-        for name, device in self.scenario.devices.items():
-            if device.kind == "mqtt":
-                agent = self.agents[device.agent]
-                await self.wait_until(partial(agent.is_device_up, name), f"{name} is subscribed to again")
 
     async def _read_all(self) -> None:
         """Until nothing new has come for a while."""

@@ -32,6 +32,8 @@ class Volume:
         self.mount_point = mount_point
         self._image = image
         self._is_mounted = False
+        self._has_power = True
+        self._is_filled = False
 
     def mount(self) -> None:
         if not self._is_mounted:
@@ -40,6 +42,7 @@ class Volume:
 
     def cut_power(self) -> None:
         """Nothing more reaches the medium. Whoever writes gets an error."""
+        self._has_power = False
         descriptor = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.ioctl(descriptor, _SHUT_DOWN, _WITHOUT_FLUSHING)
@@ -53,6 +56,9 @@ class Volume:
         _run("cp", "--sparse=always", str(self._image), str(copy))
         copy.replace(self._image)
         self.mount()
+        self._has_power = True
+        if not self._is_filled:
+            self.make_room()
 
     def unmount(self) -> None:
         """Waits for whoever still has a file open; they were told to go."""
@@ -67,7 +73,10 @@ class Volume:
         raise BenchError(f"{self.mount_point} cannot be unmounted; someone still uses it")
 
     def fill(self, leave_bytes: int) -> None:
-        """Take all room but so much."""
+        """Take all room but so much. Without power there is no disk to fill."""
+        if not self._has_power:
+            return
+        self._is_filled = True
         descriptor = os.open(self.mount_point / FILLER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             room = os.statvfs(self.mount_point)
@@ -80,7 +89,10 @@ class Volume:
             os.close(descriptor)
 
     def make_room(self) -> None:
-        (self.mount_point / FILLER).unlink(missing_ok=True)
+        """A power cut may undo it, or be in the way of it: then it is done when power is back."""
+        self._is_filled = False
+        with contextlib.suppress(OSError):
+            (self.mount_point / FILLER).unlink()
 
 
 def open_volume(folder: Path, megabytes: int) -> Volume:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from node import Node, NodeConfig
 from node.client_session import ClientSession
 from node.errors import ErrorCode
-from node.serialization import LEGACY_VERSIONS, Versions
+from node.serialization import LEGACY_API, Versions
 from node.streams import ANYBODY, Grant, Operation, Stream
 from protocol.ethereum.signer import Signer
 from protocol.streamr import MessageID, StreamMessage
@@ -50,7 +50,7 @@ class _Connection:
     def send(self, text: str) -> None:
         self.sent.append(json.loads(text))
 
-    def send_frame(self, frame: bytes) -> None:
+    def send_frames(self, frames: bytes) -> None:
         """Messages of the stream: another test reads these."""
 
     async def drain(self) -> None:
@@ -69,7 +69,7 @@ class _Target:
         grants = [Grant("s", ANYBODY, operation) for operation in Operation]
         self._loop.run_until_complete(node.registry.declare(Stream(id="s"), grants))
         self._connections = [_Connection() for _ in range(3)]
-        dialects = (Versions(2, 32), Versions(1, 31), LEGACY_VERSIONS)
+        dialects = (Versions(2, 32), Versions(1, 31), LEGACY_API)
         self._sessions = [
             ClientSession(cast("WebsocketConnection", connection), versions, node.services)
             for connection, versions in zip(self._connections, dialects, strict=True)

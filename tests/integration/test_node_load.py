@@ -12,6 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from node.streams import ANYBODY
 from testbed.processes import node_arguments, running
 from tests.integration.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
 
@@ -222,6 +223,24 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_not(tmp_path:
                 with suppress(asyncio.CancelledError):
                     await slow
             assert n > 2
+
+    asyncio.run(scenario())
+
+
+def test_a_burst_beyond_what_may_be_queued_for_one_client_reaches_those_who_read(tmp_path: Path) -> None:
+    messages, limit = 200, 1_000_000
+
+    async def scenario() -> None:
+        async with running_node(tmp_path, max_outgoing_bytes=limit) as node:
+            token = await node.log_in(ALICE)
+            await node.make_stream(token, STREAM)
+            await node.grant(token, STREAM, "stream_subscribe", None)
+            chain, padding = Chain(ALICE, STREAM), "x" * (8 * limit // messages)
+            async with honest_subscriber(node) as honest:
+                for n in range(messages):
+                    node.node.hub.publish(chain.next({"n": n, "padding": padding}), ANYBODY)
+                for n in range(messages):
+                    assert json.loads((await hear(honest))[3][7])["n"] == n
 
     asyncio.run(scenario())
 

@@ -153,6 +153,19 @@ def test_a_late_message_of_a_legacy_client_keeps_its_time(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
+def test_a_key_exchange_stream_has_one_partition(tmp_path: Path) -> None:
+    stream = f"SYSTEM/keyexchange/{ALICE.address}"
+
+    async def scenario() -> None:
+        async with running_node(tmp_path) as node, node.connect() as client:
+            for partition in (1, 2**64 - 1):
+                for request in ([2, 9, "r", stream, partition, None], [2, 11, "r", stream, partition, 1, None]):
+                    assert (await ask(client, request))[4] == "INVALID_REQUEST"
+            assert (await ask(client, [2, 11, "r", stream, 0, 1, None]))[1] == 6
+
+    asyncio.run(scenario())
+
+
 def test_every_refusal_has_the_code_of_real_brokers(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path) as node:

@@ -1,5 +1,8 @@
 """Reading control messages of every version.
 
+The two that there are for every message of a stream, a publish request and a broadcast, are read in one go where they
+are of version 2 and need no tolerance. All others, and whatever is wrong with these, are read by the tables.
+
 Without `documents`, what no release ever read is refused: a missing partition in version 2, a resend response
 that belongs to no request, an empty request id where one is needed. The documents allow or show these.
 """
@@ -16,7 +19,7 @@ from protocol.streamr.control.layouts import (
     ControlType,
 )
 from protocol.streamr.control.legacy_codec import read_legacy_request, read_legacy_response
-from protocol.streamr.control.messages import KINDS, ControlMessage
+from protocol.streamr.control.messages import KINDS, BroadcastMessage, ControlMessage, PublishRequest
 from protocol.streamr.elements import (
     Reader,
     build,
@@ -58,11 +61,28 @@ def parse_control_message(text: str | bytes, *, documents: bool = False) -> Cont
 
 def read_control_message(parsed: Any, *, documents: bool) -> ControlMessage:
     """The message in JSON that was read already. Raises: `FieldError`."""
+    if not documents and (frequent := _read_frequent(parsed)) is not None:
+        return frequent
     is_object = type(parsed) is dict
     message = read_legacy_request(parsed) if is_object else _read_array(parsed, documents=documents)
     if message.type in NEEDS_REQUEST_ID and not message.request_id and not documents:
         raise FieldError("request_id", f"is empty or missing; {type(message).__name__} needs one")
     return message
+
+
+def _read_frequent(parsed: Any) -> PublishRequest | BroadcastMessage | None:
+    """None where the tables must read it, or say what is wrong and where."""
+    try:
+        match parsed:
+            case [2, 8, request_id, list(elements), session_token]:
+                message = read_stream_message(elements, draft=False, versions=MODERN_VERSIONS)
+                return PublishRequest(request_id=request_id, stream_message=message, session_token=session_token)
+            case [2, 0, request_id, list(elements)] if parsed[1] is not False:
+                message = read_stream_message(elements, draft=False, versions=MODERN_VERSIONS)
+                return BroadcastMessage(request_id=request_id, stream_message=message)
+    except FieldError:
+        return None
+    return None
 
 
 def _read_array(parsed: Any, *, documents: bool) -> ControlMessage:

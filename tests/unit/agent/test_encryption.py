@@ -8,6 +8,7 @@ from agent.keys.group_keys import GroupKeyStore
 from agent.wrap import Locked
 from protocol.streamr import (
     EncryptionType,
+    GroupKey,
     GroupKeyErrorResponse,
     MessageID,
     RsaKeyPair,
@@ -17,7 +18,6 @@ from protocol.streamr import (
     parse_group_key_message,
     sign_message,
 )
-from protocol.streamr import GroupKey as WireKey
 from protocol.streamr.encryption import unwrap_next_key
 from protocol.streamr.key_exchange import KeysReceived, KeySubscriber
 
@@ -65,7 +65,7 @@ def test_a_locked_content_opens_with_the_key_in_the_store(encryption: StreamEncr
     key = store.current(STREAM)
     assert key is not None
     assert locked.group_key_id == key.key_id
-    wire_key = WireKey(key.key_id, key.secret.reveal())
+    wire_key = GroupKey(key.key_id, key.secret.reveal())
     assert decrypt_message(message_of(locked), wire_key).content == '{"n":0}'
 
 
@@ -77,8 +77,8 @@ def test_the_key_rotates_by_count_and_is_handed_over(encryption: StreamEncryptio
     assert ids[3:6] == [ids[3]] * 3
     first, second = store.history(STREAM)[:2]
     assert [first.key_id, second.key_id] == [ids[0], ids[3]]
-    handed_over = unwrap_next_key(locked[2].new_group_key, WireKey(first.key_id, first.secret.reveal()))
-    assert handed_over == WireKey(second.key_id, second.secret.reveal())
+    handed_over = unwrap_next_key(locked[2].new_group_key, GroupKey(first.key_id, first.secret.reveal()))
+    assert handed_over == GroupKey(second.key_id, second.secret.reveal())
 
 
 def test_the_key_rotates_by_time(encryption: StreamEncryption) -> None:

@@ -7,12 +7,12 @@ from agent.batch import Batch
 from agent.clock import ClockReading
 from agent.events import EVENT_PRIORITY, Events, gap_notice, tell_gaps, watch_clock
 from agent.journal import Cause, DirectoryDisk, Entry, Gap, Journal, JournalSettings, Loss
-from agent.journal.records import Reference
 from agent.journal_thread import JournalThread
 from drivers import DeviceChange, DeviceState
 from protocol.clock import CORRECTION_INFO_TYPE, ClockCorrection
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice
+from protocol.reference import Reference
 
 TIMEOUT_S = 20
 JOURNAL_ID = bytes(range(16))

@@ -1,6 +1,7 @@
 """From publishing to subscribers, on a real disk."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 from node.admission import Admission
 from node.counters import Counters
 from node.errors import ErrorCode, Refused, StorageError
-from node.hub import MAX_PENDING_MESSAGES, Hub
+from node.hub import MAX_BATCH_CHARACTERS, MAX_PENDING_MESSAGES, Hub
 from node.registry import Registry
-from node.serialization import Broadcast
+from node.serialization import BroadcastRun
 from node.storage import ResendLast, Storage
 from node.streams import ANYBODY, KEY_EXCHANGE_PREFIX, Grant, Operation, StreamPart
 from protocol.streamr import MessageType, StreamMessage
@@ -25,9 +26,11 @@ class Inbox:
 
     def __init__(self) -> None:
         self.messages: list[StreamMessage] = []
+        self.runs = 0
 
-    def deliver(self, broadcast: Broadcast) -> None:
-        self.messages.append(broadcast.message)
+    def deliver(self, run: BroadcastRun) -> None:
+        self.runs += 1
+        self.messages += [broadcast.message for broadcast in run.broadcasts]
 
 
 class Bench:
@@ -194,6 +197,27 @@ def test_publishers_wait_while_too_much_is_pending(bench: Bench) -> None:
         return False
 
     assert asyncio.run(wait_briefly())
+
+
+def test_messages_that_follow_each_other_in_a_partition_are_passed_on_together(bench: Bench) -> None:
+    asyncio.run(bench.registry.change(a_stream(partitions=2)))
+    messages = [a_message(n, partition=partition) for n, partition in enumerate((0, 0, 0, 1, 0, 1))]
+    second = Inbox()
+    for partition in (0, 1):
+        bench.hub.subscribe(StreamPart(STREAM_ID, partition), second)
+    bench.publish(*messages, user=ALICE.address)
+
+    assert (second.messages, second.runs) == (messages, 4)
+    assert bench.inbox.messages == [message for message in messages if message.message_id.stream_partition == 0]
+
+
+def test_no_batch_is_larger_than_subscribers_can_take_at_once(bench: Bench) -> None:
+    padding = "x" * (MAX_BATCH_CHARACTERS // 3)
+    messages = [a_message(n).replace(content=json.dumps(padding * (4 if n == 5 else 1))) for n in range(8)]
+    bench.publish(*messages, user=ALICE.address)
+
+    assert bench.inbox.messages == messages
+    assert bench.inbox.runs == 5  # 0 and 1, 2 and 3, 4, 5, which is too large by itself, 6 and 7
 
 
 def test_listeners_hear_every_message_with_its_source(bench: Bench) -> None:

@@ -37,7 +37,7 @@ def test_each_stream_keeps_its_own_days_and_a_deleted_one_none() -> None:
         part(4, "short", NOW_S),
         part(5, "short", None),
     ]
-    plan = plan_deletions(totals, {"short": 1, "long": 10}.get, NOW_S)
+    plan = plan_deletions(totals, {"short": 1, "long": 10}.__getitem__, NOW_S)
 
     assert plan == [Deletion(1, NOW_S - DAY_S), Deletion(3, END_OF_TIME_S)]
 

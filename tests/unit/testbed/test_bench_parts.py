@@ -53,6 +53,23 @@ def test_a_held_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_room_that_was_made_is_there_after_a_power_cut(tmp_path: Path) -> None:
+    volume = _volume(tmp_path)
+    if volume is None:
+        return  # scenarios then say so in their notes, and kill instead
+    try:
+        volume.fill(0)
+        os.sync()
+        volume.make_room()  # which the medium has not heard of yet
+        volume.cut_power()
+        volume.fill(0)
+        volume.restore_power()
+        (volume.mount_point / "more").write_bytes(bytes(100_000))
+    finally:
+        volume.unmount()
+
+
+@pytest.mark.slow
 def test_a_volume_loses_what_was_not_synced_when_its_power_is_cut(tmp_path: Path) -> None:
     volume = _volume(tmp_path)
     if volume is None:

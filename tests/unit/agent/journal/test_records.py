@@ -1,4 +1,5 @@
-from agent.journal.records import LossTally, Record, Reference, joined, loss_of, unknown_loss
+from agent.journal.records import LossTally, Record, joined, loss_of, unknown_loss
+from protocol.reference import Reference
 
 
 def _record(position: int, chain: str = "a") -> Record:

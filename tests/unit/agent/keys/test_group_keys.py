@@ -4,15 +4,15 @@ import pytest
 
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, Secret
-from agent.keys.group_keys import GroupKey, GroupKeyStore
+from agent.keys.group_keys import GroupKeyStore, KeptGroupKey
 
 KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
 OTHER_KEYS = DeviceKeys.generate(lambda count: b"\x22" * count)
 STREAM = "0xabc/boiler"
 
 
-def group_key(number: int) -> GroupKey:
-    return GroupKey(
+def group_key(number: int) -> KeptGroupKey:
+    return KeptGroupKey(
         key_id=f"key-{number}", created_at_ms=1_700_000_000_000 + number, secret=Secret(bytes([number]) * 32)
     )
 
@@ -50,7 +50,7 @@ def test_the_same_key_twice_is_kept_once_and_an_id_cannot_change_its_key(folder:
     store.add(STREAM, group_key(1))
     store.add(STREAM, group_key(1))
     assert store.history(STREAM) == (group_key(1),)
-    other = GroupKey(key_id="key-1", created_at_ms=0, secret=Secret(b"\x99" * 32))
+    other = KeptGroupKey(key_id="key-1", created_at_ms=0, secret=Secret(b"\x99" * 32))
     with pytest.raises(ValueError, match="already names another key"):
         store.add(STREAM, other)
 
@@ -99,7 +99,7 @@ def test_a_full_history_is_refused_and_not_cut(folder: Path, monkeypatch: pytest
 
 
 def test_a_group_key_shows_everything_but_the_key() -> None:
-    assert repr(group_key(65)) == "GroupKey(key_id='key-65', created_at_ms=1700000000065, secret=Secret(32 bytes))"
+    assert repr(group_key(65)) == "KeptGroupKey(key_id='key-65', created_at_ms=1700000000065, secret=Secret(32 bytes))"
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_a_group_key_shows_everything_but_the_key() -> None:
 )
 def test_a_group_key_that_makes_no_sense_cannot_exist(key_id: str, created_at_ms: int, size: int) -> None:
     with pytest.raises(ValueError, match=r"key id|created_at_ms|group key"):
-        GroupKey(key_id=key_id, created_at_ms=created_at_ms, secret=Secret(bytes(size)))
+        KeptGroupKey(key_id=key_id, created_at_ms=created_at_ms, secret=Secret(bytes(size)))

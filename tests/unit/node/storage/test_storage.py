@@ -11,6 +11,7 @@ import pytest
 from node.errors import StorageError
 from node.storage import DATABASE_NAME, Entry, ResendFrom, ResendLast, ResendQuery, ResendRange, Storage, reading
 from node.storage import queries as queries_module
+from node.storage.messages import ROWS_AT_ONCE
 from node.streams import ANYBODY, Grant, Operation, StreamPart
 from protocol.streamr import MessageRef
 from tests.unit.node.samples import ALICE, BOB, STREAM_ID, a_stream
@@ -55,6 +56,24 @@ def test_the_same_message_is_stored_once_and_said_to_be_old(storage: Storage) ->
     assert append(storage, entry(1), entry(1), entry(2)) == [True, False, True]
     assert append(storage, entry(2), entry(2, chain="other")) == [False, True]
     assert resend(storage, ResendLast(count=10)) == ["1.0", "2.0", "2.0"]
+
+
+@pytest.mark.parametrize("old", [0, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, 2 * ROWS_AT_ONCE, None])
+def test_of_a_large_batch_too_only_what_is_new_is_stored(storage: Storage, old: int | None) -> None:
+    batch = [entry(n) for n in range(2 * ROWS_AT_ONCE + 1)]
+    if old is not None:
+        append(storage, entry(old))
+
+    assert append(storage, *batch) == [n != old for n in range(len(batch))]
+    assert resend(storage, ResendLast(count=1000)) == [f"{n}.0" for n in range(len(batch))]
+    assert asyncio.run(storage.totals())[0].messages == len(batch)
+
+
+def test_what_comes_twice_in_a_large_batch_is_stored_once(storage: Storage) -> None:
+    batch = [entry(n // 2) for n in range(4 * ROWS_AT_ONCE)]
+
+    assert append(storage, *batch) == [True, False] * (2 * ROWS_AT_ONCE)
+    assert asyncio.run(storage.totals())[0].messages == 2 * ROWS_AT_ONCE
 
 
 def test_messages_come_back_in_order_however_they_came(storage: Storage) -> None:
@@ -104,10 +123,11 @@ def test_partitions_and_streams_are_apart(storage: Storage) -> None:
 
     assert resend(storage, ResendLast(count=9), StreamPart(STREAM_ID, 1)) == ["elsewhere"]
     assert resend(storage, ResendLast(count=9), StreamPart("unknown", 0)) == []
+    assert resend(storage, ResendLast(count=9), StreamPart(STREAM_ID, 2**64 - 1)) == []
 
 
 def test_pages_are_bounded_and_nothing_is_lost_between_them(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries_module, "PAGE_BYTES", 30)
+    monkeypatch.setattr(queries_module, "PAGE_CHARACTERS", 30)
     monkeypatch.setattr(queries_module, "PAGE_MESSAGES", 4)
     append(
         storage, *(entry(time, sequence, chain=chain) for time in range(9) for sequence in range(2) for chain in "ab")

@@ -126,6 +126,9 @@ def test_what_a_version_cannot_say_is_not_written(message: ControlMessage, versi
         ('[2,8,"r",[31,["s",0,-9],null,27,0,"{}",0,null],null]', "[3][1][3] sequence_number: is missing"),
         ('[2,8,"r","[31",null]', "[3] stream_message: not JSON"),
         ('[2,8,"r"]', "[3] stream_message: is missing"),
+        (f"[2,8,5,{STREAM_MESSAGE},null]", "[2] request_id: must be a string, not 5"),
+        (f'[2,8,"r",{STREAM_MESSAGE},7]', "[4] session_token: must be a string or null, not 7"),
+        (f"[2,0,null,{STREAM_MESSAGE}]", "[2] request_id: must be a string, not null"),
         ('[2,12,"r","s",0,[1],null,null]', "[5][1] sequence_number: is missing"),
         ('[2,13,"r","s",0,[2,0],[1,9],null,null,null]', "[5] from_msg_ref: is later than to_msg_ref"),
         ('[1,4,"s",0]', "[4] request_id: is missing"),
@@ -157,6 +160,7 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
         "[2]",
         "[2,16]",
         "[2,[9]]",
+        f'[2,false,"",{STREAM_MESSAGE}]',
         "[1,true]",
         "[0,8,null,{}]",
         '{"type":[]}',
@@ -166,6 +170,15 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
 def test_an_unknown_version_or_type_is_told_from_a_broken_message(text: str) -> None:
     with pytest.raises(Unsupported):
         parse_control_message(text)
+
+
+@pytest.mark.parametrize(
+    "vector", [vector for vector in VECTORS[2] if vector["type"] in ("PublishRequest", "BroadcastMessage")]
+)
+def test_what_is_read_in_one_go_is_what_the_tables_read(vector: dict[str, Any]) -> None:
+    with_more = json.dumps([*json.loads(vector["serialized"]), "ignored"])
+
+    assert parse_control_message(vector["serialized"]) == parse_control_message(with_more)
 
 
 def test_text_that_ends_too_soon_is_told_from_text_that_is_wrong() -> None:
