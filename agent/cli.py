@@ -99,7 +99,7 @@ def _end_before_the_beginning(_number: int, _frame: object) -> NoReturn:
 
 
 def _imported(name: str) -> object:
-    """Imports make many objects that live for ever: looking for garbage among them, then or later, finds none.
+    """Imports make many objects that live for ever: looking for garbage among them would cost more than it finds.
 
     Raises: ConfigError where this installation lacks what the command needs.
     """

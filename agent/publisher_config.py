@@ -1,6 +1,5 @@
 """`[publishers.NAME]`: one table per far end, by its `kind`; checked without loading what carries the messages."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +110,8 @@ def check_publisher(name: str, table: Mapping[str, object]) -> PublisherConfig:
 def _no_such_kind(kind: object) -> str:
     if not isinstance(kind, str):
         return f"missing; it is one of {', '.join(KINDS)}"
+    import difflib
+
     close = difflib.get_close_matches(kind, KINDS, n=1)
     known = f"did you mean {close[0]}?" if close else f"there are {', '.join(KINDS)}"
     return f"{kind!r:.40} is no kind of publisher; {known}"

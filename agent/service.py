@@ -21,6 +21,7 @@ from agent.config import Config, load_config
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, find_key_file, load_keys, passphrase_from
 from agent.logs import set_up_logs
+from agent.memory import clear_up_after_start
 from agent.page_config import OFF
 from agent.pipeline import Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
@@ -29,6 +30,7 @@ from agent.status import collect_status, write_status
 __all__ = ["Service", "key_file_of", "open_keys"]
 
 PAGE_CHECK_S: Final = 0.5  # whether the configuration turned the page on; the first readings go before it
+CLEAR_UP_AFTER_S: Final = 1.0  # when all that this configuration uses is loaded, the page too
 LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class Service:
             "watchdog": self._feed_watchdog(pipeline),
             "status": self._show_status(pipeline),
             "page": self._show_page(pipeline),
+            "clear up": _clear_up(),
         }
         await pipeline.run(self._stop, companions)
 
@@ -150,3 +153,8 @@ class Service:
                 from agent.page import serve_page
 
                 await serve_page(pipeline, self._clock)
+
+
+async def _clear_up() -> None:
+    await asyncio.sleep(CLEAR_UP_AFTER_S)
+    clear_up_after_start()

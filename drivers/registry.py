@@ -1,6 +1,5 @@
 """Which drivers there are: a plain table, each imported on use, so that no unused dependency is loaded."""
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Final, Protocol, cast
@@ -46,5 +45,7 @@ def _no_such_driver(kind: object) -> str:
     known = ", ".join(DRIVERS)
     if not isinstance(kind, str):
         return f"missing; it is one of {known}"
+    import difflib
+
     close = difflib.get_close_matches(kind, DRIVERS, n=1)
     return f"{kind!r:.40} is not a driver; " + (f"did you mean {close[0]}?" if close else f"there are {known}")

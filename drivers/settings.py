@@ -19,7 +19,6 @@ errors.
 """
 
 import dataclasses
-import difflib
 import math
 import re
 import types
@@ -181,6 +180,8 @@ def _wanted(annotation: Any) -> str:
 
 
 def _unknown(key: str, known: Mapping[str, object]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(key, known, n=1)
     return "unknown setting; " + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")
 

@@ -7,7 +7,7 @@ from agent.commands.config_argument import add_config_argument, load_named_confi
 from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.keys import binding_as_json, read_key_file
+from agent.keys import binding_as_json, read_binding, read_key_file
 from agent.page_config import OFF
 from agent.public_key_file import read_public_key
 from agent.service import key_file_of
@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(render_settings(), end="")
         return ExitCode.OK
     config = load_named_config(arguments)
-    device = check_files(config)
+    check_files(config)
+    device = binding_as_json(read_binding(key_file_of(config)))["device"]
     if arguments.json:
         print(json.dumps({"configuration": str(config.path), "device": device, "cursors": config.cursors}))
     else:
@@ -36,11 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def check_files(config: Config) -> str:
-    """The device's address. Raises: ConfigError with every file that cannot be used."""
-    problems, address = [], ""
+def check_files(config: Config) -> None:
+    """Raises: ConfigError with every file that cannot be used."""
+    problems = []
     try:
-        address = binding_as_json(read_key_file(key_file_of(config)).binding)["device"]
+        read_key_file(key_file_of(config))
     except (ConfigError, OSError) as error:
         problems.append(f"device.key_file: {error}")
     keys = {
@@ -62,7 +63,6 @@ def check_files(config: Config) -> str:
             problems.append(f"page.token_file: {error}")
     if problems:
         raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
-    return address
 
 
 def _counted(config: Config) -> str:

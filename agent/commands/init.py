@@ -11,7 +11,7 @@ from agent.atomic_files import create_file
 from agent.config import find_config, load_config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.keys import DeviceKeys, binding_as_json, create_key_file, new_passphrase_from, read_key_file
+from agent.keys import DeviceKeys, binding_as_json, create_key_file, new_passphrase_from, read_binding
 
 DESCRIPTION = "Write a commented configuration and make keys. Asks nothing that it can find out or that was given."
 CONFIG_MODE = 0o640
@@ -151,4 +151,4 @@ def _make_keys(path: Path, arguments: argparse.Namespace) -> str:
         passphrase = new_passphrase_from(arguments.passphrase_file, os.environ) if wanted else None
         create_key_file(path, DeviceKeys.generate(secrets.token_bytes), passphrase)
         print(f"{path}: new keys; keep a copy in a safe place", file=sys.stderr)
-    return binding_as_json(read_key_file(path).binding)["device"]
+    return binding_as_json(read_binding(path))["device"]

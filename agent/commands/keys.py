@@ -18,6 +18,7 @@ from agent.keys import (
     load_keys,
     new_passphrase_from,
     passphrase_from,
+    read_binding,
     read_key_file,
     replace_key_file,
 )
@@ -85,12 +86,12 @@ def _create(path: Path, keys: DeviceKeys, arguments: argparse.Namespace) -> None
 
 
 def _show(path: Path, *, as_json: bool) -> None:
-    key_file = read_key_file(path)
+    key_file, binding = read_key_file(path), read_binding(path)
     protection = "passphrase" if key_file.has_passphrase else "none"
     if as_json:
-        print(json.dumps({**binding_as_json(key_file.binding), "file": str(path), "protection": protection}))
+        print(json.dumps({**binding_as_json(binding), "file": str(path), "protection": protection}))
     else:
-        print("\n".join([*_summary(key_file.binding), f"file         {path}", f"protection   {protection}"]))
+        print("\n".join([*_summary(binding), f"file         {path}", f"protection   {protection}"]))
 
 
 def _summary(binding: Binding) -> list[str]:
@@ -99,7 +100,7 @@ def _summary(binding: Binding) -> list[str]:
 
 
 def _export_public(path: Path, out: Path | None) -> None:
-    binding = read_key_file(path).binding
+    binding = read_binding(path)
     statement = binding_statement(binding.address, binding.archive_key)
     text = json.dumps({**binding_as_json(binding), "statement": statement}, indent=2)
     if out is None:

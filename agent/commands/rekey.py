@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _encrypted_streams(config: Config) -> list[str]:
-    address = "0x" + read_key_file(key_file_of(config)).binding.address.hex()
+    address = "0x" + read_key_file(key_file_of(config)).public.address.hex()
     names = {"address": address, "device": config.device.name}
     return [expand_stream_id(rule.stream, names) for rule in config.streams if rule.encryption != "none"]
 

@@ -8,7 +8,7 @@ from typing import Final
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good, warning
 from agent.errors import ConfigError
-from agent.keys import DeviceKeys, binding_as_json, read_key_file
+from agent.keys import DeviceKeys, binding_as_json, read_binding, read_key_file
 from agent.public_key_file import read_public_key
 from protocol.errors import HeadgateError
 
@@ -32,13 +32,13 @@ def gather_keys(config: Config, file: Path, unlock: Callable[[], DeviceKeys] | N
     """`unlock` is None where the passphrase would have to be asked for."""
     others = tuple(_public_key_problems(config))
     try:
-        key_file = read_key_file(file)
+        key_file, binding = read_key_file(file), read_binding(file)
         can_unlock = None if unlock is None else bool(unlock())
     except (HeadgateError, OSError) as refusal:
         return KeyFacts(file=file, problem=str(refusal), public_key_problems=others)
     return KeyFacts(
         file=file,
-        address=binding_as_json(key_file.binding)["device"],
+        address=binding_as_json(binding)["device"],
         has_passphrase=key_file.has_passphrase,
         can_unlock=can_unlock,
         running_address=running_address,

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from agent.keys.secret import Secret
-from protocol.archive import Binding, sign_binding
+from protocol.archive import Binding, binding_statement, sign_binding
 from protocol.errors import Corrupt
 from protocol.ethereum import Signer, checksum_address
 
@@ -14,6 +14,25 @@ if TYPE_CHECKING:
 
 SECRET_BYTES = 32
 OTHER_DEVICE = "the secrets belong to another device than the public part"
+
+
+class PublicPart(NamedTuple):
+    """What a key file says of its device in the clear: the fields of a binding that is yet to be checked."""
+
+    address: bytes
+    archive_key: bytes
+    signature: bytes
+
+    @property
+    def binding(self) -> Binding:
+        """Checked by recovering who signed it, for which libsecp256k1 has nearly a megabyte of tables.
+
+        Raises: Corrupt if that is another device.
+        """
+        try:
+            return Binding(**self._asdict())
+        except ValueError as problem:
+            raise Corrupt(str(problem)) from None
 
 
 class DeviceKeys:
@@ -25,8 +44,8 @@ class DeviceKeys:
 
     __slots__ = ("_archive", "_binding", "_stated", "_vault", "address", "identity")
 
-    def __init__(self, *, identity: Secret, archive: Secret, vault: Secret, stated: Binding | None = None) -> None:
-        """`stated` is the binding that was published for these secrets, if any.
+    def __init__(self, *, identity: Secret, archive: Secret, vault: Secret, stated: PublicPart | None = None) -> None:
+        """`stated` is what was published for these secrets, if anything.
 
         Raises: ValueError, naming none of them, unless each is 32 bytes and the first a valid key; Corrupt if another
         identity was stated.
@@ -39,7 +58,7 @@ class DeviceKeys:
         self._stated = stated
         self._binding: Binding | None = None
         self.address = bytes.fromhex(_signer(identity).address[2:])
-        if stated is not None and stated.address != self.address:
+        if stated is not None and not self._has_signed(stated):
             raise Corrupt(OTHER_DEVICE)
 
     @classmethod
@@ -59,9 +78,14 @@ class DeviceKeys:
         """
         if self._binding is None:
             self._binding = sign_binding(_signer(self.identity), bytes(self._archive_signer().verify_key))
-            if self._stated not in (None, self._binding):
+            if self._stated is not None and self._stated.archive_key != self._binding.archive_key:
                 raise Corrupt(OTHER_DEVICE)
         return self._binding
+
+    def _has_signed(self, stated: PublicPart) -> bool:
+        """A signature over the same words is always the same (RFC 6979)."""
+        signature = _signer(self.identity).sign(binding_statement(self.address, stated.archive_key))
+        return (stated.address, stated.signature) == (self.address, bytes.fromhex(signature.removeprefix("0x")))
 
     def sign_archive(self, message: bytes) -> bytes:
         """The Ed25519 signature of `message`; what an `ArchiveWriter` wants as `sign`."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import ConfigError
-from agent.keys.device_keys import DeviceKeys
+from agent.keys.device_keys import DeviceKeys, PublicPart
 from agent.keys.secret import Secret
 from protocol import strict_cbor
 from protocol.archive import Binding
@@ -37,7 +37,8 @@ MAX_KEY_FILE_BYTES = 4096
 
 _BOUNDS = CborBounds(max_bytes=MAX_KEY_FILE_BYTES, max_items=32, max_depth=1)
 _SECRETS = ("identity", "archive", "vault")
-_NAMES = ("device", "archive_key", "binding", "salt", "opslimit", "memlimit", "secrets")
+_PUBLIC = ("device", "archive_key", "binding")
+_NAMES = (*_PUBLIC, "salt", "opslimit", "memlimit", "secrets")
 
 
 class PassphraseCost(NamedTuple):
@@ -56,7 +57,7 @@ MAX_COST = PassphraseCost(opslimit=16, memlimit_bytes=256 * 1024 * 1024)  # what
 class KeyFile:
     """A key file as it was read, still locked if it has a passphrase."""
 
-    binding: Binding
+    public: PublicPart
     salt: bytes
     cost: PassphraseCost
     box: Secret
@@ -65,9 +66,14 @@ class KeyFile:
     def has_passphrase(self) -> bool:
         return bool(self.salt)
 
+    @property
+    def binding(self) -> Binding:
+        """Raises: Corrupt if it is signed by another device."""
+        return self.public.binding
+
     def unlock(self, passphrase: Secret | None) -> DeviceKeys:
         """Raises: ConfigError for a missing or wrong passphrase, Corrupt if the secrets are of another device."""
-        return _keys_from_cbor(self._open_box(passphrase), self.binding)
+        return _keys_from_cbor(self._open_box(passphrase), self.public)
 
     def _open_box(self, passphrase: Secret | None) -> Secret:
         if not self.has_passphrase:
@@ -109,12 +115,8 @@ def decode_key_file(data: bytes) -> KeyFile:
             raise Corrupt(
                 f"a passphrase hash of {cost.opslimit} passes over {cost.memlimit_bytes} bytes is out of bounds"
             )
-        binding = Binding(
-            address=field(found["device"], bytes),
-            archive_key=field(found["archive_key"], bytes),
-            signature=field(found["binding"], bytes),
-        )
-        return KeyFile(binding=binding, salt=salt, cost=cost, box=Secret(field(found["secrets"], bytes)))
+        public = PublicPart(*(field(found[name], bytes) for name in _PUBLIC))
+        return KeyFile(public=public, salt=salt, cost=cost, box=Secret(field(found["secrets"], bytes)))
 
 
 def _is_acceptable(cost: PassphraseCost) -> bool:
@@ -148,7 +150,7 @@ def _secrets_to_cbor(keys: DeviceKeys) -> Secret:
     return Secret(strict_cbor.encode({name: secret.reveal() for name, secret in keys.secrets().items()}))
 
 
-def _keys_from_cbor(plain: Secret, stated: Binding) -> DeviceKeys:
+def _keys_from_cbor(plain: Secret, stated: PublicPart) -> DeviceKeys:
     with strict_cbor.invalid_is_corrupt("key file's secrets"):
         found = _SecretFields(strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), *_SECRETS))
         return DeviceKeys(**{name: found.take(name) for name in _SECRETS}, stated=stated)

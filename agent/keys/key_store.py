@@ -1,7 +1,8 @@
 """The key file on the disk: made once, read often, never replaced by accident."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.atomic_files import create_file, replace_file
@@ -23,6 +24,7 @@ from agent.keys.private_files import (
     read_private_file,
 )
 from agent.keys.secret import Secret
+from protocol.archive import Binding
 from protocol.errors import WireError
 
 DEFAULT_KEY_FILE = Path("/var/lib/headgate/keys/device.keys")
@@ -41,10 +43,14 @@ def read_key_file(path: Path) -> KeyFile:
 
     A file that cannot be used is never a reason to make new keys: that would be another device.
     """
-    try:
+    with _damage_told(path):
         return decode_key_file(_read(path))
-    except WireError as error:
-        raise ConfigError(f"{path}: {error}; restore it from your copy") from None
+
+
+def read_binding(path: Path) -> Binding:
+    """What the file says of its device in the clear, and the device signed. Raises: ConfigError."""
+    with _damage_told(path):
+        return read_key_file(path).binding
 
 
 def _read(path: Path) -> bytes:
@@ -57,8 +63,14 @@ def _read(path: Path) -> bytes:
 def load_keys(path: Path, passphrase: Callable[[], Secret]) -> DeviceKeys:
     """`passphrase` is only called for a file that has one. Raises: ConfigError."""
     key_file = read_key_file(path)
-    try:
+    with _damage_told(path):
         return key_file.unlock(passphrase() if key_file.has_passphrase else None)
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except WireError as error:
         raise ConfigError(f"{path}: {error}; restore it from your copy") from None
 
@@ -79,6 +91,6 @@ def replace_key_file(
     path: Path, keys: DeviceKeys, passphrase: Secret | None, *, cost: PassphraseCost = DEFAULT_COST
 ) -> None:
     """The same keys under another passphrase. Raises: ConfigError rather than put another identity in its place."""
-    if read_key_file(path).binding != keys.binding:
+    if read_binding(path) != keys.binding:
         raise ConfigError(f"{path}: holds the keys of another device, and is left as it is")
     replace_file(path, encode_key_file(keys, passphrase, secrets.token_bytes, cost).reveal())

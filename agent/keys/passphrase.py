@@ -1,6 +1,5 @@
 """Where a passphrase comes from: a file, the service manager or the keyboard; never the command line."""
 
-import getpass
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,8 +15,20 @@ MAX_PASSPHRASE_BYTES = 1024
 Ask = Callable[[str], str]
 
 
+def ask_at_terminal(prompt: str) -> str:
+    """Raises: ConfigError if nobody sits at one."""
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            "a passphrase is needed and there is no terminal to ask for it; name a --passphrase-file or hand in the"
+            f" credential {PASSPHRASE_CREDENTIAL}"
+        )
+    import getpass
+
+    return getpass.getpass(prompt)
+
+
 def passphrase_from(
-    file: Path | None, environment: Mapping[str, str], *, prompt: str, ask: Ask = getpass.getpass
+    file: Path | None, environment: Mapping[str, str], *, prompt: str, ask: Ask = ask_at_terminal
 ) -> Secret:
     """From `file` if one is named, else from the service manager's credentials, else from whoever sits at the terminal.
 
@@ -28,15 +39,10 @@ def passphrase_from(
     credential = find_credential(environment, PASSPHRASE_CREDENTIAL)
     if credential is not None:
         return _without_newline(Secret(read_credential(credential, max_bytes=MAX_PASSPHRASE_BYTES)), str(credential))
-    if ask is getpass.getpass and not sys.stdin.isatty():
-        raise ConfigError(
-            "a passphrase is needed and there is no terminal to ask for it; name a --passphrase-file or hand in the"
-            f" credential {PASSPHRASE_CREDENTIAL}"
-        )
     return _without_newline(Secret(ask(prompt).encode()), "the passphrase")
 
 
-def new_passphrase_from(file: Path | None, environment: Mapping[str, str], *, ask: Ask = getpass.getpass) -> Secret:
+def new_passphrase_from(file: Path | None, environment: Mapping[str, str], *, ask: Ask = ask_at_terminal) -> Secret:
     """The same, but asked for twice at the terminal."""
     first = passphrase_from(file, environment, prompt="New passphrase: ", ask=ask)
     if file is None and find_credential(environment, PASSPHRASE_CREDENTIAL) is None:

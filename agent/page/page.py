@@ -10,7 +10,6 @@ from typing import Final
 from agent.page.access import Access
 from agent.page.history import SAMPLE_S, History
 from agent.page.looks import Looks, reasons_against
-from agent.page.metrics import CONTENT_TYPE_METRICS, metrics_text
 from agent.page.request import Request
 from agent.page.response import Response, json_response, text_response
 
@@ -105,6 +104,8 @@ class Page:
         status = await self._looks.latest()
         if status is None:
             return text_response(HTTPStatus.SERVICE_UNAVAILABLE, *reasons_against(None))
+        from agent.page.metrics import CONTENT_TYPE_METRICS, metrics_text  # not everyone has a Prometheus
+
         return Response(content_type=CONTENT_TYPE_METRICS, body=metrics_text(status))
 
     async def _updates(self) -> Response:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import cbor2
 import orjson
@@ -57,7 +58,8 @@ class Headgate(Forwarder):
         _run("keys", "init", "--keys", str(self.folder / "data" / "keys" / "device.keys"))
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "agent", "run", "--config", str(self.folder / "headgate.toml")]
+        """As the unit runs it: `python -m` would load what finds modules, too."""
+        return [str(Path(sys.executable).with_name("headgate")), "run", "--config", str(self.folder / "headgate.toml")]
 
     def environment(self) -> dict[str, str]:
         """An installed package is compiled, whatever the environment says of a working copy."""

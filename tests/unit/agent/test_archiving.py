@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,13 @@ from agent.archiving import _check_archive_key
 from agent.errors import ConfigError
 from agent.journal import Cause
 from agent.keys import DeviceKeys, Secret
+from agent.keys.device_keys import PublicPart
 from tests.small_device import SmallDevice
 
 
 def _keys(archive: bytes, stated: DeviceKeys | None = None) -> DeviceKeys:
-    binding = None if stated is None else stated.binding
-    return DeviceKeys(
-        identity=Secret(b"\x07" * 32), archive=Secret(archive), vault=Secret(b"\x09" * 32), stated=binding
-    )
+    public = None if stated is None else PublicPart(**asdict(stated.binding))
+    return DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(archive), vault=Secret(b"\x09" * 32), stated=public)
 
 
 def test_an_archive_key_that_is_not_the_published_one_is_told_before_anything_is_archived() -> None:

@@ -20,3 +20,22 @@ def arenas(call: str) -> int:
 def test_all_threads_share_one_arena() -> None:
     assert arenas("keep_memory_tight()") == 1
     assert arenas("") > 1
+
+
+GARBAGE = """
+import gc, weakref
+from agent.memory import clear_up_after_start
+gc.disable()
+class Left: pass
+left = Left()
+left.itself, seen = left, weakref.ref(left)
+del left
+gc.freeze()
+clear_up_after_start()
+assert seen() is None, "what is garbage stays"
+assert gc.get_freeze_count() > 1000, "what lives is looked through again"
+"""
+
+
+def test_what_the_start_left_behind_is_cleared_though_it_was_frozen() -> None:
+    subprocess.run([sys.executable, "-c", GARBAGE], check=True)

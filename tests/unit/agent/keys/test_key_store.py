@@ -14,10 +14,12 @@ from agent.keys import (
     load_keys,
     new_passphrase_from,
     passphrase_from,
+    read_binding,
     read_key_file,
     replace_key_file,
 )
 from agent.keys.key_file import PassphraseCost
+from protocol.ethereum.secp256k1 import default_backend
 
 KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
 OTHER_KEYS = DeviceKeys.generate(lambda count: b"\x22" * count)
@@ -68,10 +70,25 @@ def forge_archive_key(key_path: Path) -> None:
     key_path.write_bytes(forged + hashlib.sha256(forged).digest())
 
 
+def test_a_public_part_that_the_device_did_not_sign_is_noticed_without_the_secrets_too(key_path: Path) -> None:
+    create_key_file(key_path, KEYS, None)
+    forge_archive_key(key_path)
+    with pytest.raises(ConfigError, match=r"device\.keys: .*not signed by.*restore"):
+        read_binding(key_path)
+
+
+def test_who_has_the_secrets_needs_no_recovery_to_check_the_public_part(
+    key_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_key_file(key_path, KEYS, None)
+    monkeypatch.setattr(type(default_backend()), "recover", None)  # its tables are nearly a megabyte
+    assert load_keys(key_path, no_passphrase).address == KEYS.address
+
+
 def test_no_traceback_of_a_file_that_cannot_be_used_has_its_secrets(key_path: Path) -> None:
     create_key_file(key_path, KEYS, None)
     forge_archive_key(key_path)
-    with pytest.raises(ConfigError, match="not signed by") as caught:
+    with pytest.raises(ConfigError, match="belong to another device") as caught:
         load_keys(key_path, no_passphrase)
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
     assert "\\x11" * 8 not in shown
