@@ -1,7 +1,9 @@
 """Journal → archives → receipts: the second reader of the one log.
 
 An archive is closed when it is full or when the oldest record has waited long enough. The journal's cursor moves only
-past what a receipt covers, so until then every record is there twice.
+past what a receipt covers, so until then every record is there twice. A loss stands in the manifest of the archive in
+which its messages would be, and the journal keeps it, too, until a receipt covers that archive: if the archive rots,
+the loss goes into the next one.
 """
 
 import asyncio
@@ -70,8 +72,10 @@ class Archiving:
         self._archiver = Archiver(self._store, self._directory, keys, settings)
         self._lock = asyncio.Lock()  # the store is for one at a time
         self._made_at_s = time.monotonic()
+        self._receipted: set[int] = set()  # numbers of losses, until the journal forgets them
         self._work: asyncio.Future[Any] | None = None
         self._is_closing = False
+        self._note_kept()
         if self._store.missing:
             log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
 
@@ -81,8 +85,17 @@ class Archiving:
         return self._store.state.kept
 
     def is_archived(self, gap: Gap) -> bool:
-        """Whether a manifest tells of this loss, or need not because the messages themselves are archived."""
-        return gap.number <= self._store.state.losses_up_to or not self._is_lost(gap)
+        """Whether archives have all of these messages, here or at the collector."""
+        archived = self._store.state.archived_up_to.get(gap.loss.lane, -1)
+        is_here = ARCHIVE_CURSOR in gap.kept_by and gap.loss.last_position <= archived
+        return is_here or ARCHIVE_CURSOR not in gap.missed_by
+
+    def is_receipted(self, gap: Gap) -> bool:
+        """Whether the collector has a manifest that tells of this loss, or needs none because it has the messages."""
+        if ARCHIVE_CURSOR not in gap.missed_by or gap.number in self._receipted:
+            return True
+        is_released = self._cursor.position(gap.loss.lane) > gap.loss.last_position
+        return self.is_archived(gap) and is_released and gap.number not in self._store.state.told_losses()
 
     async def run(self) -> None:
         await self._acknowledge_released()
@@ -112,6 +125,9 @@ class Archiving:
             released = await self._in_thread(
                 partial(self._store.release, receipt, device=self._keys.address, collector_key=collector_key)
             )
+        if released is not None:
+            pending = await self._journal.call(self._journal.journal.pending_gaps)
+            self._receipted = {*self._receipted, *released.losses} & {gap.number for gap in pending}
         await self._acknowledge_released()
         return released
 
@@ -119,6 +135,7 @@ class Archiving:
         """Its file is damaged or gone. The journal still has every record that no receipt covers. Raises: OSError."""
         async with self._lock:
             await self._in_thread(partial(self._store.discard, archive))
+            await self._journal.call(self._note_kept)
             await self._journal.call(self._cursor.rewind)
             self._made_at_s = -self._config.every_s  # due at once
 
@@ -137,7 +154,8 @@ class Archiving:
     async def _is_due(self) -> bool:
         waiting, average_bytes = await self._journal.call(self._waiting)
         is_full = waiting * average_bytes >= self._config.max_megabytes << 20
-        return waiting > 0 and (is_full or time.monotonic() - self._made_at_s >= self._config.every_s)
+        is_time = time.monotonic() - self._made_at_s >= self._config.every_s
+        return is_full or (is_time and (waiting > 0 or await self._journal.call(self._has_untold_losses)))
 
     def _waiting(self) -> tuple[int, float]:
         """Records that are in no archive yet, and how long one is on average."""
@@ -150,17 +168,21 @@ class Archiving:
         return waiting, stats.payload_bytes / max(1, stats.records)
 
     def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
-        losses = self._journal.call_from_thread(self._losses)
-        return self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
+        losses = partial(self._journal.call_from_thread, self._losses)
+        archive = self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
+        self._journal.call_from_thread(self._note_kept)
+        return archive
+
+    def _note_kept(self) -> None:
+        self._cursor.keep(self._store.state.archived_up_to)
 
     def _losses(self) -> list[Loss]:
-        lost = filter(self._is_lost, self._journal.journal.pending_gaps())
+        pending = self._journal.journal.pending_gaps()
+        lost = [gap for gap in pending if not self.is_archived(gap) and not self.is_receipted(gap)]
         return [to_archive_loss(gap.loss, number=gap.number, reason=gap.cause.value) for gap in lost]
 
-    def _is_lost(self, gap: Gap) -> bool:
-        """Whether messages are gone of which no archive has all."""
-        archived = self._store.state.archived_up_to.get(gap.loss.lane, -1)
-        return ARCHIVE_CURSOR in gap.missed_by and gap.loss.last_position > archived
+    def _has_untold_losses(self) -> bool:
+        return not self._store.state.told_losses().issuperset(loss.number for loss in self._losses())
 
     def _records(self, count: int) -> Iterator[Record]:
         """So many that are in no archive yet. The journal grows meanwhile, and an archive must end all the same."""

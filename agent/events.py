@@ -34,7 +34,6 @@ CLOCK_CHECK_S: Final = 5.0
 GAP_CHECK_S: Final = 1.0
 MAX_REASON_CHARACTERS: Final = 200
 MAX_UNSENT_CHANGES: Final = 256
-MAX_UNARCHIVED_GAPS: Final = 32  # of the 64 that the journal keeps
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ def device_notice(change: DeviceChange) -> DeviceNotice:
     )
 
 
-def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
+def gap_notice(gap: Gap, journal_id: bytes, *, archived: bool) -> GapNotice:
     loss = gap.loss
     has_chain = bool(loss.chain) and loss.first is not None and loss.last is not None
     return GapNotice(
@@ -93,16 +92,21 @@ def gap_notice(gap: Gap, journal_id: bytes) -> GapNotice:
         first=loss.first if has_chain else None,
         last=loss.last if has_chain else None,
         cause=gap.cause.value,
+        archived=archived,
     )
 
 
 async def tell_gaps(
-    events: Events, journal: JournalThread, journal_id: bytes, is_archived: Callable[[Gap], bool]
+    events: Events,
+    journal: JournalThread,
+    journal_id: bytes,
+    is_archived: Callable[[Gap], bool],
+    is_receipted: Callable[[Gap], bool],
 ) -> None:
     """Each loss at least once, in a signed message and in an archive's manifest. For as long as it runs.
 
-    The journal may forget a loss when its message is committed and it is archived; or before, if so many wait for an
-    archive that the journal could not bear more.
+    The journal may forget a loss when its message is committed and the collector has it in a manifest. The message
+    alone would not do: it lies in the journal as all else does, and what damaged other records can damage it too.
     """
     told: set[int] = set()
     committed: set[int] = set()
@@ -114,18 +118,27 @@ async def tell_gaps(
         for gap in pending:
             if gap.number not in told:
                 told.add(gap.number)
-                log.error("messages lost; chain=%s count=%d cause=%s", gap.loss.chain or "?", gap.loss.count, gap.cause)
-                await _tell_gap(events, gap, journal_id, committed)
-            elif gap.number in committed and (is_archived(gap) or len(pending) > MAX_UNARCHIVED_GAPS):
+                notice = gap_notice(gap, journal_id, archived=is_archived(gap))
+                _log_gap(notice)
+                await _tell_gap(events, notice, committed)
+            elif gap.number in committed and is_receipted(gap):
                 await journal.call(partial(journal.journal.acknowledge_gap, gap.number))
         await asyncio.sleep(GAP_CHECK_S)
 
 
-async def _tell_gap(events: Events, gap: Gap, journal_id: bytes, committed: set[int]) -> None:
-    async def note_commit() -> None:
-        committed.add(gap.number)
+def _log_gap(notice: GapNotice) -> None:
+    what = (notice.chain or "?", notice.count, notice.cause)
+    if notice.archived:
+        log.warning("messages not published, archives have them; chain=%s count=%d cause=%s", *what)
+    else:
+        log.error("messages lost; chain=%s count=%d cause=%s", *what)
 
-    await events.tell(GAP_INFO_TYPE, gap_notice(gap, journal_id).to_bytes(), note_commit)
+
+async def _tell_gap(events: Events, notice: GapNotice, committed: set[int]) -> None:
+    async def note_commit() -> None:
+        committed.add(notice.number)
+
+    await events.tell(GAP_INFO_TYPE, notice.to_bytes(), note_commit)
 
 
 async def watch_clock(events: Events, clock: Clock) -> None:

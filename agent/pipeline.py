@@ -27,7 +27,7 @@ from agent.collect import Collector
 from agent.config import Config
 from agent.errors import StorageError
 from agent.events import Events, tell_gaps, watch_clock
-from agent.journal import DirectoryDisk, Gap, Journal
+from agent.journal import DirectoryDisk, Journal
 from agent.journal.inspection import look
 from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
 from agent.keep import Keeper
@@ -191,7 +191,7 @@ class Pipeline:
         self._start("keep", self.keeper.run())
         self._start("tick", self._tick())
         self._start("events: devices", self._events.pass_on_changes())
-        self._start("events: gaps", tell_gaps(self._events, self.journal, self._journal_id, self._is_archived))
+        self._start("events: gaps", self._tell_gaps())
         self._start("events: clock", watch_clock(self._events, self._clock))
         if self.archiving is not None:
             self._start("archive", self.archiving.run())
@@ -203,6 +203,16 @@ class Pipeline:
             self._start_publisher(name, publisher)
         for name, table in self.config.drivers.items():
             self._start_collector(name, table)
+
+    async def _tell_gaps(self) -> None:
+        archiving = self.archiving
+        await tell_gaps(
+            self._events,
+            self.journal,
+            self._journal_id,
+            is_archived=lambda gap: archiving is not None and archiving.is_archived(gap),
+            is_receipted=lambda gap: archiving is None or archiving.is_receipted(gap),
+        )
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         self._tasks[name] = self._group.create_task(work, name=name)
@@ -264,9 +274,6 @@ class Pipeline:
             return False
         waited_s = time.monotonic() - self.keeper.moved_at_s
         return self._queue.empty() or waited_s < LIFE_SIGN_S + self.config.journal.commit_interval_s
-
-    def _is_archived(self, gap: Gap) -> bool:
-        return self.archiving is None or self.archiving.is_archived(gap)
 
     def _is_published(self) -> bool:
         return all(link.delivery.status.is_up and link.delivery.in_flight == 0 for link in self.links.values())

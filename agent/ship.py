@@ -112,7 +112,9 @@ class Shipper:
                 await self._ship(archive)
 
     async def _ship(self, archive: KeptArchive) -> None:
-        if archive.lanes and not await asyncio.to_thread(is_whole, self._archiving.folder / archive.file_name, archive):
+        if archive.is_of_this_journal and not await asyncio.to_thread(
+            is_whole, self._archiving.folder / archive.file_name, archive
+        ):
             log.error("an archive is damaged; its messages are archived again; file=%s", archive.file_name)
             await self._archiving.archive_again(archive)
             return

@@ -16,6 +16,9 @@ from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice, not
 __all__ = ["Account", "Boot", "ChainAccount", "ChainName", "Gap", "Suspect"]
 
 
+Lane = tuple[str, int]  # a journal, and one of its lanes
+
+
 class ChainName(NamedTuple):
     device: str
     chain: str
@@ -58,8 +61,11 @@ class ChainAccount:
     unreconciled: int = 0  # records that a manifest counts and nobody found, or the other way round
     spans: list[Span] = field(default_factory=list)  # united, in order
     held: set[Ref] = field(default_factory=set)  # references in quarantine that no span holds
+    lane: Lane | None = None  # None until a message of the chain has come
 
-    def add(self, found: ChainSummary) -> None:
+    def add(self, found: ChainSummary, journal: str) -> None:
+        if found.lane is not None:
+            self.lane = (journal, found.lane)
         self.archived += found.archived
         self.ingested += found.valid
         self.quarantined += found.rejected + found.damaged
@@ -106,9 +112,8 @@ class Account:
         for summary in summaries:
             device = summary.device or ""
             for chain, found in summary.chains.items():
-                self.chains.setdefault(ChainName(device, chain), ChainAccount()).add(found)
-            for notice in summary.notices:
-                self.notices.setdefault((device, notice.journal, notice.number), notice)
+                self.chains.setdefault(ChainName(device, chain), ChainAccount()).add(found, summary.journal or "")
+            self._note_losses(device, summary.notices)
         for name, count in duplicates.items():
             self.chains[name].ingested -= count
             self.chains[name].duplicate += count
@@ -127,8 +132,14 @@ class Account:
             device = summary.device or ""
             for chain, found in summary.chains.items():
                 self.chains[ChainName(device, chain)].refine(found)
-            for notice in summary.notices:
-                self.notices.setdefault((device, notice.journal, notice.number), notice)
+            self._note_losses(device, summary.notices)
+
+    def _note_losses(self, device: str, notices: Iterable[Notice]) -> None:
+        """Each once, and rather as a manifest tells it, which says where in the journal the messages were."""
+        for notice in notices:
+            key = (device, notice.journal, notice.number)
+            if key not in self.notices or self.notices[key].place is None:
+                self.notices[key] = notice
 
     def learn(self, summaries: Iterable[ArchiveSummary]) -> set[Boot]:
         """Take in the corrections of new archives. The boots of which the true time has changed by that."""
@@ -146,8 +157,10 @@ class Account:
         told: dict[ChainName, list[Notice]] = {}
         for (device, _, _), notice in self.notices.items():
             told.setdefault(ChainName(device, notice.chain), []).append(notice)
+        # Damage to a compressed block hides whose messages were in it.
+        chainless = {device: _Chainless(notices) for (device, chain), notices in told.items() if not chain}
         return [
-            gap
+            chainless[name.device].explain(gap, account.lane) if name.device in chainless else gap
             for name, account in sorted(self.chains.items())
             for gap in _explain(name, holes_between(account.spans), told.get(name, []), account.held)
         ]
@@ -213,6 +226,40 @@ def _touches(hole: Hole, notice: Notice) -> bool:
     return (hole.after is None or hole.after < notice.last) and notice.first < hole.before
 
 
+class _Chainless:
+    """Losses of one device of which nobody knows the chain: they explain what is missing where they stood.
+
+    As above, of each hole no more than is missing, and in all no more than they count.
+    """
+
+    def __init__(self, notices: list[Notice]) -> None:
+        self._by_lane: dict[Lane, list[Notice]] = {}
+        for notice in sorted(notices, key=lambda each: (each.place or (), each.number)):
+            if notice.place is not None:
+                self._by_lane.setdefault((notice.journal, notice.place[0]), []).append(notice)
+        self._untold = {id(notice): notice.count for notice in notices}
+
+    def explain(self, gap: Gap, lane: Lane | None) -> Gap:
+        if lane is None or gap.hole.places is None:
+            return gap
+        for notice in self._by_lane.get(lane, ()):
+            taken = min(_unexplained(gap), self._untold[id(notice)])
+            if taken and _stood_between(gap.hole.places, notice):
+                self._untold[id(notice)] -= taken
+                gap = gap._replace(explained=gap.explained + taken, cause=_both(gap.cause, notice.cause))
+        return gap
+
+
+def _both(causes: str | None, another: str) -> str:
+    return ", ".join(dict.fromkeys([*([] if causes is None else causes.split(", ")), another]))
+
+
+def _stood_between(places: tuple[int, int], notice: Notice) -> bool:
+    after, before = places
+    _, first, last = notice.place or (0, 0, -1)
+    return first < before and after < last
+
+
 def _within(hole: Hole, ref: Ref) -> bool:
     return (hole.after is None or hole.after < ref) and ref < hole.before
 
@@ -260,12 +307,12 @@ def _produced(account: ChainAccount) -> int | None:
 def _chain_to_json(account: ChainAccount) -> list[Any]:
     return [
         account.archived, account.ingested, account.duplicate, account.quarantined, account.forked, account.archives,
-        account.unreconciled, account.spans, sorted(account.held),
+        account.unreconciled, account.spans, sorted(account.held), account.lane,
     ]  # fmt: skip
 
 
 def _chain_from_json(values: list[Any]) -> ChainAccount:
-    archived, ingested, duplicate, quarantined, forked, archives, unreconciled, spans, held = values
+    archived, ingested, duplicate, quarantined, forked, archives, unreconciled, spans, held, lane = values
     return ChainAccount(
         archived=archived,
         ingested=ingested,
@@ -276,4 +323,5 @@ def _chain_from_json(values: list[Any]) -> ChainAccount:
         unreconciled=unreconciled,
         spans=[span_from_json(span) for span in spans],
         held={(timestamp_ms, sequence) for timestamp_ms, sequence in held},
+        lane=lane and tuple(lane),
     )

@@ -235,6 +235,7 @@ def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
         first=loss.first and (loss.first.timestamp_ms, loss.first.sequence),
         last=loss.last and (loss.last.timestamp_ms, loss.last.sequence),
         cause=loss.reason,
+        place=(loss.lane, loss.first_position, loss.last_position),
     )
 
 

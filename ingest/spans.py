@@ -23,6 +23,8 @@ class Span(NamedTuple):
     previous_hash: str | None = None
     last_hash: str | None = None
     broken_links: int = 0  # where two runs met and the hash chain does not go on
+    first_place: int | None = None  # where the first and the last message stood in the device's journal
+    last_place: int | None = None
 
     def follows(self, other: "Span") -> bool:
         """Whether nothing is missing between the other span and this one, which begins later."""
@@ -34,6 +36,7 @@ class Hole(NamedTuple):
     last: Ref  # the last message that is missing
     before: Ref  # the first message after it
     missing: int | None  # how many, where the positions tell
+    places: tuple[int, int] | None = None  # in the device's journal, of the messages around it; -1 before the first
 
 
 def unite(spans: Iterable[Span]) -> list[Span]:
@@ -52,7 +55,11 @@ def _join(left: Span, right: Span) -> Span:
         return left._replace(broken_links=max(left.broken_links, right.broken_links))
     broken = left.broken_links + right.broken_links + _link_is_broken(left, right)
     return left._replace(
-        last=right.last, last_position=_last_position(left, right), last_hash=right.last_hash, broken_links=broken
+        last=right.last,
+        last_position=_last_position(left, right),
+        last_hash=right.last_hash,
+        broken_links=broken,
+        last_place=right.last_place,
     )
 
 
@@ -72,7 +79,8 @@ def holes_between(spans: list[Span]) -> list[Hole]:
     before: Span | None = None
     for span in spans:
         if span.previous is not None:
-            holes.append(Hole(before and before.last, span.previous, span.first, _missing(before, span)))
+            missing, places = _missing(before, span), _places(before, span)
+            holes.append(Hole(before and before.last, span.previous, span.first, missing, places))
         before = span
     return holes
 
@@ -82,6 +90,11 @@ def _missing(left: Span | None, right: Span) -> int | None:
         return None
     missing = right.first_position - (-1 if left is None or left.last_position is None else left.last_position) - 1
     return missing if missing > 0 else None
+
+
+def _places(left: Span | None, right: Span) -> tuple[int, int] | None:
+    after = -1 if left is None else left.last_place
+    return None if after is None or right.first_place is None else (after, right.first_place)
 
 
 def overlaps(spans: list[Span], span: Span) -> bool:

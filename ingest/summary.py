@@ -35,6 +35,7 @@ class ChainSummary:
     spans: list[Span] = field(default_factory=list)  # of the valid records, in the order of the file
     unordered: bool = False  # whether a message could be in it twice
     forked: int = 0  # links that do not go on from the message before
+    lane: int | None = None  # of the journal; a chain has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Notice:
     first: tuple[int, int] | None
     last: tuple[int, int] | None
     cause: str
+    place: tuple[int, int, int] | None = None  # lane, first and last position in the journal: a manifest tells them
 
 
 class Correction(NamedTuple):
@@ -121,5 +123,5 @@ def span_from_json(values: list[Any]) -> Span:
 
 
 def notice_from_json(values: dict[str, Any]) -> Notice:
-    ends = {end: values[end] and tuple(values[end]) for end in ("first", "last")}
-    return Notice(**{**values, **ends})
+    tuples = {name: values[name] and tuple(values[name]) for name in ("first", "last", "place")}
+    return Notice(**{**values, **tuples})

@@ -26,20 +26,20 @@ class Walk:
         """How the message is linked to the one before it; or why it does not belong into this chain."""
         walk = self._chains.get(record.chain)
         if walk is None:
-            walk = self._chains[record.chain] = _ChainWalk(self._summary.chains[record.chain], decoded)
+            walk = self._chains[record.chain] = _ChainWalk(self._summary.chains[record.chain], record, decoded)
         elif walk.identity != decoded.identity:
             return Rejected(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
         else:
-            walk.extend(decoded)
+            walk.extend(decoded, record.position)
         if decoded.boot is not None:
             self._boots.setdefault(decoded.boot)
         if decoded.event is not None:
             self._note_event(decoded.event)
         return walk.link(decoded.seal)
 
-    def go_on(self, chain: str, run: Run) -> None:
-        """Take the rest of a run whose first message was taken."""
-        self._chains[chain].go_on(run)
+    def go_on(self, chain: str, run: Run, place: int) -> None:
+        """Take the rest of a run whose first message was taken; the last of it stood at `place` in the journal."""
+        self._chains[chain].go_on(run, place)
 
     def reject(self, record: Record) -> None:
         chain = self._summary.chains[record.chain]
@@ -54,6 +54,8 @@ class Walk:
     def _note_event(self, event: GapNotice | ClockCorrection) -> None:
         if isinstance(event, ClockCorrection):
             self._summary.corrections.append(Correction(event.boot_id.hex(), event.monotonic_ms, event.offset_ms))
+            return
+        if event.archived:
             return
         notice = Notice(
             journal=event.journal.hex(),
@@ -71,42 +73,44 @@ class _ChainWalk:
     """One chain: a span that grows until a message names another predecessor than the last one."""
 
     __slots__ = (
-        "_first", "_first_seal", "_is_counted", "_last", "_last_seal", "_links", "_previous", "_summary", "_valid",
-        "identity",
+        "_first", "_first_place", "_first_seal", "_is_counted", "_last", "_last_place", "_last_seal", "_links",
+        "_previous", "_summary", "_valid", "identity",
     )  # fmt: skip
 
-    def __init__(self, summary: ChainSummary, decoded: Decoded) -> None:
+    def __init__(self, summary: ChainSummary, record: Record, decoded: Decoded) -> None:
         self.identity = decoded.identity
         self._summary = summary
         self._valid = 0
         self._links: dict[str | None, Seal] = {}
-        self._begin(decoded)
+        summary.lane = record.lane
+        self._begin(decoded, record.position)
 
-    def _begin(self, decoded: Decoded) -> None:
+    def _begin(self, decoded: Decoded, place: int) -> None:
         self._valid += 1
+        self._first_place = self._last_place = place
         self._first: Ref = decoded.ref
         self._last: Ref = decoded.ref
         self._previous = decoded.previous
         self._first_seal = self._last_seal = decoded.seal
         self._is_counted = decoded.seal is not None  # whether the positions count up by one
 
-    def extend(self, decoded: Decoded) -> None:
+    def extend(self, decoded: Decoded, place: int) -> None:
         _, ref, previous, seal, *_ = decoded
         if previous != self._last:
             self._summary.spans.append(self._span())
             self._summary.unordered |= ref <= self._last
-            self._begin(decoded)
+            self._begin(decoded, place)
             return
         self._valid += 1
-        self._last = ref
+        self._last, self._last_place = ref, place
         before = self._last_seal
         if seal is None or before is None or seal.position != before.position + 1:
             self._is_counted = False
         self._last_seal = seal
 
-    def go_on(self, run: Run) -> None:
+    def go_on(self, run: Run, place: int) -> None:
         self._valid += run.messages - 1
-        self._last = run.last
+        self._last, self._last_place = run.last, place
         self._last_seal = self._links[run.last_seal.publisher] = run.last_seal
 
     def link(self, seal: Seal | None) -> str:
@@ -129,7 +133,12 @@ class _ChainWalk:
 
     def _span(self) -> Span:
         first, last = self._first_seal, self._last_seal
+        span = Span(self._first, self._last, self._previous, first_place=self._first_place, last_place=self._last_place)
         if not self._is_counted or first is None or last is None:
-            return Span(self._first, self._last, self._previous, None, None, first and first.previous_hash)
-        positions = (first.position, last.position)
-        return Span(self._first, self._last, self._previous, *positions, first.previous_hash, last.hash)
+            return span._replace(previous_hash=first and first.previous_hash)
+        return span._replace(
+            first_position=first.position,
+            last_position=last.position,
+            previous_hash=first.previous_hash,
+            last_hash=last.hash,
+        )

@@ -11,6 +11,7 @@ before anyone else had them. Its ContentData is a map in deterministic CBOR (`pr
 | count | how many messages |
 | first, last | [timestamp in ms, sequence number] of the first and last of them; null where the chain is empty |
 | cause | a few words: `shed`, `damaged` |
+| archived | true where an archive has them all the same: then they are missing to subscribers, and not to the lake |
 
 The other message of this kind, a correction of the clock, is in `protocol/clock.py`.
 """
@@ -45,6 +46,7 @@ class GapNotice:
     first: tuple[int, int] | None  # timestamp in ms, sequence number
     last: tuple[int, int] | None
     cause: str
+    archived: bool = False  # an archive has them all the same: they are missing to subscribers only
 
     def __post_init__(self) -> None:
         _check_within("journal bytes", len(self.journal), JOURNAL_ID_BYTES, JOURNAL_ID_BYTES)
@@ -74,6 +76,7 @@ class GapNotice:
                 "first": None if self.first is None else list(self.first),
                 "last": None if self.last is None else list(self.last),
                 "cause": self.cause,
+                "archived": self.archived,
             }
         )
 
@@ -81,9 +84,9 @@ class GapNotice:
     def from_bytes(cls, data: bytes) -> "GapNotice":
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("gap notice"):
-            found = strict_cbor.fields(
-                strict_cbor.decode(data, _BOUNDS), "journal", "number", "chain", "count", "first", "last", "cause"
-            )
+            value = strict_cbor.decode(data, _BOUNDS)
+            names = ("journal", "number", "chain", "count", "first", "last", "cause", "archived")
+            found = strict_cbor.fields(value, *names)
             return cls(
                 journal=field(found["journal"], bytes),
                 number=field(found["number"], int),
@@ -92,6 +95,7 @@ class GapNotice:
                 first=_reference_from_cbor(found["first"]),
                 last=_reference_from_cbor(found["last"]),
                 cause=field(found["cause"], str),
+                archived=field(found["archived"], bool),
             )
 
 

@@ -47,6 +47,8 @@ def _agent(chance: random.Random) -> Agent:
         disk_megabytes=48,
         journal_megabytes=8,
         commit_interval_s=chance.choice((0.02, 0.1, 0.5)),
+        archive_every_s=chance.choice((0.5, 1.0, 4.0)),
+        clock=chance.choice(("right", "right", "right", "1970")),
     )
 
 
@@ -56,15 +58,18 @@ def _device(chance: random.Random, agent: str) -> Device:
     return Device(agent=agent, rate_hz=chance.choice((10, 100, 400)))
 
 
-# Brokers are not killed here, nor do they forget: what mosquitto acknowledged before is then lost, and not by us.
+# Brokers are not killed here, nor do they forget: what mosquitto acknowledged before is then lost, and not by us. For
+# the same reason archives rot on devices only: what has a receipt is the centre's to keep.
 _KINDS: Final = {
     "kill": ("agents", "nodes", "trackers", "collectors"),
     "restart": ("agents", "nodes", "trackers", "collectors", "brokers"),
     "power_cut": ("agents",),
     "fill_disk": ("agents",),
     "rot_journal": ("agents",),
+    "rot_archive": ("agents",),
     "clock_step": ("agents",),
     "clock_rate": ("agents",),
+    "clock_set": ("agents",),
     "link_down": ("links",),
     "link_slow": ("links",),
     "link_half_open": ("links",),

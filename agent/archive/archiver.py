@@ -1,14 +1,14 @@
 """Turn journal records into archive files."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from nacl.public import PublicKey
 
 from agent.archive.directory import Directory, NewFile
-from agent.archive.state import NOTHING, KeptArchive
+from agent.archive.state import KeptArchive
 from agent.archive.store import PLAIN_SUFFIX, SEALED_SUFFIX, ArchiveStore
 from agent.errors import StorageError
 from agent.keys import DeviceKeys
@@ -38,24 +38,27 @@ class Archiver:
         self._settings = settings
         self._must_recover = False
 
-    def archive(self, records: Iterator[Record], losses: Iterable[Loss], *, now_ms: int) -> KeptArchive | None:
+    def archive(
+        self, records: Iterator[Record], losses: Callable[[], Iterable[Loss]], *, now_ms: int
+    ) -> KeptArchive | None:
         """One more archive of what is not archived yet, or None if there is nothing.
 
-        It takes from `records` what fits into one archive and not one more: call it again until it gives None. Losses
-        with a number that was archived before are left out. When it returns, the archive is durable under its final
-        name. Raises: StorageError if the disk fails; then call it again, with records from the last known position.
+        It takes from `records` what fits into one archive and not one more: call it again until it gives None. `losses`
+        is asked when the records are read, so that what was found damaged among them is told in the same archive; what
+        an archive that waits for its receipt tells of is left out. When it returns, the archive is durable under its
+        final name. Raises: StorageError if the disk fails; then call it again, with records from the last known
+        position.
         """
         if self._must_recover:
             self._recover()
         fresh = (record for record in records if not self._store.is_archived(record.lane, record.position))
-        untold = [loss for loss in losses if loss.number > self._store.state.losses_up_to]
         first = next(fresh, None)
-        if first is None and not untold:
+        if first is None and not self._untold(losses):
             return None
         if self._store.is_full:
             raise StorageError(f"{len(self._store.state.kept)} archives wait for a receipt; ship them")
         try:
-            return self._write(first, fresh, untold, now_ms)
+            return self._write(first, fresh, losses, now_ms)
         except OSError as error:
             self._must_recover = True
             with suppress(StorageError):  # the first failure is the one to tell
@@ -70,7 +73,13 @@ class Archiver:
             raise StorageError(f"archiving failed: {error.strerror or error}") from error
         self._must_recover = False
 
-    def _write(self, first: Record | None, rest: Iterator[Record], losses: list[Loss], now_ms: int) -> KeptArchive:
+    def _untold(self, losses: Callable[[], Iterable[Loss]]) -> list[Loss]:
+        told = self._store.state.told_losses()
+        return [loss for loss in losses() if loss.number not in told]
+
+    def _write(
+        self, first: Record | None, rest: Iterator[Record], losses: Callable[[], Iterable[Loss]], now_ms: int
+    ) -> KeptArchive:
         created_at_ms = min(max(now_ms, 0), MAX_TIMESTAMP_MS)  # the clock may be anywhere
         header = Header(
             binding=self._keys.binding, journal_id=self._store.state.journal_id, created_at_ms=created_at_ms
@@ -80,14 +89,14 @@ class Archiver:
             file.write(writer.begin())
             if first is not None:
                 self._add_records(writer, file, first, rest)
-            losses_up_to = _add_losses(writer, losses)
+            told = _add_losses(writer, self._untold(losses))
             file.write(writer.finish())
             file.sync()
         if self._settings.seal_to is None:
-            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, writer.lanes, losses_up_to)
+            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, writer.lanes, told)
         sha256, size_bytes = self._seal(self._settings.seal_to, writer.sha256, writer.size_bytes)
         self._directory.remove(PLAIN_NAME)
-        return self._publish(SEALED_NAME, sha256, size_bytes, writer.lanes, losses_up_to)
+        return self._publish(SEALED_NAME, sha256, size_bytes, writer.lanes, told)
 
     def _add_records(self, writer: ArchiveWriter, file: NewFile, first: Record, rest: Iterator[Record]) -> None:
         """Limits are looked at before the next record is taken, so that none is taken and left out."""
@@ -122,20 +131,22 @@ class Archiver:
         yield sealer.finish()
 
     def _publish(
-        self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], losses_up_to: int
+        self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], told: tuple[int, ...]
     ) -> KeptArchive:
         suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else SEALED_SUFFIX
-        archive = KeptArchive(file_name=sha256.hex() + suffix, sha256=sha256, size_bytes=size_bytes, lanes=lanes)
-        self._store.publish(temporary, archive, losses_up_to)
+        archive = KeptArchive(
+            file_name=sha256.hex() + suffix, sha256=sha256, size_bytes=size_bytes, lanes=lanes, losses=told
+        )
+        self._store.publish(temporary, archive)
         return archive
 
 
-def _add_losses(writer: ArchiveWriter, losses: list[Loss]) -> int:
-    """As many as there is room for, by rising number. The number of the last."""
-    added = NOTHING
+def _add_losses(writer: ArchiveWriter, losses: list[Loss]) -> tuple[int, ...]:
+    """As many as there is room for, by rising number. Their numbers."""
+    added = []
     for loss in sorted(losses, key=lambda loss: loss.number):
         if writer.is_full:
             break
         writer.add_loss(loss)
-        added = loss.number
-    return added
+        added.append(loss.number)
+    return tuple(added)

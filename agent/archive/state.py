@@ -10,11 +10,11 @@ from protocol.strict_cbor import CborBounds, CborValue, items
 from protocol.strict_cbor import field as typed
 
 MAGIC = b"HGASTA"
-VERSION = 1
+VERSION = 2
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 CHECKSUM_BYTES = 32
 MAX_KEPT_ARCHIVES = 16_384
-NOTHING = -1  # before the first position, and before the first loss
+NOTHING = -1  # before the first position
 
 MAX_STATE_BYTES = 64 * 1024 * 1024
 _BOUNDS = CborBounds(max_bytes=MAX_STATE_BYTES, max_items=64 * MAX_KEPT_ARCHIVES, max_depth=5)
@@ -28,27 +28,26 @@ class KeptArchive:
     sha256: bytes  # of the file, sealed or not: what a receipt names
     size_bytes: int
     lanes: tuple[LaneEntry, ...]
+    losses: tuple[int, ...] = ()  # the numbers of those that its manifest tells
+
+    @property
+    def is_of_this_journal(self) -> bool:
+        """Whether it could be made again; the positions and numbers of another journal say nothing here."""
+        return bool(self.lanes or self.losses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveState:
     journal_id: bytes
     archived_up_to: dict[int, int] = field(default_factory=dict)  # lane → the last position in any archive
-    losses_up_to: int = NOTHING
     kept: tuple[KeptArchive, ...] = ()
     deleting: str = ""  # the file that a receipt has released, until the next change
 
-    def with_archive(self, archive: KeptArchive, losses_up_to: int) -> "ArchiveState":
+    def with_archive(self, archive: KeptArchive) -> "ArchiveState":
         archived = dict(self.archived_up_to)
         for lane in archive.lanes:
             archived[lane.lane] = max(lane.last_position, archived.get(lane.lane, NOTHING))
-        return replace(
-            self,
-            archived_up_to=archived,
-            losses_up_to=max(losses_up_to, self.losses_up_to),
-            kept=(*self.kept, archive),
-            deleting="",
-        )
+        return replace(self, archived_up_to=archived, kept=(*self.kept, archive), deleting="")
 
     def without_archive(self, archive: KeptArchive) -> "ArchiveState":
         return replace(self, kept=tuple(each for each in self.kept if each != archive), deleting=archive.file_name)
@@ -67,7 +66,7 @@ class ArchiveState:
         """
         if journal_id == self.journal_id:
             return self
-        kept = tuple(replace(archive, lanes=()) for archive in self.kept)
+        kept = tuple(replace(archive, lanes=(), losses=()) for archive in self.kept)
         return ArchiveState(journal_id=journal_id, kept=kept, deleting=self.deleting)
 
     def released_up_to(self) -> dict[int, int]:
@@ -77,15 +76,18 @@ class ArchiveState:
             released[lane.lane] = min(released[lane.lane], lane.first_position - 1)
         return released
 
+    def told_losses(self) -> frozenset[int]:
+        """The numbers of all that stand in the manifest of an archive that waits for its receipt."""
+        return frozenset(number for archive in self.kept for number in archive.losses)
+
     def to_bytes(self) -> bytes:
         body = PREAMBLE + strict_cbor.encode(
             {
                 "journal": self.journal_id,
                 "archived": [list(each) for each in sorted(self.archived_up_to.items())],
-                "losses": self.losses_up_to,
                 "deleting": self.deleting,
                 "kept": [
-                    [each.file_name, each.sha256, each.size_bytes, [list(lane) for lane in each.lanes]]
+                    [each.file_name, each.sha256, each.size_bytes, list(map(list, each.lanes)), list(each.losses)]
                     for each in self.kept
                 ],
             }
@@ -102,22 +104,22 @@ class ArchiveState:
         if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
             raise Corrupt("the archive state is damaged: its checksum does not fit")
         value = strict_cbor.decode(data[len(PREAMBLE) : -CHECKSUM_BYTES], _BOUNDS)
-        found = strict_cbor.fields(value, "journal", "archived", "losses", "deleting", "kept")
+        found = strict_cbor.fields(value, "journal", "archived", "deleting", "kept")
         pairs = (items(each, 2) for each in items(found["archived"]))
         return cls(
             journal_id=typed(found["journal"], bytes),
             archived_up_to={typed(lane, int): typed(position, int) for lane, position in pairs},
-            losses_up_to=typed(found["losses"], int),
             deleting=typed(found["deleting"], str),
             kept=tuple(_kept_from_cbor(each) for each in items(found["kept"])),
         )
 
 
 def _kept_from_cbor(value: CborValue) -> KeptArchive:
-    file_name, sha256, size_bytes, lanes = items(value, 4)
+    file_name, sha256, size_bytes, lanes, losses = items(value, 5)
     return KeptArchive(
         file_name=typed(file_name, str),
         sha256=typed(sha256, bytes),
         size_bytes=typed(size_bytes, int),
         lanes=tuple(LaneEntry(*(typed(number, int) for number in items(lane, 4))) for lane in items(lanes)),
+        losses=tuple(typed(number, int) for number in items(losses)),
     )

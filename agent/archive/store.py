@@ -4,8 +4,9 @@ Promises, each with a test that can fail:
 
 1. A file under an archive's final name is whole, whatever crashed when: it is complete and synced before it gets the
    name.
-2. No record is skipped, and none is in two archives unless one of them rotted. The state file moves forward before the
-   archive gets its name, and names it; a crash in between is finished on the next start.
+2. No record is skipped, and none is in two archives unless one of them rotted; nor is a loss, as long as the archive
+   that tells of it waits for its receipt. The state file moves forward before the archive gets its name, and names it;
+   a crash in between is finished on the next start.
 3. What a crash leaves behind begins with a dot and is gone after the next start.
 4. An archive is deleted only for a valid receipt of exactly that file.
 
@@ -50,12 +51,12 @@ class ArchiveStore:
     def is_archived(self, lane: int, position: int) -> bool:
         return position <= self._state.archived_up_to.get(lane, NOTHING)
 
-    def publish(self, temporary: str, archive: KeptArchive, losses_up_to: int) -> None:
+    def publish(self, temporary: str, archive: KeptArchive) -> None:
         """Give a complete and synced temporary file its final name, and move the state forward with it."""
         ready = _ready_name(archive)
         self._directory.rename(temporary, ready)
         self._directory.sync()
-        self._write_state(self._state.with_archive(archive, losses_up_to))
+        self._write_state(self._state.with_archive(archive))
         self._directory.rename(ready, archive.file_name)
         self._directory.sync()
 
@@ -72,7 +73,7 @@ class ArchiveStore:
         return None
 
     def discard(self, archive: KeptArchive) -> None:
-        """Give up an archive that is damaged or gone, and have its records archived again."""
+        """Give up an archive that is damaged or gone, and have its records and losses archived again."""
         self._write_state(self._state.before_archive(archive))
         self._directory.remove(archive.file_name)
         self._directory.sync()
@@ -130,12 +131,13 @@ class ArchiveStore:
                 sha256=bytes.fromhex(name.removesuffix(PLAIN_SUFFIX)),
                 size_bytes=size_bytes,
                 lanes=found.manifest.lanes,
+                losses=tuple(loss.number for loss in found.manifest.losses),
             )
         except (WireError, ValueError):
             return state
         if found.header.journal_id != state.journal_id:
             return state
-        return state.with_archive(archive, max((loss.number for loss in found.manifest.losses), default=NOTHING))
+        return state.with_archive(archive)
 
 
 def _ready_name(archive: KeptArchive) -> str:

@@ -81,7 +81,7 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     for name, cursor in stats.cursors.items():
         age = "" if cursor.oldest_age_s is None else f", oldest waits {duration_text(cursor.oldest_age_s)}"
         yield f"{name}: {cursor.depth} waiting{age}"
-    yield f"gaps to be told: {stats.pending_gaps}"
+    yield f"gaps waiting: {stats.pending_gaps}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
     yield f"on disk: {megabytes_text(stats.bytes_on_disk)} of {megabytes_text(stats.max_bytes)}"

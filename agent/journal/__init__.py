@@ -7,7 +7,8 @@ Promises:
 3. Memory does not grow with what is queued. Files never take more than `max_bytes`. A full disk costs the least
    important records, never a crash or a damaged record, and needs no operator to recover.
 4. Under pressure the least important lane goes first (the highest number), oldest first, or every second record where
-   a lane is to be thinned. Every loss becomes a gap, durable before the records are gone, kept until acknowledged.
+   a lane is to be thinned. Every loss becomes a gap, durable before the records are gone, kept until acknowledged; it
+   says which readers missed the records, and which of these have a copy of their own.
 5. Damage costs the damaged records only (in a compressed block, the block); it is counted and becomes a gap. No damage
    to any file stops the journal from opening, and none moves a cursor forward.
 6. One commit is one write of whole pages to each lane that has something, in place over old pages, and one sync. What

@@ -4,6 +4,8 @@ Take records, send them, acknowledge them in order. What was taken and not ackno
 restart. The position on the medium lags behind, so a crash repeats, never skips.
 """
 
+from collections.abc import Mapping
+
 from agent.journal.lane import Lane
 from agent.journal.records import Record
 from agent.journal.store import Store
@@ -47,6 +49,13 @@ class Cursor:
             self._acknowledged[lane] = position + 1
             self._store.is_unsaved = True
             self._store.release(known)
+
+    def keep(self, up_to: Mapping[int, int]) -> None:
+        """Tell of which records this reader has a copy, though it did not acknowledge them: of each lane, the last.
+
+        What is shed of them is no loss to it yet. The journal does not remember this across a restart.
+        """
+        self._store.kept[self.name] = {lane: position + 1 for lane, position in up_to.items()}
 
     def rewind(self) -> None:
         """Take again from what is not acknowledged."""

@@ -45,8 +45,8 @@ class View:
 
     def knows_of(self, loss: Loss) -> bool:
         """Whether the journal has met this loss before, or opening will pass it over as torn."""
-        lane = self.lanes[loss.lane]
-        is_told = loss.last_position < lane.segments[lane.index_at(loss.first_position)].reported
+        chunk = self.reader(self.lanes[loss.lane]).read(loss.first_position)
+        is_told = chunk.segment is not None and not chunk.segment.untold(chunk.end_position, chunk.losses)
         return is_told or any(
             (torn.lane, torn.first_position) == (loss.lane, loss.first_position) for torn in self.torn
         )

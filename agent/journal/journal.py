@@ -187,7 +187,7 @@ class Journal:
         first, number = lane.next_position, lane.number
         tally = LossTally()
         tally.add_records(Record(first + at, number, *entry, now_ms) for at, entry in enumerate(entries))
-        self._store.record_losses(lane, tally.losses(), Cause.NO_ROOM)
+        self._store.give_up(lane, tally.losses(), Cause.NO_ROOM)
 
     def _shrink_to_cap(self, now_ms: int) -> None:
         """The operator may have lowered the cap since the last run. A disk that fails here will say so on commit."""

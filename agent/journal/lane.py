@@ -37,10 +37,10 @@ class Lane:
 
 
 class Chunk(NamedTuple):
-    """What stands from the asked position up to `end_position`: the whole records, and the losses."""
+    """What stands from the asked position up to `end_position`."""
 
     records: list[Record]
-    losses: list[Loss]
+    losses: list[Loss]  # all of the block, or of the hole, also before the asked position: who asked where is no matter
     end_position: int
     segment: Segment | None  # None where the asked position was before the oldest segment
     written_at_ms: int = 0
@@ -63,10 +63,10 @@ class LaneReader:
         if position < segment.first_position:
             return Chunk([], [], segment.first_position, None)
         end_position = self.lane.end_of(index)
-        found = self._find(segment, position, self._end_page(index))
+        found, hole_start = self._find(segment, position, self._end_page(index))
         if found is None or found.head.first_position > position:
             hole_end = end_position if found is None else min(found.head.first_position, end_position)
-            return Chunk([], [unknown_loss(self.lane.number, position, hole_end)], hole_end, segment)
+            return Chunk([], [unknown_loss(self.lane.number, hole_start, hole_end)], hole_end, segment)
         self._expected = (segment.id, found.head.end_position, found.head.end_page)
         return _chunk(segment, found, position, end_position)
 
@@ -77,17 +77,17 @@ class LaneReader:
             yield chunk
             position = chunk.end_position
 
-    def _find(self, segment: Segment, position: int, end_page: int) -> Found | None:
-        """The first block whose end lies beyond `position`."""
-        segment_id, expected_position, page = self._expected
-        if (segment_id, expected_position) != (segment.id, position):
-            page = 0
+    def _find(self, segment: Segment, position: int, end_page: int) -> tuple[Found | None, int]:
+        """The first block whose end lies beyond `position`, and where the one before it ends."""
+        segment_id, covered, page = self._expected
+        if (segment_id, covered) != (segment.id, position):
+            covered, page = segment.first_position, 0
         owner = Owner(self._journal_id, segment.id)
         while (found := find_block(self._disk, segment.file, owner, page, end_page)) is not None:
             if found.head.end_position > position:
-                return found
-            page = found.head.end_page
-        return None
+                break
+            covered, page = max(covered, found.head.end_position), found.head.end_page
+        return found, covered
 
     def _end_page(self, index: int) -> int:
         is_last = index == len(self.lane.segments) - 1
@@ -101,5 +101,5 @@ def _chunk(segment: Segment, found: Found, position: int, end_position: int) -> 
     records, losses = decode_block(head, found.block)
     if head.first_position < position or head.end_position > end_position:
         records = [record for record in records if position <= record.position < end_position]
-        losses = [loss for loss in losses if loss.last_position >= position and loss.first_position < end_position]
+        losses = [loss for loss in losses if loss.first_position < end_position]
     return Chunk(records, losses, min(head.end_position, end_position), segment, head.written_at_ms)

@@ -93,23 +93,28 @@ def joined(one: Loss, other: Loss) -> Loss:
 
 
 class LossTally:
-    """Adds up losses per chain in memory that depends on the number of chains, not of records."""
+    """Adds up losses per chain in memory that depends on the number of chains, not of records.
 
-    def __init__(self) -> None:
-        self._per_chain: dict[str, Loss] = {}
+    Those of records below `kept_below`, of which somebody keeps a copy, are not mixed with the others.
+    """
+
+    def __init__(self, kept_below: int = 0) -> None:
+        self._kept_below = kept_below
+        self._per_chain: dict[tuple[str, bool], Loss] = {}
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Records of one lane, by rising position."""
-        per_chain: dict[str, list[Record]] = {}
+        per_chain: dict[tuple[str, bool], list[Record]] = {}
         for record in records:
-            per_chain.setdefault(record.chain, []).append(record)
+            per_chain.setdefault((record.chain, record.position < self._kept_below), []).append(record)
         for lost in per_chain.values():
             first, last = loss_of(lost[0]), loss_of(lost[-1])
             self.add(replace(first, last_position=last.last_position, last=last.last, count=len(lost)))
 
     def add(self, loss: Loss) -> None:
-        known = self._per_chain.get(loss.chain)
-        self._per_chain[loss.chain] = loss if known is None else joined(known, loss)
+        key = (loss.chain, loss.last_position < self._kept_below)
+        known = self._per_chain.get(key)
+        self._per_chain[key] = loss if known is None else joined(known, loss)
 
     def losses(self) -> list[Loss]:
         return list(self._per_chain.values())

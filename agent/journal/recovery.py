@@ -12,8 +12,8 @@ from typing import NamedTuple
 from agent.journal.disk import Disk
 from agent.journal.lane import Lane
 from agent.journal.layout import Head, decode_block
-from agent.journal.records import Loss, unknown_loss
-from agent.journal.segment import ANYONE, Owner, find_block
+from agent.journal.records import Loss
+from agent.journal.segment import ANYONE, Found, Owner, find_block
 from agent.journal.state import LaneState, Segment, State, Totals
 
 
@@ -22,8 +22,7 @@ class Tail(NamedTuple):
 
     write_page: int
     end_position: int
-    losses: list[Loss]  # before the last block: these were committed
-    last_losses: list[Loss]  # in the last block: these may never have been committed
+    losses: list[Loss]  # in the last block: these may never have been committed
 
 
 class Survey(NamedTuple):
@@ -50,7 +49,13 @@ def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> 
     ours = [each for each in surveys if each.head.journal_id == journal_id]
     lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {each.head.lane for each in ours}}
     next_segment_id = max(each.head.segment_id for each in ours) + 1
-    return State(journal_id, next_segment_id, lanes, totals=Totals(lost_states=1))
+    next_gap = _new_numbers(new_journal_id)
+    return State(journal_id, next_segment_id, lanes, next_gap=next_gap, totals=Totals(lost_states=1))
+
+
+def _new_numbers(chance: int) -> int:
+    """How far the numbers of gaps had come is lost with the state, and none may be used twice: on from anywhere."""
+    return 1 + (chance >> 8)
 
 
 def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
@@ -102,9 +107,11 @@ def _reach(chosen: dict[int, Survey], position: int) -> int:
 
 
 class Recovered(NamedTuple):
+    """A lane, and what the last block of its last segment lacks. Other damage is met when it is read."""
+
     lane: Lane
-    damage: list[Loss]  # committed records lost in the last segment, not told before
-    torn: list[Loss]  # records of the last block that are not whole; most likely they were never committed
+    damage: list[Loss]  # records that were committed
+    torn: list[Loss]  # records that most likely were not
 
 
 def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]) -> Recovered:
@@ -117,24 +124,15 @@ def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]
     last = lane.segments[-1]
     tail = _find_tail(disk, state.journal_id, last, pages.get(last.file, 0))
     lane.next_position = max(committed, tail.end_position)
-    lane.write_page = None if tail.last_losses else tail.write_page  # nothing is ever written behind a torn block
-    torn = [loss for loss in tail.last_losses if loss.last_position >= committed]
-    losses = tail.losses + [loss for loss in tail.last_losses if loss.last_position < committed]
-    if tail.end_position < committed:
-        losses.append(unknown_loss(number, tail.end_position, committed))
-    return Recovered(lane, [loss for loss in losses if loss.last_position >= last.reported], torn)
+    lane.write_page = None if tail.losses else tail.write_page  # nothing is ever written behind a torn block
+    torn = [loss for loss in tail.losses if loss.last_position >= committed]
+    return Recovered(lane, [loss for loss in tail.losses if loss.last_position < committed], torn)
 
 
 def _find_tail(disk: Disk, journal_id: int, segment: Segment, pages: int) -> Tail:
     owner = Owner(journal_id, segment.id)
     page, position = 0, segment.first_position
-    earlier: list[Loss] = []
-    last: list[Loss] = []
+    last: Found | None = None
     while (found := find_block(disk, segment.file, owner, page, pages)) is not None:
-        head = found.head
-        earlier.extend(last)
-        if head.first_position > position:
-            earlier.append(unknown_loss(head.lane, position, head.first_position))
-        last = decode_block(head, found.block).losses
-        page, position = head.end_page, max(position, head.end_position)
-    return Tail(page, position, earlier, last)
+        page, position, last = found.head.end_page, max(position, found.head.end_position), found
+    return Tail(page, position, [] if last is None else decode_block(*last).losses)

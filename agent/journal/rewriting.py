@@ -3,7 +3,7 @@
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block
 from agent.journal.pool import file_name
-from agent.journal.records import Record
+from agent.journal.records import Record, unknown_loss
 from agent.journal.state import Segment
 from agent.journal.store import Store
 
@@ -51,8 +51,10 @@ class Rewriter:
         """What was written; None if that is nothing."""
         if self._page == 0:
             return None
-        reported = self._end_position if self._is_full else 0  # the hole at the end is a loss that is told already
-        return Segment(self._file, self._id, self._first_position, thinned, reported)
+        segment = Segment(self._file, self._id, self._first_position, thinned)
+        if self._is_full:  # the hole at the end is a loss that is told already
+            segment.tell(self._end_position, [unknown_loss(self._lane.number, self._covered, self._end_position)])
+        return segment
 
     def _write_block(self, end_position: int) -> list[Record]:
         records, self._waiting = self._waiting, []

@@ -28,11 +28,11 @@ def make_room(store: Store, for_lane: int) -> bool:
 
 
 def drop_oldest(store: Store, lane: Lane) -> None:
-    tally = LossTally()
+    tally = store.new_tally(lane)
     for chunk in _unreleased(store, lane, 0, 0):
         store.report_damage(lane, chunk)
         tally.add_records(chunk.records)
-    store.record_losses(lane, tally.losses(), Cause.SHED)
+    store.give_up(lane, tally.losses(), Cause.SHED)
     store.remove_segment(lane, 0)
 
 
@@ -49,14 +49,14 @@ def thin(store: Store, lane: Lane) -> bool:
     if segment is None:
         store.pool.put_back_reserve(file)
         return False
-    store.record_losses(lane, lost.losses(), Cause.THINNED)
+    store.give_up(lane, lost.losses(), Cause.THINNED)
     store.replace_segments(lane, first, first + 1, segment)
     return True
 
 
 def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int) -> tuple[Segment | None, LossTally]:
     rewriter = Rewriter(store, lane, first, file)
-    lost = LossTally()
+    lost = store.new_tally(lane)
     seen: Counter[str] = Counter()
     for chunk in _unreleased(store, lane, first, first + 1):
         store.report_damage(lane, chunk)

@@ -15,8 +15,10 @@ saved once, because an older position only means that something is sent again.
 """
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -24,13 +26,25 @@ import orjson
 from agent.journal.disk import Disk
 from agent.journal.gaps import Gap
 from agent.journal.layout import PAGE_BYTES
-from agent.journal.records import MAX_LANES
+from agent.journal.records import MAX_LANES, Loss
 
 STATE_NAMES = ("state-0", "state-1")
 STATE_VERSION = 1
 MAX_STATE_BYTES = 1 << 20
 _ENVELOPE = struct.Struct("<4sIQI")
 _MAGIC = b"HGJS"
+
+
+class Told(NamedTuple):
+    """The losses of a chunk, as small as they can be remembered."""
+
+    lost: int
+    fingerprint: int
+
+    @classmethod
+    def of(cls, losses: Sequence[Loss]) -> "Told":
+        places = sorted((loss.first_position, loss.last_position, loss.count) for loss in losses)
+        return cls(sum(loss.count for loss in losses), crc32(repr(places).encode()))
 
 
 @dataclass(slots=True)
@@ -41,7 +55,25 @@ class Segment:
     id: int
     first_position: int
     thinned: int = 0  # how often every second record was dropped
-    reported: int = 0  # damage below this position is already told
+    told_below: int = 0  # everything below this position is told as lost, whatever can still be read of it
+    told: dict[int, "Told"] = field(default_factory=dict)  # end position of a damaged chunk → what was told of it
+
+    def untold(self, end_position: int, losses: Sequence[Loss]) -> int:
+        """Of how many records that are lost in the chunk up to `end_position` nobody was told.
+
+        It may rot on, and a bad reading may pass: if it is not exactly what was told, at least one is new.
+        """
+        if not losses or end_position <= self.told_below:
+            return 0
+        told, now = self.told.get(end_position, Told(0, 0)), Told.of(losses)
+        return 0 if now == told else max(1, now.lost - told.lost)
+
+    def tell(self, end_position: int, losses: Sequence[Loss]) -> None:
+        self.told[end_position] = Told.of(losses)
+
+    def tell_all_below(self, position: int) -> None:
+        self.told_below = position
+        self.told = {end: told for end, told in self.told.items() if end > position}
 
 
 @dataclass(slots=True)
@@ -115,14 +147,24 @@ def decode_state(data: bytes) -> tuple[int, State] | None:
 
 def _lane_to_json(lane: LaneState) -> dict[str, Any]:
     rows = [
-        [segment.file, segment.id, segment.first_position, segment.thinned, segment.reported]
+        [segment.file, segment.id, segment.first_position, segment.thinned, segment.told_below, *_told_to_json(segment)]
         for segment in lane.segments
     ]
     return {"next_position": lane.next_position, "segments": rows}
 
 
+def _told_to_json(segment: Segment) -> Iterable[int]:
+    return chain.from_iterable((end_position, *told) for end_position, told in segment.told.items())
+
+
+def _segment_from_json(row: list[Any]) -> Segment:
+    file, id_, first_position, thinned, told_below, *told = map(_count, row)
+    told_by_end = {end: Told(*rest) for end, *rest in zip(told[::3], told[1::3], told[2::3], strict=True)}
+    return Segment(file, id_, first_position, thinned, told_below, told_by_end)
+
+
 def _lane_from_json(values: dict[str, Any]) -> LaneState:
-    segments = [Segment(*map(_count, row)) for row in values["segments"]]
+    segments = [_segment_from_json(row) for row in values["segments"]]
     return LaneState(_count(values["next_position"]), sorted(segments, key=lambda segment: segment.first_position))
 
 

@@ -12,10 +12,12 @@ from agent.journal.gaps import Cause, GapLedger
 from agent.journal.lane import Chunk, Lane, LaneReader
 from agent.journal.layout import Compress
 from agent.journal.pool import SegmentPool, file_name
-from agent.journal.records import Loss
+from agent.journal.records import Loss, LossTally, unknown_loss
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.settings import JournalSettings
 from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles
+
+MAX_TOLD_CHUNKS = 16  # of one segment, whose damage is remembered as told
 
 # Level 1 with a hash table that fits the first cache and long matches only: what repeats in signed messages is long.
 # Measured on them: a seventh less time than level 1 alone, and no larger.
@@ -46,6 +48,7 @@ class Store:
         self.places = {name: dict(self._state.cursors.get(name, {})) for name in settings.cursors}
         self.byte_rate = RateMeter(self.totals.bytes_per_s)
         self.commit_rate = RateMeter(self.totals.commits_per_s)
+        self.kept: dict[str, dict[int, int]] = {}  # cursor → lane → the first position of which it has no copy
         self.is_vital_unsaved = loaded is None  # segments or gaps changed since the last save
         self.is_unsaved = False  # a cursor moved or a gap was acknowledged since the last save
         self._recover_lanes()
@@ -116,6 +119,13 @@ class Store:
         """The cursors that have not passed `end_position`."""
         return tuple(name for name, places in self.places.items() if places.get(lane.number, 0) < end_position)
 
+    def kept_below(self, lane: Lane, name: str) -> int:
+        """Below this the cursor has a copy of its own of everything."""
+        return self.kept.get(name, {}).get(lane.number, 0)
+
+    def new_tally(self, lane: Lane) -> LossTally:
+        return LossTally(max((self.kept_below(lane, name) for name in self.kept), default=0))
+
     # Counts and losses
 
     def count_commit(self, records: int, payload_bytes: int) -> None:
@@ -124,22 +134,35 @@ class Store:
         self.totals.payload_bytes += payload_bytes
         self.commit_rate.add(1)
 
-    def record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
-        """Make gaps of the losses; durable with the next save."""
-        count = sum(loss.count for loss in losses)
-        if losses:
-            self.gaps.record(losses, cause, self.behind(lane, max(loss.last_position for loss in losses) + 1))
-            self.is_vital_unsaved = True
-        if cause is Cause.DAMAGED:
-            self.totals.damaged_records += count
-        else:
-            self.totals.shed_records += count
+    def give_up(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+        """Make gaps of what is dropped for want of room; durable with the next save."""
+        self._record_losses(lane, losses, cause)
+        self.totals.shed_records += sum(loss.count for loss in losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
-        """Make gaps of the damage a reader met, once, whoever meets it again."""
-        if chunk.losses and chunk.segment is not None and chunk.segment.reported < chunk.end_position:
-            chunk.segment.reported = chunk.end_position
-            self.record_losses(lane, chunk.losses, Cause.DAMAGED)
+        """Make gaps of the damage a reader met, once, whoever meets it again; and of what has come to it since.
+
+        Where a segment is damaged in more places than are remembered, all of it up to here is told as lost at once.
+        """
+        segment = chunk.segment
+        if segment is None or not (untold := segment.untold(chunk.end_position, chunk.losses)):
+            return
+        losses = chunk.losses
+        if len(segment.told) < MAX_TOLD_CHUNKS:
+            segment.tell(chunk.end_position, losses)
+        else:
+            losses = [unknown_loss(lane.number, segment.first_position, chunk.end_position)]
+            segment.tell_all_below(chunk.end_position)
+        self._record_losses(lane, losses, Cause.DAMAGED)
+        self.totals.damaged_records += untold
+
+    def _record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+        """What every cursor has passed is no loss."""
+        for loss in losses:
+            if missed_by := self.behind(lane, loss.last_position + 1):
+                kept_by = tuple(name for name in missed_by if self.kept_below(lane, name) > loss.last_position)
+                self.gaps.record([loss], cause, missed_by, kept_by)
+                self.is_vital_unsaved = True
 
     # Durability
 
@@ -173,9 +196,16 @@ class Store:
             lane, damage, torn = recover_lane(self.disk, self._state, number, self.pool.pages)
             self.lanes[number] = lane
             self.totals.torn_tails += bool(torn)
-            self.record_losses(lane, damage, Cause.DAMAGED)
-            if segments:
-                segments[-1].reported = lane.next_position  # its damage is told now, and a torn tail is none
+            if torn:
+                self._tell_of_torn_block(lane, damage, torn)
+
+    def _tell_of_torn_block(self, lane: Lane, damage: list[Loss], torn: list[Loss]) -> None:
+        """Here and once: who reads the block later cannot tell what was never committed from what was lost."""
+        segment, lacking = lane.segments[-1], [*damage, *torn]
+        if segment.untold(lane.next_position, lacking):
+            segment.tell(lane.next_position, lacking)
+            self._record_losses(lane, damage, Cause.DAMAGED)
+            self.totals.damaged_records += sum(loss.count for loss in damage)
 
     def _make_durable(self, names: Iterable[str]) -> None:
         """What a killed process wrote may be in the page cache only: put it on the medium before acting on it."""

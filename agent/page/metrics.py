@@ -202,7 +202,7 @@ METRICS: Final = (
     _counter(
         "journal_torn_tails", "Power cuts in the middle of a commit, over its life.", _one("journal", "torn_tails")
     ),
-    _gauge("journal_pending_gaps", "Losses still to be told.", _one("journal", "pending_gaps")),
+    _gauge("journal_pending_gaps", "Losses that wait to be told, or for a receipt.", _one("journal", "pending_gaps")),
     _gauge("lane_records", "Records in the lane.", _of_journal("lanes", "lane", lambda lane: lane["records"])),
     _gauge("lane_segments", "Segments of the lane.", _of_journal("lanes", "lane", lambda lane: lane["segments"])),
     _gauge(

@@ -9,9 +9,13 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from agent.journal import DirectoryDisk
+from agent.journal.inspection import look
+from agent.journal.pool import file_name
 from agent.keys import DeviceKeys, create_key_file
 from testbed.bench.clock import HeldClock
 from testbed.bench.devices import mqtt_topic
@@ -118,6 +122,18 @@ class AgentPart:
         log = self.folder / "agent.log"
         found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
         return str(found[-1]) if found else None
+
+    @property
+    def committed(self) -> int:
+        """Messages that the witness has seen, each once."""
+        return len(set(self.witness.read_bytes().splitlines())) if self.witness.exists() else 0
+
+    def segments(self, lane: int | None) -> list[Path]:
+        """The files of the journal's live segments, of all lanes or of one."""
+        with closing(DirectoryDisk(self.data / "journal", read_only=True)) as disk:
+            lanes = look(disk).lanes
+        chosen = lanes.values() if lane is None else [lanes[lane]] if lane in lanes else []
+        return [self.data / "journal" / file_name(segment.file) for each in chosen for segment in each.segments]
 
     def is_device_up(self, device: str) -> bool:
         return bool(self.status().get("devices", {}).get(device, {}).get("state") == "up")

@@ -87,6 +87,11 @@ class Bench:
         assert isinstance(server, CollectorServer)
         return server
 
+    @property
+    def committed(self) -> int:
+        """Messages of all agents, whatever has become of their processes since."""
+        return sum(agent.committed for agent in self.agents.values())
+
     def figure(self, part: str, name: str) -> int:
         """A number that a fault may wait for."""
         section, own = part.split(".")

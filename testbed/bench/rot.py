@@ -2,14 +2,15 @@
 
 import os
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["flip_bits"]
 
 
-def flip_bits(folder: Path, pattern: str, count: int, chance: random.Random) -> int:
-    """In places of the matching files where something is written, each as likely as any other. How many flipped."""
-    written = [(path, offset) for path in sorted(folder.glob(pattern)) for offset in _written(path)]
+def flip_bits(files: Iterable[Path], count: int, chance: random.Random) -> int:
+    """In places of the files where something is written, each as likely as any other. How many flipped."""
+    written = [(path, offset) for path in sorted(files) for offset in _written(path)]
     chosen = chance.sample(written, min(count, len(written)))
     for path, offset in chosen:
         _flip_one(path, offset, chance)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from agent.wrap import chain_name
 from protocol.streamr import parse_stream_message
@@ -38,7 +38,6 @@ class Judgement:
 
 def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
     lake = read_lake(evidence.archives, evidence.group_keys)
-    lake.hear_of_losses(evidence.seen)
     lake.check_chains()
     is_rotten = expectation.archives == "damaged"
     problems = [
@@ -117,17 +116,11 @@ def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
     rows = make_ledger(evidence.archives, evidence.group_keys)
     for row in rows:
         for column in ("lost_unexplained", "quarantined", "broken_links"):
-            if row[column] and not _is_told_elsewhere(column, row, lake):
+            if row[column]:
                 yield f"the ledger: {column} {row[column]} in chain {row['chain']}"
     ingested = sum(row["ingested"] for row in rows) - lake.copies
     if ingested != len(lake.messages):
         yield f"the ledger counts {ingested} messages, the oracle {len(lake.messages)}"
-
-
-def _is_told_elsewhere(column: str, row: dict[str, Any], lake: Lake) -> bool:
-    """Where damage hides the chain, or struck the message that tells of a loss, it is told and not in the ledger."""
-    told = sum(notice.count for notice in lake.told(row["device"], row["chain"]))
-    return column == "lost_unexplained" and row[column] <= told + lake.told_without_chain(row["device"])
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:

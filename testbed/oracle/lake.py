@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.archive import Record, open_archive
+from protocol.archive import OpenArchive, Record, open_archive
 from protocol.errors import WireError
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import ChainVerifier, IoMessage
@@ -22,8 +22,6 @@ from protocol.streamr.signing import Verdict, Verifier
 __all__ = ["GroupKeys", "Identity", "Lake", "Sensor", "read_lake"]
 
 QUANTITY: Final = "count"  # what the devices of the bench say
-EVENTS_MARK: Final = b'/events"'  # how the id of a stream of events ends
-MAX_HEAD_BYTES: Final = 200
 
 GroupKeys = Mapping[str, Mapping[str, GroupKey]]  # by stream, by key id
 
@@ -105,22 +103,25 @@ class Lake:
             assert isinstance(number, int | float)
             self.numbers.setdefault(Sensor(identity.publisher, io.publisher or ""), Counter())[int(number)] += 1
 
-    def hear_of_losses(self, texts: Iterable[bytes]) -> None:
-        """Take account of signed notices that others hold.
-
-        Rot can strike a record and then, before that is archived, the message that tells of it.
-        """
-        verifier = Verifier()
-        for text in texts:
-            if EVENTS_MARK in text[:MAX_HEAD_BYTES]:
-                message = parse_stream_message(text)
-                io = _io_message(message, {})
-                if io.info_type == GAP_INFO_TYPE and verifier.verify(message) is Verdict.VERIFIED:
-                    self._note_loss(Identity.of(message).publisher, io)
+    def note_losses(self, archive: OpenArchive) -> None:
+        """What a manifest tells. Rot can strike a record and then the message that tells of it."""
+        header = archive.header
+        publisher = f"0x{header.binding.address.hex()}"
+        for loss in archive.manifest.losses:
+            self.notices[publisher, header.journal_id, loss.number] = GapNotice(
+                journal=header.journal_id,
+                number=loss.number,
+                chain=loss.chain,
+                count=loss.count,
+                first=loss.first,
+                last=loss.last,
+                cause=loss.reason,
+            )
 
     def _note_loss(self, publisher: str, io: IoMessage) -> None:
         notice = GapNotice.from_bytes(io.content_data or b"")
-        self.notices[publisher, notice.journal, notice.number] = notice
+        if not notice.archived:
+            self.notices[publisher, notice.journal, notice.number] = notice
 
     def told(self, publisher: str, chain_name: str) -> list[GapNotice]:
         """The losses of a chain that its device has signed for."""
@@ -184,6 +185,7 @@ def read_lake(archives: Iterable[Path], keys: GroupKeys) -> Lake:
             continue
         try:
             archive = open_archive(lambda offset, count, data=data: data[offset : offset + count], len(data))  # type: ignore[misc]
+            lake.note_losses(archive)
             for block in archive.blocks():
                 for record in block.records:
                     lake.add(record, verifier, keys)

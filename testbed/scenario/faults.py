@@ -6,7 +6,7 @@
 | `restart` | any process | SIGTERM; started again after `for_s`; `forget`: without what it kept |
 | `power_cut` | an agent with a disk | the machine is dead at once and un-synced writes are gone; back after `for_s` |
 | `fill_disk` | an agent with a disk | full but for `leave_kilobytes`; room again after `for_s` |
-| `rot_journal` | an agent | `bits` of its segments flip |
+| `rot_journal` | an agent | `bits` of its segments flip; `lane`: of those of this lane, 0 being that of events |
 | `rot_archive` | an agent, a collector | `bits` of one of its archives flip |
 | `clock_step` | an agent | the clock is set by `by_s` |
 | `clock_rate` | an agent | time goes `rate` times as fast for `for_s`: a little is drift, thousands are fast time |
@@ -109,6 +109,7 @@ class FillDisk(Fault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotJournal(Fault):
     bits: Annotated[int, Between(1, 1000)] = 3
+    lane: Annotated[int, Between(0, 31)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,6 +144,81 @@ def test_damage_is_told_once_however_many_cursors_meet_it() -> None:
     assert journal.stats(NOW_MS).damaged_records == 1
 
 
+BLOCK_BYTES = 4096  # each commit of `_filled_disk` takes a page
+
+
+def _rot(disk: SimulatedDisk, block: int, *, byte: int = 700) -> None:
+    disk.files["0000.segment"].content[BLOCK_BYTES * block + byte] ^= 1
+
+
+def _told(journal: Journal) -> list[int]:
+    return [gap.loss.count for gap in journal.pending_gaps()]
+
+
+def _drain(journal: Journal, name: str) -> None:
+    while journal.cursor(name).take(100):
+        pass
+
+
+def test_damage_that_comes_behind_damage_that_was_told_is_told_too() -> None:
+    disk = _filled_disk("zstd")
+    journal = _open(disk, "zstd")
+    _rot(disk, 2)
+    _drain(journal, "publisher")
+    _rot(disk, 1)
+    _drain(journal, "archiver")
+    assert _told(journal) == [RECORDS_PER_BLOCK] * 2
+    assert journal.stats(NOW_MS).damaged_records == 2 * RECORDS_PER_BLOCK
+
+
+def test_damage_that_comes_to_the_last_segment_after_opening_is_told() -> None:
+    disk = _filled_disk("zstd")
+    journal = _open(disk, "zstd")
+    last = max(journal._store.lanes[2].segments, key=lambda segment: segment.first_position)
+    disk.files[f"{last.file:04}.segment"].content[700] ^= 1
+    _drain(journal, "archiver")
+    assert _told(journal) == [RECORDS_PER_BLOCK]
+
+
+def test_a_block_that_rots_again_is_told_again_with_all_it_lost() -> None:
+    disk = _filled_disk("none")
+    journal = _open(disk, "none")
+    _rot(disk, 1, byte=1000)
+    _drain(journal, "publisher")
+    assert _told(journal) == [1]
+    _rot(disk, 1, byte=500)
+    _drain(journal, "archiver")
+    assert sum(_told(journal)) == 3
+    assert journal.stats(NOW_MS).damaged_records == 2
+
+
+def test_a_bad_reading_that_passes_does_not_hide_damage_that_comes_after_it() -> None:
+    disk = _filled_disk("none")
+    journal = _open(disk, "none")
+    _rot(disk, 1, byte=1000)
+    _drain(journal, "publisher")
+    _rot(disk, 1, byte=1000)
+    _rot(disk, 1, byte=500)
+    _drain(journal, "archiver")
+    assert _told(journal) == [1, 1]
+
+
+def test_damage_in_more_places_than_are_remembered_is_told_as_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.journal.store.MAX_TOLD_CHUNKS", 1)
+    disk = _filled_disk("zstd")
+    journal = _open(disk, "zstd")
+    for block in (0, 2):
+        _rot(disk, block)
+    _drain(journal, "publisher")
+    _rot(disk, 1)
+    _drain(journal, "archiver")
+    assert [(gap.loss.first_position, gap.loss.count) for gap in journal.pending_gaps()] == [(0, 6), (0, 18)]
+    journal.close(NOW_MS)
+    journal = _open(disk, "zstd")
+    _drain(journal, "archiver")
+    assert _told(journal) == [6, 18]
+
+
 def test_without_any_state_everything_is_sent_again_and_nothing_is_skipped() -> None:
     disk = _filled_disk("zstd")
     whole = _read_all(_open(disk.after_kill(), "zstd"))

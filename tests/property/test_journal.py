@@ -1,6 +1,7 @@
 """Laws of the journal, for any entries."""
 
 import random
+from typing import Any, Literal
 
 import zstandard
 from hypothesis import given
@@ -10,6 +11,7 @@ from agent.journal import Entry, Journal, JournalSettings
 from agent.journal.layout import MAX_BODY_BYTES, Compress, Place, decode_block, encode_block, parse_foot, parse_head
 from agent.journal.state import decode_state
 from tests.simulated_disk import SimulatedDisk
+from tests.unit.agent.journal.helpers import NOW_MS, commit, entry, open_journal, settings
 
 NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20).filter(str.isprintable)
 ENTRIES = st.lists(
@@ -95,3 +97,56 @@ def test_the_largest_body_is_what_the_limits_say() -> None:
     journal.commit(0)
     [record] = journal.cursor("publisher").take(1)
     assert len(record.payload) == MAX_BODY_BYTES - 24
+
+
+ROT = st.lists(
+    st.one_of(
+        st.tuples(st.just("rot"), st.integers(0, 1 << 16), st.integers(0, 7)),
+        st.tuples(st.just("read"), st.sampled_from(["publisher", "archiver"]), st.integers(1, 12)),
+        st.tuples(st.just("write"), st.integers(1, 5), st.just(0)),
+        st.tuples(st.just("reopen"), st.just(0), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@given(steps=ROT, compression=st.sampled_from(["none", "zstd"]))
+def test_whatever_rots_whenever_what_a_cursor_did_not_get_is_told(
+    steps: list[tuple[str, Any, int]], compression: Literal["none", "zstd"]
+) -> None:
+    using = settings(compression=compression, cursors=("publisher", "archiver"))
+    disk = SimulatedDisk()
+    journal = open_journal(disk, using)
+    written, got = 0, set[int]()
+    for step, what, how in [("write", 4, 0), *steps, ("read", "archiver", 1000)]:
+        match step:
+            case "rot":
+                _rot_one_byte(disk, what, how)
+            case "read":
+                while taken := journal.cursor(what).take(how):
+                    got.update(record.position for record in taken if what == "archiver")
+                    if how < 1000:
+                        break
+            case "write":
+                commit(journal, 0, *(entry(written + number, 700) for number in range(what)))
+                written += what
+            case _:
+                journal.close(NOW_MS)
+                journal = open_journal(disk, using)
+                got.clear()  # nothing was acknowledged: it all comes again
+    told = [range(gap.loss.first_position, gap.loss.last_position + 1) for gap in journal.pending_gaps()]
+    missed = set(range(written)) - got
+    assert {position for position in missed if not any(position in one for one in told)} == set()
+
+
+def _rot_one_byte(disk: SimulatedDisk, where: int, bit: int) -> None:
+    written = [
+        (name, offset)
+        for name, file in sorted(disk.files.items())
+        if name.endswith(".segment")
+        for offset, value in enumerate(file.content)
+        if value
+    ]
+    if written:
+        name, offset = written[where % len(written)]
+        disk.files[name].content[offset] ^= 1 << bit

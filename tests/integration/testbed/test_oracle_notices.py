@@ -10,7 +10,7 @@ import pytest
 from testbed.oracle import Evidence, judge, read_lake
 from testbed.scenario import Expectation, Scenario, parse_scenario
 from testbed.trial import Outcome, run_scenario
-from tests.integration.testbed.sabotage import DOUBLING, NO_SYNC, SKIPPING, environment_with
+from tests.integration.testbed.sabotage import DOUBLING, NO_SYNC, SILENT, SKIPPING, environment_with
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +30,17 @@ rate_hz = 100.0
 promise = "every"
 """
 POWER_CUT = '[[faults]]\nkind = "power_cut"\ntarget = "agents.a"\nwhen = "agents.a acknowledged >= 150"\n'
+ROT = """
+[[faults]]
+kind = "rot_journal"
+target = "agents.a"
+at_s = 1.5
+every_s = 0.5
+times = 4
+bits = 2
+[expect]
+losses = "explained"
+"""
 
 
 def scenario(text: str) -> Scenario:
@@ -67,6 +78,12 @@ def test_an_agent_that_skips_records_is_found_out(tmp_path: Path) -> None:
     outcome = run(SHORT, tmp_path, SKIPPING)
     assert any(problem.startswith("lost: the witness of a has seen") for problem in outcome.problems)
     assert any("are missing before it, and 0 of them are told" in problem for problem in outcome.problems)
+
+
+def test_an_agent_whose_manifests_are_silent_about_what_rotted_is_found_out(tmp_path: Path) -> None:
+    rotting = SHORT.replace('promise = "every"', "").replace("disk_megabytes = 32", "archive_every_s = 3.0") + ROT
+    outcome = run(rotting, tmp_path, SILENT)
+    assert any(problem.startswith("the ledger: lost_unexplained") for problem in outcome.problems)
 
 
 def test_an_agent_that_counts_readings_twice_is_found_out(tmp_path: Path) -> None:

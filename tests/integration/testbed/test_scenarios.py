@@ -83,6 +83,7 @@ def test_the_ledger_of_the_lake_says_the_same(outcomes: dict[str, Outcome], spar
     assert all(row["balanced"] and row["counted"] == row["ingested"] for row in ledger), json.dumps(ledger, default=str)
     assert sum(row["quarantined"] for row in ledger) == 0, "a signature or a content did not hold"
     assert sum(row["broken_links"] for row in ledger) == 0
+    assert sum(row["lost_unexplained"] for row in ledger) == 0, "a gap is not explained"
     judged = [outcome.judgement for outcome in healthy(outcomes)]
     assert sum(row["ingested"] for row in ledger) == sum(each.arrived for each in judged if each is not None)
     assert sum(row["duplicate"] for row in ledger) == sum(each.copies for each in judged if each is not None)

@@ -47,14 +47,15 @@ def _gap(number: int, chain: str) -> Gap:
 
 
 def test_a_gap_says_what_is_lost_and_why() -> None:
-    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID)
+    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID, archived=True)
+    assert notice.archived
     assert (notice.journal, notice.number, notice.count, notice.cause) == (JOURNAL_ID, 3, 6, "shed")
     assert (notice.first, notice.last) == ((10, 0), (20, 3))
     assert GapNotice.from_bytes(notice.to_bytes()) == notice
 
 
 def test_a_gap_of_which_damage_hides_the_chain_is_told_all_the_same() -> None:
-    notice = gap_notice(_gap(3, ""), JOURNAL_ID)
+    notice = gap_notice(_gap(3, ""), JOURNAL_ID, archived=False)
     assert (notice.chain, notice.first, notice.last) == ("", None, None)
 
 
@@ -67,31 +68,31 @@ def _journal_with_losses(folder: Path) -> Journal:
     return journal
 
 
-def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_it_is_archived(
+def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_a_receipt_covers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.events.GAP_CHECK_S", 0.001)
     journal = _journal_with_losses(tmp_path)
     first = journal.pending_gaps()[0].number
     asked: asyncio.Queue[int] = asyncio.Queue()
-    archived: set[int] = set()
+    receipted: set[int] = set()
 
-    def is_archived(gap: Gap) -> bool:
+    def is_receipted(gap: Gap) -> bool:
         asked.put_nowait(gap.number)
-        return gap.number in archived
+        return gap.number in receipted
 
     async def run() -> None:
         queue = asyncio.Queue[Batch](64)
         thread = JournalThread(journal, FakeClock())
         async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
-            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, is_archived))
+            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, lambda _: False, is_receipted))
             batch = await queue.get()
             _assert_tells_of_gap(batch, first)
             assert asked.empty()
             await batch.committed()
             assert await asked.get() == first
             assert first in {gap.number for gap in await thread.call(journal.pending_gaps)}
-            archived.add(first)
+            receipted.add(first)
             while first in {gap.number for gap in await thread.call(journal.pending_gaps)}:
                 await asked.get()
             telling.cancel()
@@ -107,28 +108,6 @@ def _assert_tells_of_gap(batch: Batch, number: int) -> None:
     assert reading.quantity == GAP_INFO_TYPE
     assert isinstance(reading.value, bytes)
     assert GapNotice.from_bytes(reading.value).number == number
-
-
-def test_gaps_that_no_archive_takes_do_not_pile_up_in_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agent.events.GAP_CHECK_S", 0.001)
-    monkeypatch.setattr("agent.events.MAX_UNARCHIVED_GAPS", 0)
-    journal = _journal_with_losses(tmp_path)
-
-    async def run() -> None:
-        queue = asyncio.Queue[Batch](64)
-        thread = JournalThread(journal, FakeClock())
-        async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
-            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, lambda _: False))
-            for _ in await thread.call(journal.pending_gaps):
-                await (await queue.get()).committed()
-            while await thread.call(journal.pending_gaps):  # noqa: ASYNC110 - the journal knows no events
-                await asyncio.sleep(0)
-            telling.cancel()
-        await thread.close()
-
-    asyncio.run(run())
 
 
 def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -76,6 +77,57 @@ def test_one_loss_does_not_explain_more_than_it_counts() -> None:
     assert [(gap.hole.missing, gap.explained) for gap in account.gaps()] == [(2, 2), (5, 1)]
     (row,) = account.ledger()
     assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 4, True)
+
+
+def placed(first: int, last: int, shift: int = 0) -> Span:
+    """Of a chain whose messages stood at their own numbers in the journal, or `shift` later."""
+    return span(first, last)._replace(first_place=first + shift, last_place=last + shift)
+
+
+def chainless(first: int, last: int, count: int, lane: int = 4) -> Notice:
+    return Notice(
+        journal="j", number=1, chain="", count=count, first=None, last=None, cause="damaged", place=(lane, first, last)
+    )
+
+
+def two_chains(told: Notice) -> list[dict[str, Any]]:
+    """Both have a hole from 3 to 5; those of the second stood at 103 to 105."""
+    summary = archive(1, placed(0, 2), placed(6, 9), journal="j", notices=[told])
+    other = archive(1, placed(0, 2, 100), placed(6, 9, 100))
+    summary.chains["door"] = other.chains["boiler"]
+    for chain in summary.chains.values():
+        chain.lane = 4
+    account = Account()
+    account.add([summary], {})
+    assert Account.from_json(account.to_json()).ledger() == account.ledger()
+    return account.ledger()
+
+
+def test_a_loss_of_unknown_chain_explains_what_is_missing_where_it_stood() -> None:
+    assert [(row["lost_explained"], row["lost_unexplained"]) for row in two_chains(chainless(2, 7, 3))] == [
+        (3, 0),
+        (0, 3),
+    ]
+
+
+def test_a_loss_of_unknown_chain_explains_no_more_than_it_counts() -> None:
+    assert [(row["lost_explained"], row["lost_unexplained"]) for row in two_chains(chainless(0, 200, 4))] == [
+        (3, 0),
+        (1, 2),
+    ]
+
+
+def test_a_loss_of_another_lane_explains_nothing() -> None:
+    assert [row["lost_unexplained"] for row in two_chains(chainless(0, 200, 99, lane=5))] == [3, 3]
+
+
+def test_a_loss_told_by_a_message_and_by_a_manifest_is_known_with_its_place_whichever_came_first() -> None:
+    told = notice(1, 3, 5)
+    with_place = replace(told, place=(4, 3, 5))
+    for order in ([told, with_place], [with_place, told]):
+        account = Account()
+        account.add([archive(1, span(0, 2), notices=order)], {})
+        assert list(account.notices.values()) == [with_place]
 
 
 def test_what_is_in_quarantine_is_held_and_not_lost() -> None:

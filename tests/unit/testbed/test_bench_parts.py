@@ -97,10 +97,10 @@ def test_a_volume_loses_what_was_not_synced_when_its_power_is_cut(tmp_path: Path
 def test_rot_flips_as_many_bits_as_it_says_and_only_where_something_is_written(tmp_path: Path) -> None:
     before = bytes(1000) + bytes(range(1, 256)) + bytes(1000)
     (tmp_path / "0001.seg").write_bytes(before)
-    assert flip_bits(tmp_path, "[0-9]*", 1, random.Random(1)) == 1
+    assert flip_bits(tmp_path.glob("[0-9]*"), 1, random.Random(1)) == 1
     after = (tmp_path / "0001.seg").read_bytes()
     changed = [offset for offset, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     assert len(changed) == 1
     assert 1000 <= changed[0] < 1255
     assert (before[changed[0]] ^ after[changed[0]]).bit_count() == 1
-    assert flip_bits(tmp_path, "*.hga", 1, random.Random(1)) == 0
+    assert flip_bits(tmp_path.glob("*.hga"), 1, random.Random(1)) == 0

@@ -1,7 +1,7 @@
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Device:
         return Device(self.path, self.settings)
 
     def archive(self, records: Iterable[Record] = RECORDS, losses: Iterable[Loss] = ()) -> KeptArchive | None:
-        return self.archiver.archive(iter(records), losses, now_ms=1_700_000_000_000)
+        return self.archiver.archive(iter(records), lambda: losses, now_ms=1_700_000_000_000)
 
     def archive_all(self, records: Iterable[Record] = RECORDS, losses: Iterable[Loss] = ()) -> list[KeptArchive]:
         return list(iter(lambda: self.archive(records, losses), None))
@@ -78,7 +78,7 @@ def release(device: Device, receipt: Receipt) -> KeptArchive | None:
 def test_records_go_into_archives_of_the_size_that_was_set_and_none_is_taken_too_many(device: Device) -> None:
     source = iter(RECORDS)
     sizes = []
-    while (archive := device.archiver.archive(source, (), now_ms=1)) is not None:
+    while (archive := device.archiver.archive(source, tuple, now_ms=1)) is not None:
         sizes.append(len(device.records_of(archive)))
     assert sizes == [10, 10, 5]
 
@@ -118,6 +118,30 @@ def test_losses_are_told_once_and_need_no_records(device: Device) -> None:
     assert second is not None
     manifests = [read_archive((device.path / each.file_name).read_bytes())[0].manifest for each in (first, second)]
     assert [manifest.losses for manifest in manifests] == [(LOSS,), (later,)]
+
+
+def test_a_loss_that_shows_while_records_are_read_is_told_in_the_same_archive(device: Device) -> None:
+    losses: list[Loss] = []
+
+    def damaged() -> Iterator[Record]:
+        yield RECORDS[0]
+        losses.append(LOSS)
+        yield RECORDS[2]
+
+    archive = device.archiver.archive(damaged(), lambda: losses, now_ms=1)
+    assert archive is not None
+    opened, records = read_archive((device.path / archive.file_name).read_bytes())
+    assert (records, opened.manifest.losses) == ([RECORDS[0], RECORDS[2]], (LOSS,))
+    assert archive.losses == (LOSS.number,)
+
+
+def test_a_loss_goes_into_the_next_archive_when_the_one_that_told_of_it_rots(device: Device) -> None:
+    first = device.archive(RECORDS[:5], [LOSS])
+    assert first is not None
+    device.store.discard(first)
+    again = device.reopened().archive(RECORDS[:5], [LOSS])
+    assert again is not None
+    assert read_archive((device.path / again.file_name).read_bytes())[0].manifest.losses == (LOSS,)
 
 
 def test_a_sealed_archive_opens_with_the_collectors_key_and_nothing_plain_is_left(tmp_path: Path) -> None:
@@ -177,7 +201,7 @@ def test_a_lost_or_damaged_state_is_made_anew_from_the_archives(device: Device, 
     reopened = device.reopened()
     assert reopened.store.was_rebuilt
     assert reopened.store.state.archived_up_to == state.archived_up_to
-    assert reopened.store.state.losses_up_to == LOSS.number
+    assert reopened.store.state.told_losses() == {LOSS.number}
     assert set(reopened.store.state.kept) == set(archives)
     assert reopened.archive(RECORDS, [LOSS]) is None
 
@@ -210,7 +234,7 @@ def test_when_too_many_archives_wait_it_says_so_and_takes_no_more(
 
 @pytest.mark.parametrize("now_ms", [-1, 2**60])
 def test_a_clock_gone_mad_does_not_stop_archiving(device: Device, now_ms: int) -> None:
-    assert device.archiver.archive(iter(RECORDS), (), now_ms=now_ms) is not None
+    assert device.archiver.archive(iter(RECORDS), tuple, now_ms=now_ms) is not None
 
 
 def test_an_endless_source_is_read_in_bounded_bites(device: Device) -> None:

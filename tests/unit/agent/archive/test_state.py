@@ -9,11 +9,17 @@ JOURNAL = b"journal-of-tests"
 
 def kept(number: int, *lanes: tuple[int, int, int]) -> KeptArchive:
     entries = tuple(LaneEntry(lane, last - first + 1, first, last) for lane, first, last in lanes)
-    return KeptArchive(file_name=f"{number}.hga", sha256=bytes([number]) * 32, size_bytes=100 + number, lanes=entries)
+    return KeptArchive(
+        file_name=f"{number}.hga",
+        sha256=bytes([number]) * 32,
+        size_bytes=100 + number,
+        lanes=entries,
+        losses=(number, 10 + number),
+    )
 
 
 FIRST, SECOND = kept(1, (0, 0, 9), (1, 0, 4)), kept(2, (0, 10, 19))
-STATE = ArchiveState(journal_id=JOURNAL).with_archive(FIRST, 3).with_archive(SECOND, -1)
+STATE = ArchiveState(journal_id=JOURNAL).with_archive(FIRST).with_archive(SECOND)
 
 
 def test_round_trip() -> None:
@@ -23,7 +29,12 @@ def test_round_trip() -> None:
 
 def test_it_knows_how_far_each_lane_is_archived() -> None:
     assert STATE.archived_up_to == {0: 19, 1: 4}
-    assert STATE.losses_up_to == 3
+
+
+def test_a_loss_is_told_while_the_archive_that_tells_of_it_waits() -> None:
+    assert STATE.told_losses() == {1, 2, 11, 12}
+    assert STATE.without_archive(FIRST).told_losses() == {2, 12}
+    assert STATE.before_archive(FIRST).told_losses() == {2, 12}
 
 
 def test_a_lane_is_released_up_to_the_first_archive_that_has_no_receipt() -> None:
@@ -36,9 +47,10 @@ def test_a_lane_is_released_up_to_the_first_archive_that_has_no_receipt() -> Non
 def test_another_journal_starts_anew_but_old_archives_still_wait() -> None:
     state = STATE.for_journal(b"another journal!")
     assert state.archived_up_to == {}
-    assert state.losses_up_to == -1
+    assert state.told_losses() == set()
+    assert not any(each.is_of_this_journal for each in state.kept)
     assert [each.file_name for each in state.kept] == ["1.hga", "2.hga"]
-    assert state.with_archive(kept(3, (0, 0, 1)), -1).released_up_to() == {0: -1}
+    assert state.with_archive(kept(3, (0, 0, 1))).released_up_to() == {0: -1}
     assert STATE.for_journal(JOURNAL) is STATE
 
 

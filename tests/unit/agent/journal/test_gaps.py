@@ -45,7 +45,17 @@ def test_a_gap_that_was_taken_is_not_joined_with_others() -> None:
     assert taken in ledger.pending()
 
 
+def test_gaps_that_were_taken_are_joined_when_there_is_no_other_way() -> None:
+    ledger = GapLedger()
+    for position in range(3 * MAX_PENDING_GAPS):
+        ledger.record([_loss(position, f"chain {position}")], Cause.SHED, ("publisher",))
+        ledger.take()
+        assert len(ledger.pending()) <= MAX_PENDING_GAPS
+    assert sum(gap.loss.count for gap in ledger.pending()) == 3 * MAX_PENDING_GAPS
+    assert len({gap.number for gap in ledger.pending()}) == len(ledger.pending())
+
+
 def test_gaps_survive_json() -> None:
-    known = Gap(number=4, loss=_loss(3, "ä"), cause=Cause.NO_ROOM, missed_by=("archiver",))
+    known = Gap(number=4, loss=_loss(3, "ä"), cause=Cause.NO_ROOM, missed_by=("archiver",), kept_by=("archiver",))
     unknown = Gap(number=5, loss=unknown_loss(1, 2, 9), cause=Cause.DAMAGED, missed_by=())
     assert [Gap.from_json(gap.to_json()) for gap in (known, unknown)] == [known, unknown]

@@ -52,7 +52,21 @@ def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
     commit(journal, 0, entry(1, 100), entry(2, 3000))
     journal.close(NOW_MS)
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
+    assert [record.position for record in read_all(reopened)] == [0, 1]
     assert [gap.loss.first_position for gap in reopened.pending_gaps()] == [2]
+
+
+def test_numbers_of_gaps_are_not_used_again_when_the_state_is_lost() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 0, 6)
+    told = {gap.number for gap in journal.pending_gaps()}
+    for name in ("state-0", "state-1"):
+        disk.remove(name)
+    reopened = open_journal(disk, settings(segments=4))
+    fill_segments(reopened, 0, 6)
+    assert told
+    assert told.isdisjoint(gap.number for gap in reopened.pending_gaps())
 
 
 def test_without_a_state_the_segments_are_found_and_ordered_by_what_they_hold() -> None:
