@@ -57,7 +57,7 @@ class BlockDecoder:
         link = None if run is None else self._walk.take(head, first)
         if run is None or not isinstance(link, str):
             return False
-        self._walk.go_on(head.chain, run, records[indexes[-1]].position)
+        self._walk.go_on(head.chain, run, block.columns.positions[indexes[-1]])
         done.runs.append((run, [link] + [LINKED] * (run.messages - 1)))
         return True
 
