@@ -25,7 +25,7 @@ SAMPLES = 8
 MAX_CHUNKS = 1000  # more than are measured
 LINE_READINGS = 11_520 // 52 * SAMPLES  # a second, 8 in a frame of 52 bytes
 MAX_STEPS = 1000  # until a session is open
-MAX_CODE_BYTES = 3 * 1024
+MAX_CODE_BYTES = 3000
 MAX_RAM_BYTES = 2 * 1024
 SIZE_LINE = re.compile(r"^(?P<name>.+?) +code (?P<code>\d+) bytes, RAM (?P<ram>\d+) bytes$", re.MULTILINE)
 

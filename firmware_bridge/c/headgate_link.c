@@ -407,7 +407,7 @@ hg_status_t hg_link_log(hg_link_t *link, hg_level_t level, const char *text)
     while (len > 0 && ((uint8_t)text[len] & 0xc0u) == 0x80u) {      /* not within a character */
         len--;
     }
-    hg_writer_t body = hg_begin_frame(link, LOG, 0, 3);
+    hg_writer_t body = hg_begin_frame(link, LOG, 3);
     hg_put_uint(&body, number);
     hg_put_uint(&body, level);
     hg_put_string(&body, HG_CBOR_TEXT, (const uint8_t *)text, len);

@@ -37,7 +37,7 @@ static inline void hg_end_session(hg_link_t *link)
 }
 
 /* Sending. A frame is begun, its payload put into the writer, and ended; it then stands in tx. */
-hg_writer_t hg_begin_frame(hg_link_t *link, unsigned type, unsigned seq, uint32_t items);      /* items: 0, or an array's */
+hg_writer_t hg_begin_frame(hg_link_t *link, unsigned type, uint32_t items);      /* items: 0, or an array's */
 void hg_end_frame(hg_link_t *link, hg_writer_t *body);
 void hg_put_uptime(const hg_link_t *link, hg_writer_t *writer);
 void hg_put_description(const hg_link_t *link, hg_writer_t *body, uint32_t index);

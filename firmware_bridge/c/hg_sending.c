@@ -1,13 +1,13 @@
 /* What goes out, one frame at a time: answers first, then readings. A frame is made in tx, and stuffed there. */
 #include "hg_link_parts.h"
 
-hg_writer_t hg_begin_frame(hg_link_t *link, unsigned type, unsigned seq, uint32_t items)
+hg_writer_t hg_begin_frame(hg_link_t *link, unsigned type, uint32_t items)
 {
     hg_writer_t body = {link->tx + BODY_AT, HEADER_BYTES, HG_MTU - PROOF_BYTES - CRC_BYTES};
     body.data[TYPE] = (uint8_t)(VERSION_BITS | type);
     body.data[FLAGS] = hg_has_key(link) && link->session != 0 ? FLAG_AUTHENTICATED : 0;
     body.data[SESSION] = link->session;
-    body.data[SEQ] = (uint8_t)seq;
+    body.data[SEQ] = 0;
     if (items != 0) {
         hg_put_head(&body, HG_CBOR_ARRAY, items);
     }
@@ -49,7 +49,7 @@ void hg_write_hello(hg_link_t *link)
         HG_MTU, HG_WINDOW, device->sensor_count, device->command_count, link->schema, link->next_rseq, link->dropped,
         link->last_command,
     };
-    hg_writer_t body = hg_begin_frame(link, HELLO, 0, 15);
+    hg_writer_t body = hg_begin_frame(link, HELLO, 15);
     hg_put_string(&body, HG_CBOR_BYTES, link->nonce, link->session != 0 ? HG_NONCE_BYTES : 0);
     hg_put_string(&body, HG_CBOR_BYTES, device->boot_id, HG_BOOT_ID_BYTES);
     hg_put_uint(&body, link->syncs);
@@ -89,14 +89,14 @@ void hg_put_description(const hg_link_t *link, hg_writer_t *body, uint32_t index
 
 static void write_description(hg_link_t *link)
 {
-    hg_writer_t body = hg_begin_frame(link, DESC, 0, 0);
+    hg_writer_t body = hg_begin_frame(link, DESC, 0);
     hg_put_description(link, &body, link->desc_index);
     hg_end_frame(link, &body);
 }
 
 static void write_time(hg_link_t *link)
 {
-    hg_writer_t body = hg_begin_frame(link, TIME, 0, 2);
+    hg_writer_t body = hg_begin_frame(link, TIME, 2);
     hg_put_uint(&body, link->time_token);
     hg_put_uptime(link, &body);
     hg_end_frame(link, &body);
@@ -104,7 +104,7 @@ static void write_time(hg_link_t *link)
 
 static void write_result(hg_link_t *link)
 {
-    hg_writer_t body = hg_begin_frame(link, RESULT, 0, 3);
+    hg_writer_t body = hg_begin_frame(link, RESULT, 3);
     hg_put_uint(&body, link->last_command);
     hg_put_uint(&body, link->result_status);
     if (link->result.kind == HG_NUMBER) {
@@ -120,7 +120,7 @@ static void write_result(hg_link_t *link)
 #if HG_WITH_UPDATE
 static void write_fw_status(hg_link_t *link)
 {
-    hg_writer_t body = hg_begin_frame(link, FW_STATUS, 0, 3);
+    hg_writer_t body = hg_begin_frame(link, FW_STATUS, 3);
     hg_put_uint(&body, link->fw_status.next_offset);
     hg_put_uint(&body, link->fw_status.state);
     hg_put_uint(&body, link->fw_status.reason);
@@ -131,7 +131,8 @@ static void write_fw_status(hg_link_t *link)
 static void write_reading(hg_link_t *link)
 {
     uint8_t len = link->queue[link->sent];
-    hg_writer_t body = hg_begin_frame(link, READING, link->sent_seq, 0);
+    hg_writer_t body = hg_begin_frame(link, READING, 0);
+    body.data[SEQ] = link->sent_seq;
     hg_put_raw(&body, link->queue + link->sent + 1, len);
     hg_end_frame(link, &body);
     if (link->sent_seq == link->received_seq) {
