@@ -27,7 +27,7 @@ from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES, JobSettings, run_job
 from ingest.progress import Progress
-from ingest.session import open_session
+from ingest.session import RUN_OPTIONS, open_session
 from protocol.archive import open_archive
 from protocol.ethereum.hashing import eip191_digest
 from protocol.ethereum.secp256k1 import default_backend
@@ -76,6 +76,7 @@ def _write_corpus(landing: Path) -> Path:
 @contextmanager
 def _session(cores: int) -> Iterator[SparkSession]:
     options = {
+        **RUN_OPTIONS,
         "spark.driver.memory": "2g",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,10 +125,11 @@ def _spark_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 @contextmanager
-def _spark(arguments: argparse.Namespace) -> "Iterator[SparkSession]":
+def _spark(arguments: argparse.Namespace, options: Mapping[str, str] | None = None) -> "Iterator[SparkSession]":
     from ingest.session import open_session
 
-    spark = open_session(arguments.master, {"spark.ui.showConsoleProgress": "false", **_spark_options(arguments)})
+    quiet = {"spark.ui.showConsoleProgress": "false"}
+    spark = open_session(arguments.master, {**quiet, **(options or {}), **_spark_options(arguments)})
     try:
         yield spark
     finally:
@@ -143,11 +144,12 @@ def _run_job(arguments: argparse.Namespace) -> int:
     settings = _job_settings(arguments)
     from ingest.job import run_job
     from ingest.progress import Progress
+    from ingest.session import RUN_OPTIONS
     from ingest.store import Store
 
     Store(settings.tables, settings.table_format).close()  # refuse now what would be refused once Spark has started
     stopping = threading.Event()
-    with _spark(arguments) as spark:
+    with _spark(arguments, RUN_OPTIONS) as spark:
         if settings.every_s is not None:  # a run that would end by itself can as well be killed
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: stopping.set())

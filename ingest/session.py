@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ingest.java import find_java_home
 
-__all__ = ["OPTIONS", "open_session"]
+__all__ = ["OPTIONS", "RUN_OPTIONS", "open_session"]
 
 OPTIONS: Final = {
     "spark.ui.enabled": "false",
@@ -20,9 +20,10 @@ OPTIONS: Final = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # the JVM leads and Python works: to compile it twice, the second time well, costs more than that saves
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+
+# In a run the JVM leads and Python works: to compile it twice, the second time well, costs more than that saves.
+RUN_OPTIONS: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def open_session(master: str | None, options: dict[str, str] | None = None) -> SparkSession:
