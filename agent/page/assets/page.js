@@ -316,7 +316,7 @@ function showJournal(journal) {
     ["commits", number(journal.commits)],
     ["shed", number(journal.shed_records)],
     ["damaged", number(journal.damaged_records)],
-    ["losses to tell", journal.pending_gaps ? number(journal.pending_gaps) : null],
+    ["losses waiting", journal.pending_gaps ? number(journal.pending_gaps) : null],
   ]);
 }
 
