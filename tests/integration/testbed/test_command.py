@@ -34,12 +34,13 @@ def write(folder: Path, *, seconds: float, at_least: int) -> Path:
 
 @pytest.mark.slow
 def test_a_failure_keeps_the_evidence_and_tells_how_to_repeat_it(tmp_path: Path) -> None:
-    scenario = write(tmp_path, seconds=0.5, at_least=1_000_000)
+    scenario = write(tmp_path, seconds=0.5, at_least=3)
+    scenario.write_text(scenario.read_text() + 'archives = "damaged"\n')
     command = [*TESTBED, "run", str(scenario), "--folder", str(tmp_path), "--seed", "9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "small: FAILED" in done.stdout
-    assert "at least 1000000 were expected" in done.stdout
+    assert "no archive rotted" in done.stdout
     assert f"seed 9; again: headgate testbed run {scenario} --seed 9" in done.stdout
     [evidence] = re.findall(r"evidence: (\S+)", done.stdout)
     assert {"headgate.toml", "agent.log", "witness.jsonl", "status.json"} <= {
