@@ -26,7 +26,7 @@ from benchmarks.peers.node_red import NodeRed
 from benchmarks.peers.thingsboard import ThingsBoardGateway, server_answer
 from benchmarks.peers.traffic import Arrival, Sink, Source
 
-STARTS = 4
+STARTS = 8
 ROUNDS = 3
 ROUND_MESSAGES = 10_000
 OUTAGE_MESSAGES = 20_000

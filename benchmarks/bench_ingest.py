@@ -58,7 +58,8 @@ def measure() -> Iterator[Figure]:
         yield from _measure_record(sample)
         with ProcessPoolExecutor(CORES, get_context("spawn")) as pool, _session(CORES) as spark:
             two_cores_s = yield from _measure_run(spark, folder, landing, partial(_bare_s, pool, landing))
-            yield from _measure_history(spark, folder)
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            yield from alone.submit(_histories, folder).result()
         yield from _measure_one_core(folder, landing, two_cores_s)
     finally:
         shutil.rmtree(folder)
@@ -188,6 +189,12 @@ def _measure_one_core(folder: Path, landing: Path, two_cores_s: float) -> Iterat
         unit="×",
         note=f"{ARCHIVES * RECORDS / two_cores_s:.0f} records/s on {CORES} cores",
     )
+
+
+def _histories(folder: Path) -> list[Figure]:
+    """In a process of its own, whose JVM has no heap to collect of runs a hundred times as large."""
+    with _session(CORES) as spark:
+        return list(_measure_history(spark, folder))
 
 
 def _measure_history(spark: SparkSession, folder: Path) -> Iterator[Figure]:
