@@ -23,6 +23,7 @@ class ByteSource:
         self.where = where
         self._fd = fd
         self._on_close = on_close
+        self._waiting: dict[asyncio.Future[None], Callable[[int], bool]] = {}  # with how to end the wait
 
     async def read(self, timeout_s: float) -> bytes:
         """At least one byte, at most `CHUNK_BYTES`; b"" when nothing came in time. Raises: DeviceError."""
@@ -53,18 +54,29 @@ class ByteSource:
             raise DeviceError(f"{self.where} is gone ({_reason(error)}); check that it is plugged in") from error
 
     def close(self) -> None:
-        if self._fd >= 0:
-            self._fd = -1
-            self._on_close()
+        """Whoever waits for it is told. The loop forgets it first: its number may be another's a moment later."""
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        for ready, remove in self._waiting.items():
+            remove(fd)
+            if not ready.done():
+                ready.set_exception(OSError("it was closed"))
+        self._waiting.clear()
+        self._on_close()
 
     async def _ready(self, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
-        """Wait until the descriptor can be read or written."""
-        ready = asyncio.get_running_loop().create_future()
+        """Wait until the descriptor can be read or written. Raises: OSError once it is closed."""
+        if self._fd < 0:
+            raise OSError("it was closed")
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         add(self._fd, lambda: None if ready.done() else ready.set_result(None))
+        self._waiting[ready] = remove
         try:
             await ready
         finally:
-            remove(self._fd)
+            if self._waiting.pop(ready, None) is not None:
+                remove(self._fd)
 
 
 def open_serial(
