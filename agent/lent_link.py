@@ -114,7 +114,7 @@ async def _answer_to(line: bytes, questions_to: Callable[[str], Questions | None
         return await _do(question, questions)
     except HeadgateError as error:
         return _failure(error)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return {"error": "DeviceError", "problem": f"the agent does not understand the question: {error!r:.100}"}
 
 

@@ -1,4 +1,4 @@
-"""What was lost, kept until the agent has told the world in a signed message.
+"""What was lost, kept until the agent has told the world, and knows that it was heard.
 
 A gap is immutable and has a number that is never used again. It leaves only when it is acknowledged, so it is told at
 least once; the number lets the receiver see a repetition. The list is bounded: when it is full, gaps are joined under a

@@ -172,3 +172,8 @@ def test_any_line_gets_an_answer(line: bytes) -> None:
     known = KnownAnswers()
     answer: dict[str, Any] = asyncio.run(_answer_to(line, lambda name: known if name == "mcu" else None))
     assert answer.keys() & {"message", "messages", "error"}
+
+
+def test_a_line_of_brackets_gets_an_answer_too() -> None:
+    answer = asyncio.run(_answer_to(b"[" * (MAX_LINE_BYTES - 1), lambda _: None))
+    assert answer["error"] == "DeviceError"
