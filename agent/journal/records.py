@@ -80,15 +80,16 @@ def unknown_loss(lane: int, first_position: int, end_position: int) -> Loss:
 
 def joined(one: Loss, other: Loss) -> Loss:
     """Both losses as one. A chain that differs becomes unknown."""
-    earlier, later = sorted((one, other), key=lambda loss: loss.first_position)
+    begins = min(one, other, key=lambda loss: loss.first_position)
+    ends = max(one, other, key=lambda loss: loss.last_position)  # the same one, where the other lies within it
     same_chain = one.chain == other.chain
     return replace(
-        earlier,
-        chain=earlier.chain if same_chain else "",
-        last_position=max(one.last_position, other.last_position),
+        begins,
+        chain=begins.chain if same_chain else "",
+        last_position=ends.last_position,
         count=one.count + other.count,
-        first=earlier.first if same_chain else None,
-        last=later.last if same_chain else None,
+        first=begins.first if same_chain else None,
+        last=ends.last if same_chain else None,
     )
 
 

@@ -22,5 +22,16 @@ def test_joined_losses_of_different_chains_have_no_chain() -> None:
     assert (both.first_position, both.last_position, both.count) == (2, 7, 2)
 
 
+def test_a_loss_within_another_does_not_cut_it_short() -> None:
+    """As when a stretch that was thinned is thinned again before anybody was told."""
+    outer, inner = LossTally(), LossTally()
+    outer.add_records([_record(1), _record(9)])
+    inner.add_records([_record(3), _record(7)])
+    [wide], [narrow] = outer.losses(), inner.losses()
+    for both in (joined(wide, narrow), joined(narrow, wide)):
+        assert (both.first_position, both.last_position, both.count) == (1, 9, 4)
+        assert (both.first, both.last) == (Reference(1001, 1), Reference(1009, 9))
+
+
 def test_an_unknown_loss_counts_every_position() -> None:
     assert unknown_loss(0, 5, 8).count == 3
