@@ -158,12 +158,20 @@ class Journal:
             self._disk.write(name, lane.write_page * PAGE_BYTES, block)
             self._disk.sync(name)
         except OSError as error:
-            # After a failed sync nobody knows what the medium holds: never write behind it, and repeat it elsewhere.
-            lane.write_page = None
+            self._abandon_segment(lane)
             raise StorageError(f"{name}: commit failed: {error.strerror or error}") from error
         lane.write_page += len(block) // PAGE_BYTES
         self._store.totals.written_bytes += len(block)
         self._store.byte_rate.add(len(block))
+
+    def _abandon_segment(self, lane: Lane) -> None:
+        """After a failed sync nobody knows what the medium holds: never write behind it, and repeat it elsewhere.
+
+        A segment that holds nothing yet is let go, or a disk that refuses for long would cost one more at each attempt.
+        """
+        if lane.write_page == 0:
+            self._store.remove_segment(lane, len(lane.segments) - 1)
+        lane.write_page = None
 
     def _begin_segment(self, lane: Lane, now_ms: int) -> bool:
         """Begin a new segment, shedding for it if need be. False if all that is stored is more important."""

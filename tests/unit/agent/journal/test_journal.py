@@ -185,3 +185,21 @@ def test_stats_say_how_far_behind_and_what_it_costs() -> None:
     assert (stats.records, stats.commits, stats.payload_bytes) == (4, 4, 12_000)
     assert stats.written_bytes >= 4 * 4096
     assert stats.bytes_on_disk <= stats.max_bytes
+
+
+def test_a_disk_that_refuses_again_and_again_costs_no_more_than_the_first_refusal() -> None:
+    disk = FailingDisk()
+    journal = open_journal(disk, settings(when_full="shed"))
+    count = fill_segments(journal, 1, 7)
+    commit(journal, 1, entry(count))
+    journal.append(1, entry(count + 1), NOW_MS)
+    disk.is_failing = True
+    for _ in range(20):
+        with pytest.raises(StorageError, match="commit failed"):
+            journal.commit(NOW_MS)
+    disk.is_failing = False
+    journal.commit(NOW_MS)
+    assert journal.stats(NOW_MS).shed_records <= 4, "more than the one segment whose room was needed"
+    kept = sequences(read_all(journal))
+    assert kept == list(range(count + 2 - len(kept), count + 2))
+    assert sequences(read_all(open_journal(disk))) == kept
