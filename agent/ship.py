@@ -70,6 +70,10 @@ class ShipperStatus:
     problem: str = ""
 
 
+class _Misfit(LinkDown):
+    """There is a receipt, and it is not for this archive of this device from the configured collector."""
+
+
 class Shipper:
     """`run` is one task of the pipeline."""
 
@@ -107,16 +111,21 @@ class Shipper:
 
     async def ship_all(self) -> None:
         """Everything that waits for a receipt, oldest first. Raises: LinkDown, OSError."""
+        misfit: _Misfit | None = None
         for archive in self._archiving.kept:
             if archive.sha256 not in self._set_aside:
-                await self._ship(archive)
+                try:
+                    await self._ship(archive)
+                except _Misfit as error:
+                    if self._config.directory is None:
+                        raise
+                    misfit = misfit or error  # somebody may have put anything there: it holds up no other archive
+        if misfit is not None:
+            raise misfit
 
     async def _ship(self, archive: KeptArchive) -> None:
-        if archive.is_of_this_journal and not await asyncio.to_thread(
-            is_whole, self._archiving.folder / archive.file_name, archive
-        ):
-            log.error("an archive is damaged; its messages are archived again; file=%s", archive.file_name)
-            await self._archiving.archive_again(archive)
+        if not await asyncio.to_thread(self._may_go, archive):
+            await self._give_up(archive)
             return
         abort = Abort()
         try:
@@ -131,10 +140,24 @@ class Shipper:
         if receipt is None:
             return
         if await self._archiving.release(receipt, self._collector_key) is None:
-            raise LinkDown(f"{archive.file_name}: the receipt is not for this archive from this collector")
+            raise _Misfit(f"{archive.file_name}: the receipt is not for this archive from this collector")
         self.status.shipped += 1
         self.status.shipped_bytes += archive.size_bytes
         log.info("shipped; file=%s bytes=%d", archive.file_name, archive.size_bytes)
+
+    def _may_go(self, archive: KeptArchive) -> bool:
+        """Whether it is what was written. What lies in the directory was, when it was copied: it is not read again."""
+        directory = self._config.directory
+        is_copied = directory is not None and (directory / archive.file_name).exists()
+        return is_copied or is_whole(self._archiving.folder / archive.file_name, archive)
+
+    async def _give_up(self, archive: KeptArchive) -> None:
+        if archive.is_of_this_journal:
+            log.error("an archive is damaged; its messages are archived again; file=%s", archive.file_name)
+            await self._archiving.archive_again(archive)
+        else:
+            self._set_aside.add(archive.sha256)
+            log.error("an archive of an earlier journal is damaged, and not sent; file=%s", archive.file_name)
 
     def _deliver(self, archive: KeptArchive, abort: "Abort") -> Receipt | None:
         path = self._archiving.folder / archive.file_name
@@ -175,8 +198,8 @@ def deliver_to_directory(path: Path, archive: KeptArchive, directory: Path) -> R
     target = directory / archive.file_name
     receipt = directory / f"{archive.sha256.hex()}{RECEIPT_SUFFIX}"
     if receipt.exists():
-        with contextlib.suppress(WireError):  # half written, or not for us: another look later
-            return Receipt.from_bytes(receipt.read_bytes()[: MAX_RECEIPT_BYTES + 1])
+        with contextlib.suppress(WireError), receipt.open("rb") as file:  # half written, or not for us: later again
+            return Receipt.from_bytes(file.read(MAX_RECEIPT_BYTES + 1))
     if not target.exists():
         directory.mkdir(parents=True, exist_ok=True)
         _copy(path, target)
@@ -237,12 +260,12 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
 
 
 def _send_from(session: "_Session", file: BinaryIO, offset: int) -> Receipt | None:
-    """None if the two ends do not agree where they are: ask again."""
+    """None if the two ends do not agree where they are, or nothing of a part has arrived: ask again."""
     if offset < 0:
         return session.receipt()
     while True:
         answer = session.send_part(file, offset)
-        if answer.receipt is not None or answer.offset is None:
+        if answer.receipt is not None or answer.offset is None or answer.offset <= offset:
             return answer.receipt
         offset = answer.offset
 
@@ -356,7 +379,7 @@ def _read_problem(body: bytes) -> tuple[str | None, str]:
     """Code and detail of a refusal, where the answer has them."""
     try:
         problem = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, ""
     if not isinstance(problem, dict):
         return None, ""

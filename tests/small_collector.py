@@ -30,6 +30,7 @@ class SmallCollector:
         self.stored: dict[bytes, bytes] = {}
         self.requests: list[tuple[str, int]] = []  # method and offset
         self.refuse_with: Refusal | None = None
+        self.part_answer: tuple[int, dict[str, str], bytes] | None = None  # to whatever part comes
         self.drop_after_parts: int | None = None  # then the connection is cut once
         self.receipt_key = KEY
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -88,6 +89,9 @@ class SmallCollector:
                     self._answer(
                         collector.refuse_with.status, {}, json.dumps({"code": collector.refuse_with.code}).encode()
                     )
+                    return
+                if collector.part_answer is not None and self.command != "HEAD":
+                    self._answer(*collector.part_answer)
                     return
                 self._body = body
                 act(claim)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
+from agent.archive import KeptArchive
 from agent.archiving import Archiving
 from agent.clock import SystemClock
 from agent.config import ArchiveConfig, ShipConfig
@@ -15,9 +16,9 @@ from agent.errors import LinkDown
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal_thread import JournalThread
 from agent.keys import DeviceKeys
-from agent.ship import Shipper
+from agent.ship import Shipper, is_whole
 from protocol.archive import sign_receipt
-from protocol.shipping import Refusal
+from protocol.shipping import UPLOAD_OFFSET, Refusal
 from tests.small_collector import KEY, SmallCollector
 
 RECORDS = 700
@@ -219,3 +220,103 @@ def test_a_slow_upload_does_not_hold_up_the_end(tmp_path: Path, collector: Small
 
     _run(tmp_path, _config(tmp_path, collector, kilobytes_per_s=0.1), act)
     assert not collector.stored
+
+
+NONSENSE = {
+    "nothing arrives, again and again": (202, {UPLOAD_OFFSET: "0"}, b""),
+    "a problem of brackets": (500, {}, b"[" * 4000),
+    "a problem that is a number": (400, {}, b"7"),
+    "a receipt that is none": (201, {}, b"thanks"),
+    "an offset that is none": (202, {UPLOAD_OFFSET: "half"}, b""),
+    "more than there is": (202, {UPLOAD_OFFSET: "99999999999"}, b""),
+    "more words than anybody reads": (500, {}, b"sorry " * 10_000),
+}
+
+
+@pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_from_a_collector_ends_the_attempt_and_nothing_else(
+    tmp_path: Path, collector: SmallCollector, answer: tuple[int, dict[str, str], bytes]
+) -> None:
+    async def act(device: Device) -> None:
+        collector.part_answer = answer
+        with pytest.raises(LinkDown):
+            await asyncio.wait_for(device.shipper.ship_all(), 5)
+        assert device.archiving.kept
+        collector.part_answer = None
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_receipt_that_does_not_fit_holds_up_no_other_archive(tmp_path: Path, collector: SmallCollector) -> None:
+    stick = tmp_path / "stick"
+
+    async def act(device: Device) -> None:
+        (first,) = device.archiving.kept
+        await device.shipper.ship_all()
+        journal = device.journal.journal
+        journal.append(3, Entry(b"one more", "chain", 9000, 0), 0)
+        journal.commit(0)
+        await device.archiving.archive_all()
+        (_, second) = device.archiving.kept
+        claim = sign_receipt(
+            archive=first.sha256,
+            size_bytes=1 + first.size_bytes,
+            device=device.keys.address,
+            received_at_ms=1,
+            collector_key=bytes(KEY.verify_key),
+            sign=lambda message: KEY.sign(message).signature,
+        )
+        (stick / f"{first.sha256.hex()}.receipt").write_bytes(claim.to_bytes())
+        with pytest.raises(LinkDown, match="not for this archive"):
+            await device.shipper.ship_all()
+        assert (stick / second.file_name).exists()
+
+    _run(tmp_path, ShipConfig(directory=stick, collector_key=_config(tmp_path, collector).collector_key), act)
+
+
+def test_what_was_copied_is_not_read_again_while_it_waits_for_its_receipt(
+    tmp_path: Path, collector: SmallCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Path] = []
+
+    def counted(path: Path, archive: KeptArchive) -> bool:
+        looks.append(path)
+        return is_whole(path, archive)
+
+    async def act(device: Device) -> None:
+        monkeypatch.setattr("agent.ship.is_whole", counted)
+        for _ in range(3):
+            await device.shipper.ship_all()
+        assert len(looks) == 1
+
+    _run(tmp_path, ShipConfig(directory=tmp_path / "stick"), act)
+
+
+def test_an_archive_of_an_earlier_journal_that_is_gone_holds_up_no_other(
+    tmp_path: Path, collector: SmallCollector
+) -> None:
+    async def act(device: Device) -> None:
+        (old,) = device.archiving.kept
+        (tmp_path / "archives" / old.file_name).unlink()
+        await device.archiving.close()
+        archiving = Archiving(
+            ArchiveConfig(every_s=1),
+            tmp_path / "archives",
+            device.journal,
+            b"a new journal..!",
+            device.keys,
+            SystemClock(),
+        )
+        device.archiving = archiving
+        device.journal.journal.cursor("archive").rewind()
+        await archiving.archive_all()
+        assert len(archiving.kept) == 2
+        shipper = Shipper(
+            _config(tmp_path, collector), archiving, device.keys, is_idle=lambda: True, chance=lambda: 0.5
+        )
+        await shipper.ship_all()
+        assert [archive.sha256 for archive in archiving.kept] == [old.sha256]
+
+    _run(tmp_path, _config(tmp_path, collector), act)
