@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
 from agent.journal import JournalSettings
@@ -56,8 +57,29 @@ ARCHIVE_CURSOR: Final = "archive"
 
 NAME_FORM: Final = Matching("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "boiler-room_7")
 Name = Annotated[str, NAME_FORM]
-CollectorUrl = Annotated[str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443")]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorAddress:
+    """Everything that would go wrong later, when nobody watches: the URL is used only once there is an archive."""
+
+    def complain(self, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            parts.port  # noqa: B018 - it is read out of the text, or is none
+            value.encode("ascii")
+            (parts.hostname or "").encode("idna")
+        except ValueError as error:
+            return f"not the URL of a collector: {error}"
+        if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
+            return "not the URL of a collector; write https://HOST:PORT"  # and not what may be a password in it
+        return ""
+
+
+CollectorUrl = Annotated[
+    str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443"), CollectorAddress()
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +261,10 @@ def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
     if len(publishers) >= MAX_CURSORS:
         problems.append(f"publishers: {len(publishers)} are more than {MAX_CURSORS - 1}")
     document = _collect(problems, lambda: check_settings(_Document, rest))
+    if document is not None and document.archive is not None and ARCHIVE_CURSOR in publishers:
+        problems.append(
+            f"publishers.{ARCHIVE_CURSOR}: with [archive], this name is taken: each reader of the journal needs its own"
+        )
     if problems or document is None:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         raise ConfigError("\n  ".join([f"{path}: {count}", *problems]))

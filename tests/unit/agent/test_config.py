@@ -66,6 +66,14 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ('[publishers."a b"]\nkind = "file"\npath = "x"\n', "publishers.a b: 'a b' does not look like"),
         ('[ship]\ndirectory = "x"\n', "archive: missing; there is nothing to ship"),
         ('[archive]\n[ship]\nurl = "http://x"\n', "ship.collector_key: missing"),
+        ('[archive]\n[ship]\nurl = "http://x:80a"\ncollector_key = "k"\n', "ship.url: not the URL of a collector"),
+        ('[archive]\n[ship]\nurl = "http://[::1"\ncollector_key = "k"\n', "ship.url: not the URL of a collector"),
+        ('[archive]\n[ship]\nurl = "http://a..b"\ncollector_key = "k"\n', "ship.url: not the URL of a collector"),
+        ('[archive]\n[ship]\nurl = "http://x/ü"\ncollector_key = "k"\n', "ship.url: not the URL of a collector"),
+        (
+            '[archive]\n[publishers.archive]\nkind = "file"\npath = "x"\n',
+            "publishers.archive: with [archive], this name",
+        ),
         ('[page]\nlisten = "0.0.0.0:7080"\n', "page.token_file: missing; 0.0.0.0 can be reached from elsewhere"),
         ('[page]\nlisten = "[::]:7080"\n', "page.token_file: missing; :: can be reached from elsewhere"),
         ('[page]\nlisten = "127.0.0.1.example:7080"\n', "page.token_file: missing; 127.0.0.1.example can"),
@@ -76,6 +84,13 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, told: str) -> None:
     assert told in _problems(tmp_path, GOOD + added)
+
+
+def test_a_password_in_the_address_of_a_collector_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    text = GOOD + '[archive]\n[ship]\nurl = "http://me:hunter2@x:80"\ncollector_key = "k"\n'
+    told = _problems(tmp_path, text)
+    assert "ship.url: not the URL of a collector; write" in told
+    assert "hunter2" not in told
 
 
 def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path: Path) -> None:
