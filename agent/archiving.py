@@ -64,11 +64,11 @@ class Archiving:
         self._cursor = journal.journal.cursor(ARCHIVE_CURSOR)
         self._keys = keys
         self._clock = clock
-        self._directory = RealDirectory(folder)
-        self._store = ArchiveStore(self._directory, journal_id)
         seal_to = None if config.seal_to is None else PublicKey(read_public_key(config.seal_to))
         settings = ArchiverSettings(max_text_bytes=config.max_megabytes << 20, seal_to=seal_to)
         _check_archive_key(keys)
+        self._directory = RealDirectory(folder)
+        self._store = self._open_store(journal_id)
         self._archiver = Archiver(self._store, self._directory, keys, settings)
         self._lock = asyncio.Lock()  # the store is for one at a time
         self._made_at_s = time.monotonic()
@@ -78,6 +78,13 @@ class Archiving:
         self._note_kept()
         if self._store.missing:
             log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
+
+    def _open_store(self, journal_id: bytes) -> ArchiveStore:
+        try:
+            return ArchiveStore(self._directory, journal_id)
+        except OSError:
+            self._directory.close()
+            raise
 
     @property
     def kept(self) -> tuple[KeptArchive, ...]:

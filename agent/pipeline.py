@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from agent.encryption import StreamEncryption
     from agent.ship import Shipper
 
-__all__ = ["Pipeline"]
+__all__ = ["CHANGING", "Pipeline"]
 
+CHANGING: Final = "reload"  # the companion that calls `take`: it ends before anything else does
 MAX_QUEUED_BATCHES: Final = 64
 TICK_S: Final = 1.0
 STOP_READING_S: Final = 5.0
@@ -85,12 +86,16 @@ class Pipeline:
         self._signer = Signer(keys.identity.reveal())
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._queue = asyncio.Queue[Batch](MAX_QUEUED_BATCHES)
-        self._open_files()
+        with contextlib.ExitStack() as opened:
+            self._open_files(opened)
+            opened.pop_all()
 
-    def _open_files(self) -> None:
+    def _open_files(self, opened: contextlib.ExitStack) -> None:
+        """`opened`: what to let go of if anything fails, for the configuration before may be asked to go on."""
         config, clock = self.config, self._clock
         config.device.data_directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         disk = DirectoryDisk(config.journal_directory)
+        opened.callback(disk.close)
         floor = read_floor(disk)
         self._tokens = TokenLog(config.device.data_directory)
         self._tokens.compare(look(disk))
@@ -98,9 +103,9 @@ class Pipeline:
         journal = Journal(disk, settings, new_journal_id=secrets.randbits(64) | 1, now_ms=clock.now_ms())
         self.journal = JournalThread(journal, clock)
         self._journal_id = open_journal_id(disk)
-        self._references = ChainReferences(
-            CeilingFile(config.device.data_directory / "clock.ceiling"), JournalFloor(floor)
-        )
+        ceiling = CeilingFile(config.device.data_directory / "clock.ceiling")
+        opened.callback(ceiling.close)
+        self._references = ChainReferences(ceiling, JournalFloor(floor))
         self._encryption = self._open_encryption()
         wrapper = Wrapper(
             self._signer, self._references, max_payload_bytes=settings.max_payload_bytes, locks=self._encryption
@@ -325,6 +330,8 @@ class Pipeline:
     # Stopping
 
     async def _stop_in_order(self) -> None:
+        if CHANGING in self._tasks:
+            await self._stop(CHANGING)
         collecting = [name for name in self._tasks if name.startswith("collect: ")]
         await self._within(STOP_READING_S, "stop reading", self._stop(*collecting))
         self.keeper.is_hurried = True

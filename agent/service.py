@@ -13,47 +13,30 @@ import asyncio
 import logging
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent.clock import Clock
 from agent.config import Config, load_config
-from agent.errors import ConfigError
-from agent.keys import DeviceKeys, find_key_file, load_keys, passphrase_from
+from agent.config_files import check_files, key_file_of, open_keys
+from agent.errors import ConfigError, StorageError
+from agent.keys import DeviceKeys
 from agent.logs import set_up_logs
 from agent.memory import clear_up_after_start
 from agent.page_config import OFF
-from agent.pipeline import Pipeline
+from agent.pipeline import CHANGING, Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
 from agent.status import collect_status, write_status
 
 if TYPE_CHECKING:
     from firmware_bridge import Questions
 
-__all__ = ["Service", "key_file_of", "open_keys"]
+__all__ = ["Service"]
 
 PAGE_CHECK_S: Final = 0.5  # whether the configuration turned something on; the first readings go before it
 CLEAR_UP_AFTER_S: Final = 1.0  # when all that this configuration uses is loaded, the page too
 LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
-
-
-def key_file_of(config: Config) -> Path:
-    """Named in the configuration, else handed in or named by the environment, else below the data directory."""
-    if config.device.key_file is not None:
-        return config.device.key_file
-    found = find_key_file(os.environ)
-    own = config.device.data_directory / "keys" / "device.keys"
-    return own if own.exists() else found
-
-
-def open_keys(config: Config) -> DeviceKeys:
-    """Raises: ConfigError, OSError."""
-    return load_keys(
-        key_file_of(config),
-        lambda: passphrase_from(config.device.passphrase_file, os.environ, prompt="Passphrase: "),
-    )
 
 
 class Service:
@@ -65,7 +48,7 @@ class Service:
         self._clock = clock
         self._is_stopping = False
         self._stop = asyncio.Event()
-        self._pipeline: Pipeline | None = None
+        self._in_use: tuple[Config, DeviceKeys] | None = None  # what the last pipeline ran with
         self._reload_wanted = asyncio.Event()
 
     async def run(self) -> None:
@@ -73,14 +56,30 @@ class Service:
         self._listen_to_signals()
         while not self._is_stopping:
             self._stop = asyncio.Event()
-            self._pipeline = Pipeline(self._config, self._keys, self._clock)
-            await self._run_pipeline(self._pipeline)
+            await self._run_pipeline(self._open_pipeline())
         log.info("stopped")
+
+    def _open_pipeline(self) -> Pipeline:
+        """With the new configuration; if that turns out to be impossible, with the one before.
+
+        Raises: ConfigError, StorageError, OSError, if there is none before, or that has become impossible, too.
+        """
+        try:
+            pipeline = Pipeline(self._config, self._keys, self._clock)
+        except (ConfigError, StorageError, OSError) as error:
+            if self._in_use is None:
+                raise
+            log.error("the new configuration cannot be used, the old one stays; problem=%s", error)  # noqa: TRY400
+            self._config, self._keys = self._in_use
+            set_up_logs(self._config.log)
+            pipeline = Pipeline(self._config, self._keys, self._clock)
+        self._in_use = self._config, self._keys
+        return pipeline
 
     async def _run_pipeline(self, pipeline: Pipeline) -> None:
         companions = {
             "announce": self._announce(),
-            "reload": self._reload_when_told(pipeline),
+            CHANGING: self._reload_when_told(pipeline),
             "watchdog": self._feed_watchdog(pipeline),
             "status": self._show_status(pipeline),
             "page": self._show_page(pipeline),
@@ -119,18 +118,26 @@ class Service:
 
     async def _reload(self, pipeline: Pipeline) -> None:
         try:
-            config = await asyncio.to_thread(load_config, self._config.path)
+            config, keys = await asyncio.to_thread(self._read_again)
         except (ConfigError, OSError) as error:
             log.error("the new configuration is wrong, the old one stays; problem=%s", error)  # noqa: TRY400
             return
-        self._config = config
+        self._config, self._keys = config, keys
         set_up_logs(config.log)
         if pipeline.can_take(config):
+            self._in_use = config, keys
             await pipeline.take(config)
             log.info("configuration changed; configuration=%s", config.path)
         else:
             log.info("configuration changed, restarting the pipeline; configuration=%s", config.path)
             self._stop.set()
+
+    def _read_again(self) -> tuple[Config, DeviceKeys]:
+        """Raises: ConfigError, OSError, if anything is wrong with the configuration or the files it names."""
+        config = load_config(self._config.path)
+        check_files(config)
+        is_same = key_file_of(config) == key_file_of(self._config)
+        return config, self._keys if is_same else open_keys(config)
 
     # Watchdog and status
 

@@ -5,12 +5,9 @@ import json
 
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
-from agent.errors import ConfigError
+from agent.config_files import check_files, key_file_of
 from agent.exit_codes import ExitCode
-from agent.keys import binding_as_json, read_binding, read_key_file
-from agent.page_config import OFF
-from agent.public_key_file import read_public_key
-from agent.service import key_file_of
+from agent.keys import binding_as_json, read_binding
 
 DESCRIPTION = "Check the configuration and the key files it names. All problems at once; nothing is opened."
 
@@ -35,34 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{config.path}: good; {_counted(config)}; device {device}")
     return ExitCode.OK
-
-
-def check_files(config: Config) -> None:
-    """Raises: ConfigError with every file that cannot be used."""
-    problems = []
-    try:
-        read_key_file(key_file_of(config))
-    except (ConfigError, OSError) as error:
-        problems.append(f"device.key_file: {error}")
-    keys = {
-        "archive.seal_to": config.archive.seal_to if config.archive else None,
-        "ship.collector_key": config.ship.collector_key if config.ship else None,
-    }
-    for name, path in keys.items():
-        if path is not None:
-            try:
-                read_public_key(path)
-            except ConfigError as error:
-                problems.append(f"{name}: {error}")
-    if config.page.listen != OFF and config.page.token_file is not None:
-        from agent.page.access import read_token
-
-        try:
-            read_token(config.page.token_file)
-        except ConfigError as error:
-            problems.append(f"page.token_file: {error}")
-    if problems:
-        raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
 
 
 def _counted(config: Config) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
+from agent.config_files import key_file_of
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.keys import read_key_file
 from agent.rekeying import FOLDER_NAME, ask_to_rekey, is_asked_to_rekey
 from agent.routing import expand_stream_id
-from agent.service import key_file_of
 
 DESCRIPTION = (
     "Ask the agent to change the key of encrypted streams at once. Take whoever may no longer read off `readers` in the"

@@ -7,15 +7,15 @@ import logging
 import sys
 
 from agent.clock import SystemClock
-from agent.commands.check import check_files
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
+from agent.config_files import check_files, open_keys
 from agent.errors import ConfigError, StorageError
 from agent.exit_codes import ExitCode
 from agent.logs import set_up_logs
 from agent.memory import keep_memory_tight
 from agent.pipeline import Pipeline
-from agent.service import Service, open_keys
+from agent.service import Service
 from drivers import DeviceChange, attend
 
 DESCRIPTION = "Read the sensors, keep what they say, publish and archive it, until told to stop."

@@ -107,8 +107,8 @@ class _Keys:
         return self._known.get((stream_id, key_id))
 
     def _read(self, stream_id: str) -> None:
+        from agent.config_files import open_keys
         from agent.keys.group_keys import GroupKeyStore
-        from agent.service import open_keys
 
         folder = self._config.device.data_directory / "keys" / "groups"
         if folder.is_dir():

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from agent.config import Config
+from agent.config_files import key_file_of, open_keys
 from agent.doctor.clock import gather_clock, judge_clock
 from agent.doctor.finding import Finding, error, good, warning
 from agent.doctor.keys import gather_keys, judge_keys
@@ -19,7 +20,6 @@ from agent.doctor.storage import gather_disks, gather_journal, judge_disk, judge
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, read_key_file
 from agent.keys.passphrase import PASSPHRASE_CREDENTIAL, find_credential
-from agent.service import key_file_of, open_keys
 from protocol.errors import HeadgateError
 
 __all__ = ["Check", "examine", "perform"]

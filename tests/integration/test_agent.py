@@ -85,6 +85,43 @@ def test_a_wrong_configuration_changes_nothing_on_reload(tmp_path: Path) -> None
     assert_whole(agent.messages())
 
 
+IMPOSSIBLE = {
+    "a key that is not there": '[archive]\n[ship]\nurl = "http://127.0.0.1:9"\ncollector_key = "nowhere.key"\n',
+    "a folder that cannot be one": '[archive]\ndirectory = "headgate.toml"\n',
+}
+
+
+@pytest.mark.parametrize("added", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_configuration_that_turns_out_to_be_impossible_leaves_the_old_one_at_work(tmp_path: Path, added: str) -> None:
+    agent = Agent.make(tmp_path)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it runs")
+        agent.config.write_text(agent.config.read_text() + added)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the old one stays" in agent.log(), "it complains")
+        count = len(agent.lines())
+        wait_until(lambda: len(agent.lines()) > count + 20, "it goes on")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert_whole(agent.messages())
+
+
+def test_after_a_reload_with_another_key_file_the_device_is_who_that_says(tmp_path: Path) -> None:
+    agent, other = Agent.make(tmp_path), tmp_path / "other" / "device.keys"
+    made = subprocess.run(agent.command("keys", "init", "--keys", str(other)), check=True, capture_output=True)
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it runs")
+        text = agent.config.read_text().replace('name = "bench"', f'name = "bench"\nkey_file = "{other}"')
+        agent.config.write_text(text)
+        process.send_signal(signal.SIGHUP)
+        signed_by = lambda: {message.message_id.publisher_id for message in agent.messages()}  # noqa: E731
+        wait_until(lambda: len(signed_by()) > 1, "another one signs")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert any(address.lower() in made.stdout.decode().lower() for address in signed_by())
+    assert_whole(agent.messages())
+
+
 def test_a_new_publisher_takes_part_after_a_reload(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path)
     with agent.start() as process:
