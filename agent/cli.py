@@ -62,6 +62,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code. No input, however wrong, ends in a traceback."""
+    _prepare_output()
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except HeadgateError as error:
@@ -158,6 +159,15 @@ def _os_exit_code(error: OSError) -> ExitCode:
             return ExitCode.NO_PERMISSION
         case _:
             return ExitCode.IO_ERROR
+
+
+def _prepare_output() -> None:
+    """Somewhere to write where whoever started us left nothing open, and a way to write whatever a name holds."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process lives
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
 
 
 def _silence_stdout() -> None:

@@ -23,7 +23,7 @@ __all__ = ["PublisherConfig", "build_mqtt_publisher", "build_publisher", "check_
 class NodeAddress:
     def complain(self, value: str) -> str:
         try:
-            NodeUrl.parse(value)
+            NodeUrl.parse(value).host.encode("idna")  # as whoever connects will do
         except ValueError as error:
             return str(error)
         return ""

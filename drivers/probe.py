@@ -26,6 +26,7 @@ EPILOG = """examples:
 """
 
 SHOWN_BYTES: Final = 32
+MAX_CONFIG_BYTES: Final = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,13 +95,17 @@ def _as_json(reading: Reading) -> str:
 
 
 def _table_of(config: Path, name: str) -> dict[str, Any]:
+    with config.open("rb") as file:
+        data = file.read(MAX_CONFIG_BYTES + 1)
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"{config}: larger than {MAX_CONFIG_BYTES} bytes")
     try:
-        drivers = tomllib.loads(config.read_text(encoding="utf-8")).get("drivers", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{config}: {error}") from error
-    table = drivers.get(name) if isinstance(drivers, dict) else None
-    if not isinstance(table, dict):
-        raise ConfigError(f"{config}: there is no table [drivers.{name}]; there are {', '.join(drivers) or 'none'}")
+        drivers = tomllib.loads(data.decode()).get("drivers")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{config}: not TOML: {error}") from error
+    tables = drivers if isinstance(drivers, dict) else {}
+    if not isinstance(table := tables.get(name), dict):
+        raise ConfigError(f"{config}: there is no table [drivers.{name}]; there are {', '.join(tables) or 'none'}")
     return table
 
 
@@ -121,7 +126,7 @@ def _value_of(text: str) -> Any:
     """As TOML understands it; what it does not understand is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

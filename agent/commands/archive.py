@@ -64,9 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         case "verify":
             return max((_verify(path, collector, as_json=arguments.json) for path in paths), default=ExitCode.OK)
         case "cat":
-            return max(_write_records(path, collector, "text") for path in paths)
+            return max((_write_records(path, collector, "text") for path in paths), default=ExitCode.OK)
         case _:
-            return max(_write_records(path, collector, arguments.format) for path in paths)
+            form = arguments.format
+            return max((_write_records(path, collector, form) for path in paths), default=ExitCode.OK)
 
 
 def _archive_files(paths: list[Path]) -> Iterator[Path]:

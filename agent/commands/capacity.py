@@ -13,6 +13,7 @@ from typing import Any
 from agent.capacity import LaneLoad, Outage, card_life_s, forecast, measure_lanes, needed_megabytes, plan_lane
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import JournalConfig, find_config
+from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalSettings
 from agent.journal.inspection import look
@@ -95,9 +96,12 @@ def _measured(arguments: argparse.Namespace) -> tuple[JournalSettings, list[Lane
     state = view.state
     if settings is None:  # as the journal was last opened
         largest = max((pages for pages in view.pages.values()), default=1024) * 4096
-        settings = JournalSettings(
-            max_bytes=state.max_bytes, segment_bytes=largest, card_endurance_bytes=state.card_endurance_bytes
-        )
+        try:
+            settings = JournalSettings(
+                max_bytes=state.max_bytes, segment_bytes=largest, card_endurance_bytes=state.card_endurance_bytes
+            )
+        except ValueError:
+            raise ConfigError(f"{directory}: no journal that tells how large it may be; name its --config") from None
     return settings, lanes, state.totals.written_bytes
 
 

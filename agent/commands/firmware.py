@@ -133,6 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keygen(path: Path) -> ExitCode:
+    if not path.name:
+        raise ConfigError(f"{path}: not the name of a file")
     secret = Secret(secrets.token_bytes(KEY_BYTES))
     public = bytes(SigningKey(secret.reveal()).verify_key).hex()
     public_path = path.with_name(path.name + PUBLIC_SUFFIX)

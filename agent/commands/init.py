@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{path}: is there already, and is left as it is")
     name = arguments.name or _ask_name(is_asked=not arguments.non_interactive)
     path.parent.mkdir(parents=True, exist_ok=True)
-    create_file(path, compose(name, data, arguments).encode(), mode=CONFIG_MODE)
+    create_file(path, _encoded(compose(name, data, arguments)), mode=CONFIG_MODE)
     try:
         load_config(path)
     except ConfigError:
@@ -119,6 +119,13 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{path}: written; edit it, then: headgate check --config {path}", file=sys.stderr)
     print(f"device       {device}")
     return ExitCode.OK
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError("a name or path is not UTF-8, and a configuration cannot hold it") from None
 
 
 def compose(name: str, data: Path, arguments: argparse.Namespace) -> str:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
 from agent.journal.following import Follower
 from agent.journal.inspection import Verdict, look, stats_of, verify
+from agent.journal.pool import file_number
 from agent.journal.repair import repair
+from agent.journal.state import STATE_NAMES
 from agent.span_texts import duration_text, megabytes_text
 
 DESCRIPTION = (
@@ -127,7 +130,9 @@ def _loss_text(loss: Loss) -> str:
 
 def _repair(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
-    _must_exist(directory)
+    with _looking_at(directory) as disk:
+        if not any(name in STATE_NAMES or file_number(name) is not None for name in disk.names()):
+            raise ConfigError(f"{directory}: there is no journal")
     with contextlib.closing(DirectoryDisk(directory)) as disk:
         done = repair(disk, new_journal_id=secrets.randbits(64), now_ms=_now_ms(), progress=_Progress("segments"))
     if arguments.json:

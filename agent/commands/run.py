@@ -38,12 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     keep_memory_tight()
     config = load_named_config(arguments)
     set_up_logs(config.log)
-    if arguments.dry_run:
-        asyncio.run(_print_readings(config, arguments.seconds))
-        return ExitCode.OK
-    check_files(config)
+    if not arguments.dry_run:
+        check_files(config)
+    work = _print_readings if arguments.dry_run else _run
     try:
-        asyncio.run(_run(config, arguments.seconds if arguments.once else None))
+        asyncio.run(work(config, arguments.seconds if arguments.once or arguments.dry_run else None))
     except* (ConfigError, StorageError, OSError) as group:
         raise group.exceptions[0] from None
     return ExitCode.OK
@@ -57,7 +56,7 @@ async def _run(config: Config, once_s: float | None) -> None:
         await Pipeline(config, keys, clock).run_once(once_s)
 
 
-async def _print_readings(config: Config, seconds: float) -> None:
+async def _print_readings(config: Config, seconds: float | None) -> None:
     """One JSON object per reading on stdout; changes of state go to the log."""
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:

@@ -249,9 +249,11 @@ def _now_ms() -> int:
 
 def _node_url(text: str) -> NodeUrl:
     try:
-        return NodeUrl.parse(text)
+        url = NodeUrl.parse(text)
+        url.host.encode("idna")  # as whoever connects will do
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
+    return url
 
 
 def _count(text: str) -> int:

@@ -118,6 +118,6 @@ class _Keys:
 
 def _count(text: str) -> int:
     number = int(text)
-    if number < 0:
+    if not 0 <= number <= sys.maxsize:
         raise ValueError(text)
     return number

@@ -12,10 +12,14 @@ _ANYONE_ELSE = 0o077
 
 def read_private_file(path: Path, *, max_bytes: int) -> bytes:
     """Raises: ConfigError if others could read it or it is no plain file, OSError if it cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # not waiting for the far end of a pipe
-    with os.fdopen(descriptor, "rb") as file:
-        _check_privacy(path, os.fstat(descriptor))
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        _check_privacy(path, os.fstat(file.fileno()))
         return file.read(max_bytes + 1)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """For the far end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_credential(path: Path, *, max_bytes: int) -> bytes:

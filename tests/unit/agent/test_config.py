@@ -63,6 +63,7 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ('[[streams]]\nstream = "a/{sensor}"\nencryption = "aes"\n', "streams[0].stream: a placeholder is wrong"),
         ('[[streams]]\nstream = "a"\nreaders = ["0x1"]\n', "streams[0].readers[0]: '0x1' does not look like"),
         ('[publishers.n]\nkind = "websocket"\nurl = "ftp://x"\n', "publishers.n.url: 'ftp://x' begins with none of"),
+        ('[publishers.n]\nkind = "websocket"\nurl = "ws://a..b"\n', "publishers.n.url: "),
         ('[publishers."a b"]\nkind = "file"\npath = "x"\n', "publishers.a b: 'a b' does not look like"),
         ('[ship]\ndirectory = "x"\n', "archive: missing; there is nothing to ship"),
         ('[archive]\n[ship]\nurl = "http://x"\n', "ship.collector_key: missing"),
