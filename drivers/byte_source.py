@@ -111,7 +111,7 @@ async def open_tcp(host: str, port: int) -> ByteSource:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection = await _connect(host, port)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
         raise DeviceError(f"{url} does not answer ({_reason(error)}); check address and network") from error
     return ByteSource(connection.fileno(), url, connection.close)
 

@@ -9,7 +9,7 @@ from drivers.errors import DeviceError
 from drivers.pace import Schedule
 from drivers.reading import Reading
 
-__all__ = ["PolledDriver", "call_blocking"]
+__all__ = ["BlockingCall", "PolledDriver"]
 
 
 class PolledDriver(Driver):
@@ -46,10 +46,29 @@ class PolledDriver(Driver):
         """Ask once. Raises: DeviceError."""
 
 
-async def call_blocking(what: str, timeout_s: float, call: Callable[[], list[Reading]]) -> list[Reading]:
-    """Run a call that may block in a thread. A hung one costs that thread and is a `DeviceError`."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await asyncio.to_thread(call)
-    except TimeoutError:
-        raise DeviceError(f"{what} does not answer within {timeout_s:g} s; check the device") from None
+class BlockingCall:
+    """A call of one device that may block, in a thread, one at a time.
+
+    A hung one costs one thread, however often it is tried again: the threads are few, and the whole agent shares them.
+    """
+
+    def __init__(self, what: str, timeout_s: float) -> None:
+        self._what = what
+        self._timeout_s = timeout_s
+        self._running: asyncio.Future[list[Reading]] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no call is under way."""
+        return self._running is None or self._running.done()
+
+    async def run(self, call: Callable[[], list[Reading]]) -> list[Reading]:
+        """Raises: DeviceError if it takes too long, or one that did still hangs."""
+        if not self.is_free:
+            raise DeviceError(f"{self._what} still does not answer; check the device")
+        self._running = asyncio.ensure_future(asyncio.to_thread(call))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.shield(self._running)
+        except TimeoutError:
+            raise DeviceError(f"{self._what} does not answer within {self._timeout_s:g} s; check the device") from None

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
 
 from drivers.byte_source import ByteSource, open_serial, open_tcp
 from drivers.contract import MAX_READINGS_PER_READ, Driver
@@ -21,9 +21,34 @@ from drivers.ports import PORT_PATTERN
 from drivers.reading import Reading, now_ms
 from drivers.settings import Between, HexBytes, Matching, Seconds
 
-__all__ = ["PortName", "SerialDriver", "SerialSettings", "StreamDecoder"]
+__all__ = ["PortName", "SerialDriver", "SerialSettings", "StreamDecoder", "complain_about_port"]
 
-PortName = Annotated[str, Matching(PORT_PATTERN, "/dev/serial/by-id/…, usb:0403:6001:SERIAL or tcp://host:port")]
+MAX_TCP_PORT: Final = 65_535
+PORT_FORM: Final = Matching(PORT_PATTERN, "/dev/serial/by-id/…, usb:0403:6001:SERIAL or tcp://host:port")
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """Where the port is a TCP converter, one that a resolver can be asked for."""
+
+    def complain(self, value: str) -> str:
+        known = KnownPort(value)
+        if not known.is_tcp:
+            return ""
+        host, port = known.host_and_port
+        try:
+            host.encode("idna")
+        except UnicodeError:
+            return f"{host!r:.60} is not the name of a host"
+        return "" if port <= MAX_TCP_PORT else f"port {port} is above {MAX_TCP_PORT}"
+
+
+PortName = Annotated[str, PORT_FORM, TcpAddress()]
+
+
+def complain_about_port(value: str) -> str:
+    """The same, for a port from a command line."""
+    return PORT_FORM.complain(value) or TcpAddress().complain(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

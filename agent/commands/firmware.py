@@ -22,6 +22,7 @@ from agent.keys.secret import Secret
 from agent.progress import Progress
 from agent.public_key_file import KEY_BYTES, read_public_key
 from drivers.firmware.port import DEFAULT_BAUDRATE
+from drivers.serial_driver import complain_about_port
 from firmware_bridge import Rejected, UpdateReport, UpdateResult, check_signature, update_firmware
 from protocol.firmware import MAX_IMAGE_BYTES, MAX_PACKAGE_BYTES, Package, is_signed_by, package_image, slot_bytes
 from protocol.link import UpdateState
@@ -103,6 +104,7 @@ def _add_link_arguments(parser: argparse.ArgumentParser, *, is_port_required: bo
     several = "" if is_port_required else "; may be given several times"
     parser.add_argument(
         "--port",
+        type=_port,
         action="store" if is_port_required else "append",
         required=is_port_required,
         help=f"/dev/…, usb:VENDOR:PRODUCT or tcp://HOST:PORT{several}",
@@ -111,6 +113,12 @@ def _add_link_arguments(parser: argparse.ArgumentParser, *, is_port_required: bo
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="the key that the link shares with the device")
     add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="for scripts")
+
+
+def _port(text: str) -> str:
+    if problem := complain_about_port(text):
+        raise argparse.ArgumentTypeError(problem)
+    return text
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from drivers.errors import DeviceError
-from drivers.polled import PolledDriver, call_blocking
+from drivers.polled import BlockingCall, PolledDriver
 from drivers.reading import Reading, now_ms
 from drivers.settings import NotEmpty, Seconds, check_settings
 from drivers.sysfs.channels import Channel, channels_of, read_channel
@@ -36,6 +36,7 @@ class SysfsDriver(PolledDriver):
     def __init__(self, name: str, settings: SysfsSettings) -> None:
         super().__init__(name, settings.interval_s)
         self.settings = settings
+        self._call = BlockingCall(f"{name}: /sys", POLL_TIMEOUT_S)
         self._silent: set[str] = set()
 
     @property
@@ -43,7 +44,7 @@ class SysfsDriver(PolledDriver):
         return f"no answer from {', '.join(sorted(self._silent)[:5])}; check the wiring" if self._silent else ""
 
     async def poll(self) -> list[Reading]:
-        readings = await call_blocking(f"{self.name}: /sys", POLL_TIMEOUT_S, self._read_all)
+        readings = await self._call.run(self._read_all)
         if not readings:
             raise DeviceError(
                 f"{self.name}: no sensor of {', '.join(self.settings.classes)} below {self.settings.root / 'sys'} "

@@ -1,0 +1,32 @@
+import asyncio
+import threading
+
+import pytest
+
+from drivers.errors import DeviceError
+from drivers.polled import BlockingCall
+from drivers.reading import Reading
+
+READING = Reading("cellar", "temperature", 1.5, "Cel", taken_at_ms=1)
+
+
+def test_a_device_that_hangs_costs_one_thread_however_often_it_is_tried() -> None:
+    answer, calls = threading.Event(), list[threading.Thread]()
+
+    def hang() -> list[Reading]:
+        calls.append(threading.current_thread())
+        answer.wait(30)
+        return [READING]
+
+    async def run() -> None:
+        call = BlockingCall("cellar", 0.01)
+        for _ in range(20):
+            with pytest.raises(DeviceError, match="does not answer"):
+                await call.run(hang)
+        assert len(calls) == 1
+        answer.set()
+        while not call.is_free:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.001)
+        assert await call.run(lambda: [READING]) == [READING]
+
+    asyncio.run(run())
