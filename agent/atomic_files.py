@@ -41,15 +41,15 @@ def _write_temporary(path: Path, data: bytes, mode: int) -> Path:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)  # whatever the umask says
-        if os.geteuid() == 0:
-            _give_to_the_owner(descriptor, path)
+        give_to_the_owner(descriptor, of=path if path.exists() else path.parent)
         file.write(data)
         file.flush()
         os.fsync(descriptor)
     return temporary
 
 
-def _give_to_the_owner(descriptor: int, path: Path) -> None:
-    """What root writes for a service stays readable for it: the owner is that of the old file, or of the folder."""
-    before = path.stat() if path.exists() else path.parent.stat()
-    os.fchown(descriptor, before.st_uid, before.st_gid)
+def give_to_the_owner(descriptor: int, *, of: Path) -> None:
+    """What root writes for a service stays readable for it: it belongs to the owner of the old file, or the folder."""
+    if os.geteuid() == 0:
+        owner = of.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)

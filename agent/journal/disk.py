@@ -10,10 +10,20 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
+from agent.atomic_files import give_to_the_owner
 from agent.errors import StorageError
 
 MAX_OPEN_FILES = 16
 LOCK_NAME = "lock"
+_OF_THE_PROCESS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def is_damage(error: OSError) -> bool:
+    """Whether the medium does not give back what was written; else this process may not, or cannot just now, read it.
+
+    The first costs the records that are there. The second must cost none.
+    """
+    return error.errno not in _OF_THE_PROCESS
 
 
 class Disk(Protocol):
@@ -69,6 +79,8 @@ class DirectoryDisk:
         existed = path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            if not existed:
+                give_to_the_owner(descriptor, of=self._directory)
             os.posix_fallocate(descriptor, 0, size)
         except OSError:
             if not existed:
@@ -121,8 +133,11 @@ class DirectoryDisk:
 
 
 def _take_lock(path: Path) -> int:
+    existed = path.exists()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        if not existed:
+            give_to_the_owner(descriptor, of=path.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)

@@ -5,6 +5,7 @@ disk cannot refuse it. A file given back may still be named by the state on the 
 the state before writing to it; only the reserve for thinning may be written to at once.
 """
 
+import contextlib
 import errno
 
 from agent.journal.disk import Disk
@@ -113,5 +114,10 @@ class SegmentPool:
 
 def segment_pages(disk: Disk) -> dict[int, int]:
     """How many pages each segment file on the disk has, by its number."""
-    numbers = {name: file_number(name) for name in disk.names()}
-    return {number: disk.size(name) // PAGE_BYTES for name, number in numbers.items() if number is not None}
+    pages = {}
+    for name in disk.names():
+        number = file_number(name)
+        if number is not None:
+            with contextlib.suppress(FileNotFoundError):  # whoever writes to the journal may let go of it meanwhile
+                pages[number] = disk.size(name) // PAGE_BYTES
+    return pages

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from agent.journal.disk import Disk
+from agent.journal.disk import Disk, is_damage
 from agent.journal.layout import (
     FOOT_MAGIC,
     HEAD_BYTES,
@@ -87,8 +87,10 @@ def _foot_at(disk: Disk, name: str, page: int, content: bytes) -> Head | None:
 
 
 def _read(disk: Disk, name: str, offset: int, size: int) -> bytes:
-    """What can be read. A file or sector that cannot be is damage like any other."""
+    """What can be read. A file or sector that cannot be is damage like any other. Raises: OSError if it is none."""
     try:
         return disk.read(name, offset, size)
-    except OSError:
+    except OSError as error:
+        if not is_damage(error):
+            raise
         return b""

@@ -23,7 +23,7 @@ from zlib import crc32
 
 import orjson
 
-from agent.journal.disk import Disk
+from agent.journal.disk import Disk, is_damage
 from agent.journal.gaps import Gap
 from agent.journal.layout import PAGE_BYTES
 from agent.journal.records import MAX_LANES, Loss
@@ -207,11 +207,13 @@ def _count(value: Any, limit: int = 2**62) -> int:
 
 
 def load_copy(disk: Disk, name: str) -> tuple[int, State] | None:
-    """One copy, with its serial number; None if it cannot be read."""
+    """One copy, with its serial number; None if it is damaged or not there. Raises: OSError if it may be neither."""
     try:
         beginning = disk.read(name, 0, PAGE_BYTES)
         return decode_state(beginning) or decode_state(disk.read(name, 0, MAX_STATE_BYTES))
-    except OSError:
+    except OSError as error:
+        if not is_damage(error):
+            raise
         return None
 
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,16 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
         disk.create(str(number), 4096)
         disk.write(str(number), 0, b"x")
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + MAX_OPEN_FILES
+
+
+def test_what_root_writes_belongs_to_the_owner_of_the_directory(tmp_path: Path) -> None:
+    """As in a repair: what the service could not read afterwards, it would take for damage."""
+    directory = tmp_path / "journal"
+    directory.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(directory, 12_345, 12_345)
+    disk = DirectoryDisk(directory)
+    disk.create("a", 4096)
+    disk.close()
+    owner = directory.stat().st_uid
+    assert {path.name: path.stat().st_uid for path in directory.iterdir()} == {"a": owner, "lock": owner}

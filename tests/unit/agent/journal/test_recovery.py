@@ -1,4 +1,9 @@
+import errno
+
+import pytest
+
 from agent.journal import Journal
+from agent.journal.inspection import look
 from agent.journal.layout import PAGE_BYTES
 from tests.simulated_disk import SimulatedDisk
 from tests.unit.agent.journal.helpers import (
@@ -110,3 +115,47 @@ def test_recovery_reads_only_the_last_segment_of_each_lane() -> None:
     disk.read = read  # type: ignore[method-assign]
     open_journal(disk, settings(segments=8))
     assert len({name for name in read_names if name.endswith(".segment")}) == 1
+
+
+class UnreadableDisk(SimulatedDisk):
+    """Says no to whoever reads, for a reason that is not the medium's."""
+
+    error = 0
+
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        if self.error:
+            raise OSError(self.error, "no", name)
+        return super().read(name, offset, size)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EMFILE, errno.ENOMEM])
+def test_what_cannot_be_read_for_a_reason_of_ours_is_no_damage(error: int) -> None:
+    disk = UnreadableDisk()
+    journal = open_journal(disk)
+    commit(journal, 0, entry(0), entry(1))
+    cursor = journal.cursor("publisher")
+    disk.error = error
+    with pytest.raises(OSError, match="no"):
+        cursor.take(10)
+    with pytest.raises(OSError, match="no"):
+        open_journal(disk)
+    disk.error = 0
+    assert sequences(read_all(journal)) == [0, 1]
+    assert journal.pending_gaps() == ()
+    assert open_journal(disk).stats(NOW_MS).lost_states == 0
+
+
+class ShrinkingDisk(SimulatedDisk):
+    """Somebody else lets go of a file between two looks."""
+
+    def size(self, name: str) -> int:
+        if name == "0001.segment":
+            self.files.pop(name, None)
+        return super().size(name)
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_none() -> None:
+    disk = ShrinkingDisk()
+    fill_segments(open_journal(disk), 1, 3)
+    view = look(disk)
+    assert view.pages.keys() == {0, 2}
