@@ -80,11 +80,14 @@ class Archiving:
             log.error("archives are missing that no receipt released; files=%s", ", ".join(self._store.missing))
 
     def _open_store(self, journal_id: bytes) -> ArchiveStore:
+        lanes = self._journal.journal.stats(self._clock.now_ms()).lanes
         try:
-            return ArchiveStore(self._directory, journal_id)
+            store = ArchiveStore(self._directory, journal_id)
+            store.keep_within({number: lane.next_position for number, lane in lanes.items()})
         except OSError:
             self._directory.close()
             raise
+        return store
 
     @property
     def kept(self) -> tuple[KeptArchive, ...]:

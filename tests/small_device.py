@@ -1,6 +1,6 @@
 """A journal on a disk in memory, its archives in a folder, and a collector that is a dictionary."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nacl.signing import SigningKey
@@ -41,8 +41,10 @@ class SmallDevice:
         config = ArchiveConfig(every_s=1)
         self.archiving = Archiving(config, self._folder, self._thread, bytes(16), KEYS, clock)
 
-    async def restart(self) -> None:
+    async def restart(self, harm: Callable[[SimulatedDisk], None] | None = None) -> None:
         await self.close()
+        if harm is not None:
+            harm(self.disk)
         self._open()
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """What the archive directory remembers besides the archives: how far the journal is archived and released."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from protocol import strict_cbor
@@ -68,6 +69,14 @@ class ArchiveState:
             return self
         kept = tuple(replace(archive, lanes=(), losses=()) for archive in self.kept)
         return ArchiveState(journal_id=journal_id, kept=kept, deleting=self.deleting)
+
+    def within(self, next_positions: Mapping[int, int]) -> "ArchiveState":
+        """Nothing that the journal has not reached yet (lane → its next position) counts as archived.
+
+        It can only be there if the journal lost its state and the end of a lane, and uses those positions anew.
+        """
+        archived = {lane: min(last, next_positions.get(lane, 0) - 1) for lane, last in self.archived_up_to.items()}
+        return self if archived == self.archived_up_to else replace(self, archived_up_to=archived)
 
     def released_up_to(self) -> dict[int, int]:
         """Lane → the last position that no archive still waiting for its receipt holds, nor any after it."""

@@ -17,6 +17,8 @@ went out already or is sealed is then unknown and may be archived a second time,
 identity.
 """
 
+from collections.abc import Mapping
+
 from agent.archive.directory import Directory
 from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, NOTHING, ArchiveState, KeptArchive
 from protocol.archive import Receipt, open_archive
@@ -50,6 +52,12 @@ class ArchiveStore:
 
     def is_archived(self, lane: int, position: int) -> bool:
         return position <= self._state.archived_up_to.get(lane, NOTHING)
+
+    def keep_within(self, next_positions: Mapping[int, int]) -> None:
+        """Where the journal begins positions anew, what comes there is archived. Raises: OSError."""
+        state = self._state.within(next_positions)
+        if state is not self._state:
+            self._write_state(state)
 
     def publish(self, temporary: str, archive: KeptArchive) -> None:
         """Give a complete and synced temporary file its final name, and move the state forward with it."""

@@ -10,8 +10,11 @@ import pytest
 from agent.archiving import _check_archive_key
 from agent.errors import ConfigError
 from agent.journal import Cause
+from agent.journal.layout import PAGE_BYTES
 from agent.keys import DeviceKeys, Secret
 from agent.keys.device_keys import PublicPart
+from tests.archives import read_archive
+from tests.simulated_disk import SimulatedDisk
 from tests.small_device import SmallDevice
 
 
@@ -109,5 +112,30 @@ def test_what_was_archived_and_shed_is_a_loss_when_its_archive_rots(tmp_path: Pa
         await device.settle()
         assert device.unaccounted() == set()
         assert device.gaps == ()
+
+    on_a_device(work, tmp_path)
+
+
+def test_what_stands_where_something_else_was_archived_before_the_state_was_lost_is_archived_too(
+    tmp_path: Path,
+) -> None:
+    """Both copies of the journal's state and the end of a lane are gone: positions are used a second time."""
+
+    def lose_state_and_end(disk: SimulatedDisk) -> None:
+        for name in ("state-0", "state-1"):
+            disk.files.pop(name)
+        segment = disk.files["0000.segment"].content
+        segment[PAGE_BYTES:] = bytes(len(segment) - PAGE_BYTES)
+
+    async def work(device: SmallDevice) -> None:
+        for _ in range(4):
+            device.write(3)
+        await device.archiving.archive_all()
+        await device.ship()
+        await device.restart(lose_state_and_end)
+        device.write(3)
+        await device.archiving.archive_all()
+        [archive] = device.archiving.kept
+        assert [record.timestamp_ms for record in read_archive(device.read(archive))[1]] == [1012, 1013, 1014]
 
     on_a_device(work, tmp_path)
