@@ -30,7 +30,7 @@ from agent.journal import JournalSettings
 from agent.journal.settings import MAX_CURSORS, MIB
 from agent.page_config import PageConfig
 from agent.publisher_config import PublisherConfig, check_publisher
-from agent.routing import DEFAULT_RULE, StreamRule
+from agent.routing import DEFAULT_RULE, DEVICE_PLACEHOLDERS, StreamRule, complain_about_template
 from drivers.contract import Driver
 from drivers.errors import ConfigError as SettingsError
 from drivers.registry import build_driver
@@ -89,6 +89,10 @@ class DeviceConfig:
     key_file: Path | None = None  # default: handed in by the service manager, $HEADGATE_KEYS, or below data_directory
     passphrase_file: Path | None = None  # private file that unlocks the keys; none: a credential, or asked for
     events_stream: Text = "{address}/{device}/events"  # where start, stop, gaps, clock and device changes are told
+
+    def __post_init__(self) -> None:
+        if problem := complain_about_template(self.events_stream, DEVICE_PLACEHOLDERS):
+            raise SettingsError(f"events_stream: {problem}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,8 +121,7 @@ class Pipeline:
             commit_interval_s=config.journal.commit_interval_s,
             on_commit=self._notify_links,
         )
-        names = self._device_names(config)
-        stream_id = expand_stream_id(config.device.events_stream, {**names, "driver": "", "sensor": "", "quantity": ""})
+        stream_id = expand_stream_id(config.device.events_stream, self._device_names(config))
         self._events = Events(self._queue, config.device.name, stream_id, clock)
         self._open_archives()
 

@@ -14,7 +14,17 @@ from agent.journal.records import MAX_LANES
 from drivers.errors import ConfigError
 from drivers.settings import Between, Matching, Seconds, Text
 
-__all__ = ["DEFAULT_RULE", "ContentForm", "Encryption", "Route", "Router", "StreamRule", "expand_stream_id"]
+__all__ = [
+    "DEFAULT_RULE",
+    "DEVICE_PLACEHOLDERS",
+    "ContentForm",
+    "Encryption",
+    "Route",
+    "Router",
+    "StreamRule",
+    "complain_about_template",
+    "expand_stream_id",
+]
 
 ContentForm = Literal["binary", "json"]
 Encryption = Literal["none", "aes"]
@@ -22,8 +32,30 @@ Address = Annotated[str, Matching("0x[0-9a-fA-F]{40}", "0x7f3c9b1de0a54c2e8fb1d2
 
 DEVICE_PLACEHOLDERS: Final = ("address", "device")
 PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, "driver", "sensor", "quantity")
+SOME_ADDRESS: Final = "0x" + 40 * "0"
 MAX_STREAM_ID_BYTES: Final = 200  # leaves room for partition and chain in the journal's name of a chain
 MAX_ROUTES: Final = 16_384  # remembered at a time; a source that invents sensor names costs time, not memory
+
+
+def expand_stream_id(template: str, names: Mapping[str, str]) -> str:
+    """Raises ValueError if the id is too long, or a name in it is no text that everybody can show."""
+    stream_id = template.format_map(names)
+    if len(stream_id.encode()) > MAX_STREAM_ID_BYTES:
+        raise ValueError(f"stream id {stream_id[:60]!r}… is longer than {MAX_STREAM_ID_BYTES} bytes")
+    if not stream_id.isprintable():
+        raise ValueError(f"stream id {stream_id!r} is not printable text")
+    return stream_id
+
+
+def complain_about_template(template: str, placeholders: Sequence[str]) -> str:
+    """What keeps it from ever being the id of a stream; "" if nothing does."""
+    try:
+        expand_stream_id(template, {**dict.fromkeys(placeholders, "x"), "address": SOME_ADDRESS})
+    except (KeyError, IndexError, AttributeError):
+        return f"a placeholder is wrong; there are {', '.join(f'{{{name}}}' for name in placeholders)}"
+    except ValueError as error:  # of the format, or of what it makes
+        return str(error) if "stream id" in str(error) else f"a placeholder is wrong: {error}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +80,8 @@ class StreamRule:
         known = (
             DEVICE_PLACEHOLDERS if is_encrypted else PLACEHOLDERS
         )  # keys belong to a stream that is known beforehand
-        try:
-            self.stream.format_map(dict.fromkeys(known, ""))
-        except (KeyError, ValueError, IndexError, AttributeError):
-            listed = ", ".join(f"{{{name}}}" for name in known)
-            raise ConfigError(f"stream: a placeholder is wrong; there are {listed}") from None
+        if problem := complain_about_template(self.stream, known):
+            raise ConfigError(f"stream: {problem}")
         if self.readers and not is_encrypted:
             raise ConfigError('readers: only an encrypted stream has readers; set encryption = "aes"')
 
@@ -76,14 +105,6 @@ class Route(NamedTuple):
     priority: int
     label: str
     encryption: Encryption
-
-
-def expand_stream_id(template: str, names: Mapping[str, str]) -> str:
-    """Raises ValueError if the id is too long."""
-    stream_id = template.format_map(names)
-    if len(stream_id.encode()) > MAX_STREAM_ID_BYTES:
-        raise ValueError(f"stream id {stream_id[:60]!r}… is longer than {MAX_STREAM_ID_BYTES} bytes")
-    return stream_id
 
 
 @dataclass(slots=True)

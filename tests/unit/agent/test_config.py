@@ -61,6 +61,8 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ("[journal]\nmax_megabytes = 1\nsegment_kilobytes = 1024\n", "journal: max_bytes 1048576 leaves room for"),
         ('[[streams]]\nstream = "{room}"\n', "streams[0].stream: a placeholder is wrong"),
         ('[[streams]]\nstream = "a/{sensor}"\nencryption = "aes"\n', "streams[0].stream: a placeholder is wrong"),
+        ('[[streams]]\nstream = "a\\u0007b"\n', "streams[0].stream: stream id 'a\\x07b' is not printable text"),
+        ('[[streams]]\nstream = "{"\n', "streams[0].stream: a placeholder is wrong: "),
         ('[[streams]]\nstream = "a"\nreaders = ["0x1"]\n', "streams[0].readers[0]: '0x1' does not look like"),
         ('[publishers.n]\nkind = "websocket"\nurl = "ftp://x"\n', "publishers.n.url: 'ftp://x' begins with none of"),
         ('[publishers.n]\nkind = "websocket"\nurl = "ws://a..b"\n', "publishers.n.url: "),
@@ -85,6 +87,12 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, told: str) -> None:
     assert told in _problems(tmp_path, GOOD + added)
+
+
+@pytest.mark.parametrize("stream", ["{foo}", "{", "{address.x}", "a\\u0007", 300 * "x"])
+def test_an_events_stream_that_cannot_be_one_is_refused(tmp_path: Path, stream: str) -> None:
+    text = GOOD.replace('name = "bench"', f'name = "bench"\nevents_stream = "{stream}"')
+    assert "device.events_stream: " in _problems(tmp_path, text)
 
 
 def test_a_password_in_the_address_of_a_collector_is_refused_and_not_repeated(tmp_path: Path) -> None:
