@@ -29,6 +29,7 @@ from protocol.streamr import EncryptedGroupKey, GroupKey, MessageRef, Signer, St
 from protocol.streamr.encryption import IV_BYTES, RandomBytes, encrypt, wrap_next_key
 from protocol.streamr.group_key import GROUP_KEY_BYTES
 from protocol.streamr.key_exchange import Answered, Ignored, KeyPublisher, Refused, key_exchange_stream_id
+from protocol.streamr.key_exchange.key_ring import ref_after
 
 __all__ = ["EncryptedStream", "EncryptionRules", "StreamEncryption"]
 
@@ -58,7 +59,9 @@ class EncryptionRules:
 
     def is_rotation_due(self, messages: int, age_ms: int) -> bool:
         by_count = self.rotate_after_messages is not None and messages >= self.rotate_after_messages
-        by_time = self.rotate_after_s is not None and age_ms >= self.rotate_after_s * 1000
+        by_time = (
+            self.rotate_after_s is not None and abs(age_ms) >= self.rotate_after_s * 1000
+        )  # from a wrong clock, too
         return by_count or by_time
 
 
@@ -83,8 +86,14 @@ class StreamEncryption:
         self._announcements = deque[StreamMessage](maxlen=MAX_ANNOUNCEMENTS)
         self._publisher = KeyPublisher(signer, random_bytes(CHAIN_ID_BYTES).hex(), self._may_read)
         for stream_id in self._rules:
-            for key in store.history(stream_id):
-                self._publisher.add_key(stream_id, _wire_key(key), MessageRef(key.created_at_ms, 0))
+            self._recall_keys(stream_id)
+
+    def _recall_keys(self, stream_id: str) -> None:
+        """In the order in which they were made, whatever the clock said then: the last one made is the one in use."""
+        start = MessageRef(0, 0)
+        for key in self._store.history(stream_id):
+            start = max(MessageRef(key.created_at_ms, 0), ref_after(start))
+            self._publisher.add_key(stream_id, _wire_key(key), start)
 
     def of(self, stream_id: str) -> "EncryptedStream":
         """What encrypts the messages of this stream. Raises KeyError if the stream has no rules."""

@@ -95,6 +95,23 @@ def test_the_key_outlives_a_restart(encryption: StreamEncryption, store: GroupKe
     assert before.content != after.content, "the same initial counter twice"
 
 
+def test_the_last_key_made_outlives_a_restart_though_the_clock_was_set_back(
+    encryption: StreamEncryption, store: GroupKeyStore
+) -> None:
+    """Or who was kept out by rekeying could read again."""
+    (before,) = lock(encryption, 1)
+    encryption.rekey(STREAM, NOW_MS - 50_000)
+    (rekeyed,) = lock(encryption, 1, NOW_MS - 50_000)
+    assert rekeyed.group_key_id != before.group_key_id
+    (after,) = lock(StreamEncryption(DEVICE, store, {STREAM: RULES}), 1)
+    assert after.group_key_id == rekeyed.group_key_id
+
+
+def test_a_key_from_a_clock_that_was_far_ahead_rotates_too(encryption: StreamEncryption) -> None:
+    lock(encryption, 1, NOW_MS + 10**11)
+    assert lock(encryption, 1)[0].new_group_key is not None
+
+
 def request(signer: Signer, rsa: RsaKeyPair, key_id: str) -> tuple[KeySubscriber, StreamMessage]:
     subscriber = KeySubscriber(signer, "chain", rsa)
     asked = subscriber.request_keys(DEVICE.address, STREAM, "request", NOW_MS, group_key_ids=[key_id])
