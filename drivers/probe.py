@@ -77,7 +77,8 @@ def _show(readings: Iterable[Reading], *, as_json: bool) -> None:
 
 def _as_row(reading: Reading) -> str:
     at = datetime.fromtimestamp(reading.taken_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return f"{at}  {reading.sensor:<16} {reading.quantity:<24} {_shown(reading)}".rstrip()
+    row = f"{at}  {reading.sensor:<16} {reading.quantity:<24} {_shown(reading)}".rstrip()
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in row)  # a terminal obeys none of it
 
 
 def _shown(reading: Reading) -> str:

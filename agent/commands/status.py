@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
     else:
-        print("\n".join(_screen(seen.status, seen.age_s, is_alive=seen.is_alive)))
+        print("\n".join(map(_harmless, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
     return ExitCode.OK if seen.is_moving else ExitCode.NO
 
 
@@ -71,6 +71,11 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     if kept := status["archives"]:
         why = _why(kept["problem"] or kept["ship_problem"])
         yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
+
+
+def _harmless(line: str) -> str:
+    """What a device or a far end says is shown, and not obeyed by the terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def _link(link: dict[str, Any]) -> str:

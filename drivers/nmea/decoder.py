@@ -11,7 +11,8 @@ from drivers.reading import Reading
 
 __all__ = ["NmeaDecoder", "TimeHint"]
 
-EARLIEST_DAY: Final = date(2024, 1, 1)  # a receiver that says less counts its weeks wrong by 1024
+EARLIEST_DAY: Final = date(2024, 1, 1)  # a receiver that says less counts its weeks wrong by 1024 …
+LATEST_DAY: Final = date(2099, 12, 31)  # … and one that says more has no idea
 _HALF_DAY: Final = timedelta(hours=12)
 
 
@@ -80,7 +81,7 @@ class NmeaDecoder:
             return None
         if fix.day is not None:
             self._day, self._day_told_at = fix.day, fix.time_of_day
-        if self._day is None or self._day_told_at is None or self._day < EARLIEST_DAY:
+        if self._day is None or self._day_told_at is None or not EARLIEST_DAY <= self._day <= LATEST_DAY:
             return None
         passed_midnight = self._day_told_at - fix.time_of_day > _HALF_DAY
         midnight = datetime.combine(self._day, time(), UTC) + timedelta(days=1 if passed_midnight else 0)

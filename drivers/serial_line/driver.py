@@ -67,7 +67,7 @@ class SerialLineDriver(SerialDriver[SerialLineDecoder]):
 def _pattern_problems(pattern: str) -> list[str]:
     try:
         groups = re.compile(pattern).groupindex
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         return [f"pattern: {error}"]
     return [] if groups else ["pattern: it has no named group, such as (?P<temperature>[0-9.]+)"]
 

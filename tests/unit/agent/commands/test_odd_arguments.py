@@ -38,6 +38,7 @@ signals = [{ quantity = "temperature", kind = "walk" }]
         (["probe", "--config", "large", "boiler"], ExitCode.BAD_CONFIG),
         (["probe", "--config", "nested.toml", "boiler"], ExitCode.BAD_CONFIG),
         (["probe", "--config", "number.toml", "boiler"], ExitCode.BAD_CONFIG),
+        (["probe", "serial_line", "port=/dev/x", "format=regex", "pattern=(?P<a>x){99999999999}"], ExitCode.BAD_CONFIG),
         (["probe", "simulated", "signals=" + "[" * 5000], ExitCode.BAD_CONFIG),
         (["subscribe", "stream", "--node", "http://a..b:80"], ExitCode.USAGE),
         (["tap", "--config", "headgate.toml", "--count", "9" * 30], ExitCode.USAGE),
@@ -72,6 +73,12 @@ def test_a_folder_where_a_private_file_is_wanted_is_called_by_its_name(
 ) -> None:
     assert main(["keys", "import", str(tmp_path)]) == ExitCode.IO_ERROR
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_what_a_device_says_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    signal = '{quantity="text\\u001b[2J", kind="walk"}'
+    assert main(["probe", "simulated", f"signals=[{signal}]", "--count", "1"]) == ExitCode.OK
+    assert "text\\x1b[2J" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["capacity", "--rate", "1"], ["run", "--dry-run", "--seconds", "0.5"]])

@@ -105,6 +105,17 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
     assert len(screen.splitlines()) < 24
 
 
+def test_what_a_device_says_is_shown_and_not_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    spoken = {"state": "up", "reason": "", "readings": 1, "last": {"quantity": "text", "value": "\x1b[2J", "unit": ""}}
+    (tmp_path / "data" / "status.json").write_text(
+        json.dumps({**STATUS, "written_at_ms": 1, "devices": {"door": spoken}})
+    )
+    capsys.readouterr()
+    main(["status", "--config", str(path)])
+    assert "last text \\x1b[2J" in capsys.readouterr().out
+
+
 def test_an_old_status_is_an_agent_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _init(tmp_path)
     (tmp_path / "data" / "status.json").write_text(json.dumps({**STATUS, "written_at_ms": 1}))

@@ -51,6 +51,13 @@ def test_a_receiver_that_lost_count_of_weeks_is_not_believed() -> None:
     assert decoder.time_hint is None
 
 
+def test_a_receiver_from_the_end_of_time_is_not_believed() -> None:
+    """And its day has no next one, so that not even midnight can be reckoned."""
+    decoder = NmeaDecoder("gps")
+    zda, after = nmea("GPZDA,235960.5,31,12,9999,00,00"), nmea("GPGGA,000001,4807.038,N,01131.000,E,1,08,0.9,5,M,,M,,")
+    assert {reading.taken_at_ms for reading in readings(decoder, zda, after)} == {NOW_MS}
+
+
 def test_a_sentence_without_date_after_midnight_belongs_to_the_new_day() -> None:
     decoder = NmeaDecoder("gps")
     before = nmea("GPRMC,235959.00,A,4807.038,N,01131.000,E,022.4,084.4,230325,,")
