@@ -65,7 +65,11 @@ class Archiving:
         self._keys = keys
         self._clock = clock
         seal_to = None if config.seal_to is None else PublicKey(read_public_key(config.seal_to))
-        settings = ArchiverSettings(max_text_bytes=config.max_megabytes << 20, seal_to=seal_to)
+        settings = ArchiverSettings(
+            max_text_bytes=config.max_megabytes << 20,
+            seal_to=seal_to,
+            leave_free_bytes=config.leave_free_megabytes << 20,
+        )
         _check_archive_key(keys)
         self._directory = RealDirectory(folder)
         self._store = self._open_store(journal_id)

@@ -135,6 +135,7 @@ class ArchiveConfig:
     directory: Path | None = None  # default: below data_directory
     max_megabytes: Annotated[int, Between(1, 1024)] = 64  # of messages in one archive
     every_s: Seconds = 900.0  # what waits longer is archived, however little it is
+    leave_free_megabytes: Annotated[int, Between(0, 1 << 20)] = 64  # of the disk; below it no archive is begun
     seal_to: Path | None = None  # file with the collector's sealing key, 64 hex digits; none: archives stay readable
 
 

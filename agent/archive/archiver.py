@@ -26,6 +26,7 @@ class ArchiverSettings:
     max_text_bytes: int = 64 * MEBI  # of the messages in one archive; then it is closed and the next begins
     max_records: int = 200_000
     seal_to: PublicKey | None = None  # the collector's key; None leaves archives readable
+    leave_free_bytes: int = 0  # of the disk: with less than this, no archive is begun
 
 
 class Archiver:
@@ -58,12 +59,21 @@ class Archiver:
         if self._store.is_full:
             raise StorageError(f"{len(self._store.state.kept)} archives wait for a receipt; ship them")
         try:
+            self._check_room()
             return self._write(first, fresh, losses, now_ms)
         except OSError as error:
             self._must_recover = True
             with suppress(StorageError):  # the first failure is the one to tell
                 self._recover()
             raise StorageError(f"archiving failed: {error.strerror or error}") from error
+
+    def _check_room(self) -> None:
+        """Archives wait as long as no receipt comes, and must not take the room that all others need to go on."""
+        free_bytes, wanted_bytes = self._directory.free_bytes(), self._settings.leave_free_bytes
+        if free_bytes < wanted_bytes:
+            raise StorageError(
+                f"{free_bytes >> 20} MiB of the disk are free, and {wanted_bytes >> 20} are to be left; ship archives"
+            )
 
     def _recover(self) -> None:
         """Only the disk knows how far a failed write got."""

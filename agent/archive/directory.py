@@ -31,6 +31,9 @@ class Directory(Protocol):
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, name: str) -> None: ...
     def sync(self) -> None: ...
+    def free_bytes(self) -> int:
+        """What is left on its disk for whoever may write there."""
+
     def close(self) -> None: ...
 
 
@@ -69,6 +72,10 @@ class RealDirectory:
 
     def sync(self) -> None:
         sync_directory(self._path)
+
+    def free_bytes(self) -> int:
+        disk = os.statvfs(self._path)
+        return disk.f_bavail * disk.f_frsize
 
     def close(self) -> None:
         os.close(self._lock)

@@ -80,6 +80,9 @@ class SimulatedDirectory:
         self._synced_names = dict(self._names)
         self._changes = []
 
+    def free_bytes(self) -> int:
+        return 1 << 40
+
     def close(self) -> None:
         pass
 

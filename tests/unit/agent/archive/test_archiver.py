@@ -270,3 +270,18 @@ def test_what_the_journal_gives_becomes_what_an_archive_keeps() -> None:
     assert (loss.number, loss.count, loss.first, loss.reason) == (9, 2, Reference(1000, 1), "shed")
     unknown = to_archive_loss(LostInJournal(chain="", first=None, last=None), number=9, reason="damaged")
     assert unknown.first is None
+
+
+def test_no_archive_is_begun_that_takes_the_room_which_all_others_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(tmp_path, ArchiverSettings(leave_free_bytes=64 << 20))
+    monkeypatch.setattr(device.directory, "free_bytes", lambda: 63 << 20)
+    assert device.archive([]) is None, "there is nothing to do, and nothing to complain of"
+    with pytest.raises(StorageError, match="63 MiB of the disk are free, and 64 are to be left"):
+        device.archive()
+    assert device.store.state.kept == ()
+    monkeypatch.setattr(device.directory, "free_bytes", lambda: 64 << 20)
+    archive = device.archive()
+    assert archive is not None
+    assert device.records_of(archive) == RECORDS
