@@ -39,7 +39,7 @@ COMMANDS = {
     "check": Command("agent.commands.check", "check the configuration, and open nothing"),
     "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
     "demo": Command("testbed.demo.cli", "show the whole picture on this machine, broken and settled, in two minutes"),
-    "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
+    "devices": Command("agent.commands.devices", "list what is attached, with the settings to read it"),
     "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
     "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
     "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),

@@ -1,4 +1,4 @@
-"""`headgate devices`: what is attached, with the settings to read it."""
+"""What is attached, with the settings to read it: the part of `headgate devices` that needs no agent."""
 
 import argparse
 import dataclasses
@@ -12,7 +12,11 @@ import orjson
 from drivers.attached import Attached, attached_devices, port_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from drivers.firmware.ask import Microcontroller
+
+    Ask = Callable[[Iterable[str], int], dict[str, Microcontroller]]  # ports and baudrate ──► those that answered
 
 DESCRIPTION = "List what is attached: serial ports with their identities, 1-wire, IIO and other sensors of the kernel."
 
@@ -26,31 +30,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ask",
         action="store_true",
-        help="open each serial port that nobody holds, and ask for a microcontroller; many boards reset by that",
+        help="open each serial port that nobody holds, and ask for a microcontroller; many boards reset by that. The"
+        " agent is asked for those that it holds",
     )
     parser.add_argument("--baudrate", type=int, default=DEFAULT_BAUDRATE, help="at which to ask (default: 115200)")
     parser.add_argument("--root", type=Path, default=Path("/"), help="where /dev and /sys are (default: /)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def show(arguments: argparse.Namespace, ask: "Ask") -> None:
+    """`ask` tells which microcontrollers are behind ports, where that is wanted."""
     devices = attached_devices(arguments.root)
     if arguments.ask:
-        devices = _ask(devices, arguments.root, arguments.baudrate)
+        devices = _asked(devices, arguments, ask)
     for device in devices:
         _tell("", device, as_json=arguments.json)
     if not devices and not arguments.json:
         print("nothing is attached that the kernel knows of")
     if arguments.watch:
         _watch(arguments.root, devices, as_json=arguments.json)
-    return 0
 
 
-def _ask(devices: list[Attached], root: Path, baudrate: int) -> list[Attached]:
+def _asked(devices: list[Attached], arguments: argparse.Namespace, ask: "Ask") -> list[Attached]:
     """The same, with what the microcontrollers among them say of themselves."""
-    from drivers.firmware.ask import ask_ports
-
-    ports = {str(root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
-    found = {ports[port].name: answer for port, answer in ask_ports(ports, baudrate).items()}
+    baudrate = arguments.baudrate
+    ports = {str(arguments.root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
+    found = {ports[port].name: answer for port, answer in ask(ports, baudrate).items()}
     return [as_microcontroller(each, found[each.name], baudrate) if each.name in found else each for each in devices]
 
 

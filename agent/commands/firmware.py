@@ -12,11 +12,12 @@ from typing import Any, Final
 from nacl.signing import SigningKey
 
 from agent.atomic_files import create_file, replace_file
-from agent.commands.config_argument import add_config_argument, load_named_config
+from agent.commands.config_argument import add_config_argument
+from agent.commands.devices import named_agent
 from agent.commands.firmware_call import add_call_arguments, call
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.firmware_devices import Found, LineSettings, RunningAgent, list_devices, reached, running_agent
+from agent.firmware_devices import Found, LineSettings, list_devices, reached
 from agent.keys.private_files import read_private_file
 from agent.keys.secret import Secret
 from agent.progress import Progress
@@ -132,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "list":
             return _list(arguments)
         case "call":
-            return call(arguments, _line_settings(arguments), _agent(arguments))
+            return call(arguments, _line_settings(arguments), named_agent(arguments))
         case _:
             return _update(arguments)
 
@@ -229,18 +230,8 @@ def _line_settings(arguments: argparse.Namespace) -> LineSettings:
     return LineSettings(baudrate=arguments.baudrate, key_file=arguments.key_file)
 
 
-def _agent(arguments: argparse.Namespace) -> RunningAgent | None:
-    """The one of the configuration, if it runs. Raises: ConfigError, OSError where a configuration is named."""
-    try:
-        return running_agent(load_named_config(arguments))
-    except (ConfigError, OSError):
-        if arguments.config is not None:
-            raise
-        return None
-
-
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    found = asyncio.run(list_devices(arguments.port, _line_settings(arguments), _agent(arguments)))
+    found = asyncio.run(list_devices(arguments.port, _line_settings(arguments), named_agent(arguments)))
     for each in found:
         _tell(each, as_json=arguments.json)
     is_complete = not any(each.problem for each in found)
@@ -276,7 +267,7 @@ def _update(arguments: argparse.Namespace) -> ExitCode:
 
 async def _bring(package: Package, arguments: argparse.Namespace) -> UpdateReport:
     with Progress(f"updating {arguments.port}", package.manifest.size_bytes) as progress:
-        async with reached(arguments.port, _line_settings(arguments), _agent(arguments)) as link:
+        async with reached(arguments.port, _line_settings(arguments), named_agent(arguments)) as link:
             return await update_firmware(link, package, reached=progress.reach, is_forced=arguments.force)
 
 

@@ -18,11 +18,13 @@ class Microcontroller:
     """A device that answered."""
 
     hello: Hello
-    measures: tuple[str, ...]  # "temperature Cel"; empty if it talks only to who has its key
+    measures: tuple[str, ...] = ()  # "temperature Cel"; empty if it talks only to who has its key
+    read_by: str = ""  # the driver of the agent that holds the port, and was asked instead
 
     @property
     def description(self) -> str:
-        told = ", ".join(self.measures) or ("it wants a key" if self.wants_key else "nothing")
+        told = f"read by the agent, as driver {self.read_by}" if self.read_by else ", ".join(self.measures)
+        told = told or ("it wants a key" if self.wants_key else "nothing")
         return f"{self.hello.device_id}, firmware {self.hello.firmware}: {told}"
 
     @property
