@@ -114,11 +114,10 @@ def test_after_a_reload_with_another_key_file_the_device_is_who_that_says(tmp_pa
         text = agent.config.read_text().replace('name = "bench"', f'name = "bench"\nkey_file = "{other}"')
         agent.config.write_text(text)
         process.send_signal(signal.SIGHUP)
-        signed_by = lambda: {message.message_id.publisher_id for message in agent.messages()}  # noqa: E731
-        wait_until(lambda: len(signed_by()) > 1, "another one signs")
+        wait_until(lambda: len(_signers(agent)) > 1, "another one signs")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    assert any(address.lower() in made.stdout.decode().lower() for address in signed_by())
+    assert any(address.lower() in made.stdout.decode().lower() for address in _signers(agent))
     assert_whole(agent.messages())
 
 
@@ -279,6 +278,10 @@ def test_the_device_itself_can_verify_its_archives_in_a_directory(tmp_path: Path
     archive = next((tmp_path / "stick").glob("*.hga"))
     subprocess.run(agent.command("archive", "verify", str(archive)), check=True, capture_output=True)
     assert list((tmp_path / "agent" / "data" / "archives").glob("*.hga")), "kept until a receipt comes"
+
+
+def _signers(agent: Agent) -> set[str]:
+    return {message.message_id.publisher_id for message in agent.messages()}
 
 
 def _committed(agent: Agent) -> int:
