@@ -114,7 +114,7 @@ async def _answer_to(line: bytes, questions_to: Callable[[str], Questions | None
         return await _do(question, questions)
     except HeadgateError as error:
         return _failure(error)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         return {"error": "DeviceError", "problem": f"the agent does not understand the question: {error!r:.100}"}
 
 
@@ -126,8 +126,10 @@ async def _do(question: dict[str, Any], questions: Questions) -> dict[str, Any]:
             asked = _message_of(question["message"])
             return {"message": _text_of(await questions.ask(asked, _seconds(question["patience_s"])))}
         case "call":
-            patience_s = _seconds(question["patience_s"])
-            return {"message": _text_of(await questions.call(question["name"], question["argument"], patience_s))}
+            name, argument, patience_s = question["name"], question["argument"], _seconds(question["patience_s"])
+            if not isinstance(name, str) or not isinstance(argument, CommandValue):
+                raise TypeError(f"{name!r:.40} with {argument!r:.40} is no command")
+            return {"message": _text_of(await questions.call(name, argument, patience_s))}
         case "commands":
             return {"messages": [_text_of(each) for each in await questions.commands()]}
         case other:

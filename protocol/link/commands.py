@@ -87,7 +87,9 @@ def _check_id(number: int) -> None:
         raise ValueError(f"id {number} is not within 1..{MAX_UINT32}; 0 stands for no command")
 
 
-def _check_value(value: CommandValue) -> None:
+def _check_value(value: object) -> None:
+    if value is not None and type(value) not in (int, str):  # a truth is no number on the line
+        raise ValueError(f"a {type(value).__name__} is no value of a command; a number, a text or nothing is")
     if isinstance(value, int) and value not in _INT32:
         raise ValueError(f"{value} does not fit 32 bits")
     if isinstance(value, str) and len(value.encode(errors="surrogatepass")) > MAX_VALUE_BYTES:

@@ -177,3 +177,20 @@ def test_any_line_gets_an_answer(line: bytes) -> None:
 def test_a_line_of_brackets_gets_an_answer_too() -> None:
     answer = asyncio.run(_answer_to(b"[" * (MAX_LINE_BYTES - 1), lambda _: None))
     assert answer["error"] == "DeviceError"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"do": "call", "name": ["led"], "argument": 1, "patience_s": 1},
+        {"do": "call", "name": "led", "argument": [0] * 1000, "patience_s": 1},
+        {"do": "call", "name": "led", "argument": {}, "patience_s": 1},
+        {"do": "opened", "timeout_s": 10**400},
+    ],
+)
+def test_what_no_device_could_be_asked_never_gets_to_its_session(asked: dict[str, Any]) -> None:
+    """There it would be met by whoever reads the device, and that is the agent."""
+    known = KnownAnswers()
+    line = json.dumps({"driver": "mcu", **asked}).encode()
+    assert asyncio.run(_answer_to(line, lambda _: known))["error"] == "DeviceError"
+    assert known.called == []

@@ -158,3 +158,9 @@ def test_a_log_line_is_read_without_what_a_terminal_would_obey() -> None:
 def test_a_description_of_an_unknown_kind_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="kind 2"):
         message_in(_in_frame(FrameType.DESC, [0, 2, "name"]))
+
+
+@pytest.mark.parametrize("value", [[1], {}, 1.5, True])
+def test_a_command_takes_numbers_texts_and_nothing(value: object) -> None:
+    with pytest.raises(ValueError, match="is no value of a command"):
+        Command(id=1, command=1, argument=value)  # type: ignore[arg-type] # as from JSON
