@@ -51,9 +51,11 @@ class ChainReferences:
 
     def close(self) -> None:
         """After this the ceiling is exact: nothing above the last timestamp is reserved any more."""
-        if self._highest_ms != NOTHING:
-            self._write(max(self._highest_ms, self._forgotten.timestamp_ms if self._forgotten else NOTHING))
-        self._ceiling.close()
+        try:
+            if self._highest_ms != NOTHING:
+                self._write(max(self._highest_ms, self._forgotten.timestamp_ms if self._forgotten else NOTHING))
+        finally:
+            self._ceiling.close()
 
     def _recall(self, chain: str) -> Reference | None:
         known = self._journal.last_reference(chain)

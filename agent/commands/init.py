@@ -112,10 +112,10 @@ def run(arguments: argparse.Namespace) -> int:
     create_file(path, _encoded(compose(name, data, arguments)), mode=CONFIG_MODE)
     try:
         load_config(path)
-    except ConfigError:
-        path.unlink()  # nothing half good is left behind
+        device = _make_keys(data / "keys" / "device.keys", arguments)
+    except BaseException:  # also whoever gives up when asked for a passphrase
+        path.unlink()  # nothing half good is left behind, and the same command can be given again
         raise
-    device = _make_keys(data / "keys" / "device.keys", arguments)
     print(f"{path}: written; edit it, then: headgate check --config {path}", file=sys.stderr)
     print(f"device       {device}")
     return ExitCode.OK

@@ -134,6 +134,18 @@ def test_reserving_in_good_time_leaves_no_write_for_the_message(device: Device) 
     assert device.ceiling.writes == 1
 
 
+def test_a_stop_lets_go_of_the_file_though_the_disk_refuses(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    device.references.next("a", NOW_MS)
+    monkeypatch.setattr(device.ceiling, "write", refuse)
+    with pytest.raises(StorageError):
+        device.references.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        CeilingFile.write(device.ceiling, NOW_MS)
+
+
 def test_a_ceiling_that_cannot_be_kept_is_a_storage_error_and_gives_nothing_out(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,15 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
     assert len(screen.splitlines()) < 24
 
 
+def test_an_init_that_cannot_make_keys_leaves_nothing_in_the_way_of_the_next(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "headgate.toml"
+    command = ["init", "--config", str(path), "--name", "bench", "--non-interactive", "--data"]
+    assert main([*command, str(tmp_path / "file" / "data")]) == 74
+    assert not path.exists()
+    assert main([*command, str(tmp_path / "data")]) == 0
+
+
 def test_what_a_device_says_is_shown_and_not_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _init(tmp_path)
     spoken = {"state": "up", "reason": "", "readings": 1, "last": {"quantity": "text", "value": "\x1b[2J", "unit": ""}}
