@@ -122,9 +122,11 @@ def _is_real(device: Path) -> bool:
 
 
 def _links_by_target(folder: Path) -> dict[str, str]:
-    if not folder.is_dir():
+    try:
+        links = sorted(folder.iterdir())
+    except OSError:  # it is there only while a port is, and may go while we look
         return {}
-    return {link.resolve().name: f"/dev/serial/by-id/{link.name}" for link in sorted(folder.iterdir())}
+    return {link.resolve().name: f"/dev/serial/by-id/{link.name}" for link in links}
 
 
 def _read(file: Path) -> str:

@@ -44,7 +44,10 @@ class SysfsDriver(PolledDriver):
         return f"no answer from {', '.join(sorted(self._silent)[:5])}; check the wiring" if self._silent else ""
 
     async def poll(self) -> list[Reading]:
-        readings = await self._call.run(self._read_all)
+        try:
+            readings = await self._call.run(self._read_all)
+        except OSError as error:  # its folder went while it was listed
+            raise DeviceError(f"{self.name}: a sensor went away ({error}); check that it is plugged in") from error
         if not readings:
             raise DeviceError(
                 f"{self.name}: no sensor of {', '.join(self.settings.classes)} below {self.settings.root / 'sys'} "

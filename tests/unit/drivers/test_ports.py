@@ -1,6 +1,7 @@
 """Ports by what they are, not by where they are; against a tree laid out as the kernel and udev do."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,14 @@ def test_a_name_by_id_leads_to_the_identity(tmp_path: Path) -> None:
 def test_what_is_not_on_usb_has_no_identity(port: str, tmp_path: Path) -> None:
     built_in(tmp_path, "ttyS0", "4")
     assert identity_of(port, tmp_path) is None
+
+
+def test_links_that_go_while_they_are_looked_at_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the last device is pulled, and udev takes the folder away."""
+    plug_usb(tmp_path, "ttyUSB0", "1-1", vendor="0403", product="6001", serial="A10K")
+
+    def gone(folder: Path) -> Iterator[Path]:
+        raise FileNotFoundError(2, "No such file or directory", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", gone)
+    assert [port.by_id for port in serial_ports(tmp_path)] == [""]
