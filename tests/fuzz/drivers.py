@@ -7,6 +7,7 @@ from drivers.framing import Damaged, DelimitedFrames, FixedFrames, Frames
 from drivers.mapping import fields_of_json
 from drivers.mqtt.ready_made import READY_MADE
 from drivers.nmea.decoder import NmeaDecoder
+from drivers.nmea.sentences import checksum
 from drivers.pms5003.decoder import FRAME_BYTES, Pms5003Decoder
 from drivers.reading import Reading
 from drivers.serial_driver import StreamDecoder
@@ -40,6 +41,7 @@ SEEDS = [
     b"\x03ab\r\n\xaa\x55abc\r\n",
     *(b"\x04" + payload for _, messages in _WRITTEN for _, payload, _ in messages),
     *(b"\x04" + message.payload for message in recorded()),
+    b"\x06GPZDA,235959.5,31,12,2025,00,00\nGPGGA,000001,4807.038,N,01131.000,E,1,08,0.9,5,M,,M,,\nWIMWV,1,R,10,N,A",
     b"\x05cpu  100 0 100 800 0 0 0 0\nMemTotal: 1000 kB\n  eth0: 1 2 3 4 5 6 7 8 9\n",
 ]
 
@@ -60,6 +62,12 @@ def _read_pms(data: bytes) -> None:
     decoder = Pms5003Decoder("s", 0)
     _read_stream(decoder, data)
     assert len(decoder._pending) < FRAME_BYTES
+
+
+def _read_sentences(data: bytes) -> None:
+    """With right checksums, which no mutation finds by itself."""
+    lines = (b"$%b*%02X\n" % (line, checksum(line)) for line in data.split(b"\n"))
+    _read_stream(NmeaDecoder("s"), b"".join(lines))
 
 
 def _read_lines(data: bytes) -> None:
@@ -104,4 +112,5 @@ _CHECKS: list[Callable[[bytes], None]] = [
     _read_frames,
     _read_messages,
     _read_kernel_files,
+    _read_sentences,
 ]
