@@ -25,6 +25,8 @@ class NodeAddress:
         try:
             NodeUrl.parse(value).host.encode("idna")  # as whoever connects will do
         except ValueError as error:
+            if "@" in value:  # what stands before it may be a password
+                return "not the URL of a node; write http://HOST:PORT"
             return str(error)
         return ""
 

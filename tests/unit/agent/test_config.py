@@ -95,6 +95,14 @@ def test_an_events_stream_that_cannot_be_one_is_refused(tmp_path: Path, stream: 
     assert "device.events_stream: " in _problems(tmp_path, text)
 
 
+@pytest.mark.parametrize("kind", ["websocket", "http"])
+def test_a_password_in_the_address_of_a_node_is_refused_and_not_repeated(tmp_path: Path, kind: str) -> None:
+    text = GOOD + f'[publishers.n]\nkind = "{kind}"\nurl = "http://me:hunter2@x:80"\n'
+    told = _problems(tmp_path, text)
+    assert "publishers.n.url: not the URL of a node; write" in told
+    assert "hunter2" not in told
+
+
 def test_a_password_in_the_address_of_a_collector_is_refused_and_not_repeated(tmp_path: Path) -> None:
     text = GOOD + '[archive]\n[ship]\nurl = "http://me:hunter2@x:80"\ncollector_key = "k"\n'
     told = _problems(tmp_path, text)
