@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drivers.errors import DeviceError
 from drivers.kernel_files import numeric_file, read_kernel_file
-from drivers.polled import PolledDriver
+from drivers.polled import BlockingCall, PolledDriver
 from drivers.reading import MAX_NAME_CHARS, Reading, now_ms
 from drivers.settings import Seconds, check_settings
 from drivers.system.proc import (
@@ -20,6 +21,7 @@ from drivers.system.proc import (
     parse_uptime,
 )
 
+POLL_TIMEOUT_S: Final = 10.0
 Measured = tuple[str, float | None, str]
 
 
@@ -40,6 +42,7 @@ class SystemDriver(PolledDriver):
     def __init__(self, name: str, settings: SystemSettings) -> None:
         super().__init__(name, settings.interval_s)
         self.settings = settings
+        self._call = BlockingCall(f"{name}: one of its disks", POLL_TIMEOUT_S)
         self._cpu: CpuTimes | None = None
         self._traffic: dict[str, Traffic] = {}
         self._traffic_at_ms = 0
@@ -51,6 +54,10 @@ class SystemDriver(PolledDriver):
         self._look_at_network(now_ms())
 
     async def poll(self) -> list[Reading]:
+        """In a thread: a disk whose far end is gone may never answer."""
+        return await self._call.run(self._look)
+
+    def _look(self) -> list[Reading]:
         at_ms = now_ms()
         measured = [*self._look_at_cpu(), *self._look_at_memory(), *self._look_at_disks(), *self._look_at_heat()]
         measured += self._look_at_network(at_ms)

@@ -1,7 +1,10 @@
 """Rates come from two looks at the counters."""
 
 import asyncio
+import threading
 from pathlib import Path
+
+import pytest
 
 from drivers.reading import Scalar
 from drivers.system.driver import build
@@ -38,3 +41,28 @@ def test_use_and_traffic_are_those_since_the_last_look(tmp_path: Path) -> None:
     assert received > 0
     assert unit == "By/s"
     assert {"disk_free", "disk_use"} <= found.keys()
+
+
+def test_a_disk_that_never_answers_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel does with a share whose server is gone."""
+    answer = threading.Event()
+
+    def hang(_: object) -> None:
+        answer.wait(30)
+        raise OSError(5, "Input/output error")
+
+    async def run() -> int:
+        write_tree(tmp_path, TREE)
+        driver = build("gateway", {"root": str(tmp_path), "interval_s": 0.02})
+        await driver.open()
+        reading = asyncio.create_task(driver.read())
+        others = 0
+        while not reading.done() and others < 20:
+            others += 1
+            await asyncio.sleep(0.001)
+        answer.set()
+        await reading
+        return others
+
+    monkeypatch.setattr("os.statvfs", hang)
+    assert asyncio.run(run()) == 20
