@@ -16,9 +16,8 @@ _ANYONE_ELSE: Final = 0o077
 
 def read_link_key(path: Path) -> bytes:
     """Raises: ConfigError if others can read it or it holds no key, OSError if it cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # not waiting for the far end of a pipe
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
             raise ConfigError(f"{path}: not a plain file")
         if mode & _ANYONE_ELSE:
@@ -32,3 +31,8 @@ def read_link_key(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise ConfigError(f"{path}: {2 * KEY_BYTES} hex digits are wanted; 'openssl rand -hex {KEY_BYTES}' makes them")
     return key
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """For the far end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)

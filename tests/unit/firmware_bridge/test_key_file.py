@@ -38,3 +38,8 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(ConfigError, match="not a plain file"):
         read_link_key(tmp_path / "pipe")
+
+
+def test_a_folder_is_called_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        read_link_key(tmp_path)
