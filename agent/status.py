@@ -156,7 +156,11 @@ def write_status(path: Path, status: dict[str, Any]) -> None:
 def read_status(path: Path) -> dict[str, Any]:
     """Raises: OSError, ValueError if it is no status file."""
     with path.open("rb") as file:
-        status = json.loads(file.read(MAX_STATUS_BYTES))
+        text = file.read(MAX_STATUS_BYTES)
+    try:
+        status = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not a status file: {error}") from None
     if not isinstance(status, dict) or status.get("version") != STATUS_VERSION:
         raise ValueError(f"{path}: not a status file of version {STATUS_VERSION}")
     return status

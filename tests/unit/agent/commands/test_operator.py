@@ -135,5 +135,6 @@ def test_an_old_status_is_an_agent_that_does_not_run(tmp_path: Path, capsys: pyt
 def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:
     path = _init(tmp_path)
     assert main(["status", "--config", str(path)]) == 66
-    (tmp_path / "data" / "status.json").write_text("[]")
-    assert main(["status", "--config", str(path)]) == 78
+    for garbage in ("[]", "", "{", 100_000 * "["):
+        (tmp_path / "data" / "status.json").write_text(garbage)
+        assert main(["status", "--config", str(path)]) == 78
