@@ -148,7 +148,10 @@ def _ask_name(*, is_asked: bool) -> str:
     own = socket.gethostname().split(".")[0] or "gateway"
     if not is_asked or not sys.stdin.isatty():
         return own
-    return input(f"Name of this device [{own}]: ").strip() or own
+    try:
+        return input(f"Name of this device [{own}]: ").strip() or own
+    except EOFError:  # Ctrl-D
+        raise KeyboardInterrupt from None
 
 
 def _make_keys(path: Path, arguments: argparse.Namespace) -> str:

@@ -24,7 +24,10 @@ def ask_at_terminal(prompt: str) -> str:
         )
     import getpass
 
-    return getpass.getpass(prompt)
+    try:
+        return getpass.getpass(prompt)
+    except EOFError:  # Ctrl-D
+        raise KeyboardInterrupt from None
 
 
 def passphrase_from(

@@ -105,6 +105,21 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
     assert len(screen.splitlines()) < 24
 
 
+@pytest.mark.parametrize("asked", ["builtins.input", "getpass.getpass"])
+def test_who_gives_up_when_asked_is_told_nothing_and_leaves_nothing(
+    tmp_path: Path, asked: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(_: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(asked, end)
+    name = [] if asked == "builtins.input" else ["--name", "bench", "--with-passphrase"]
+    assert main(["init", "--config", str(tmp_path / "headgate.toml"), "--data", str(tmp_path / "data"), *name]) == 130
+    assert capsys.readouterr().err == ""
+    assert not (tmp_path / "headgate.toml").exists()
+
+
 def test_an_init_that_cannot_make_keys_leaves_nothing_in_the_way_of_the_next(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "headgate.toml"
