@@ -52,7 +52,7 @@ class NmeaDecoder:
             return []
         try:
             fix = read_sentence(*parse_sentence(line))
-        except ValueError as error:  # UnicodeDecodeError is one
+        except (ValueError, OverflowError) as error:  # UnicodeDecodeError is one; the other, a day of twenty digits
             return [Damaged.frame(str(error), line)]
         return [] if fix is None else self._readings_of(fix, now_ms)
 

@@ -51,6 +51,11 @@ def test_a_receiver_that_lost_count_of_weeks_is_not_believed() -> None:
     assert decoder.time_hint is None
 
 
+def test_a_day_of_too_many_digits_is_damage() -> None:
+    [event] = NmeaDecoder("gps").feed(nmea(f"GPZDA,120000,{10**20},12,2025,00,00"), NOW_MS)
+    assert isinstance(event, Damaged)
+
+
 def test_a_receiver_from_the_end_of_time_is_not_believed() -> None:
     """And its day has no next one, so that not even midnight can be reckoned."""
     decoder = NmeaDecoder("gps")
