@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, Protocol, cast
 
+from agent.errors import ConfigError, os_problem
 from agent.exit_codes import ExitCode
 from agent.version import VERSION
 from protocol.errors import HeadgateError
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return ExitCode.IO_ERROR
     except OSError as error:
-        return _complain(_os_problem(error), _os_exit_code(error))
+        return _complain(os_problem(error), _os_exit_code(error))
     except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
         import traceback
 
@@ -107,8 +108,6 @@ def _imported(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        from agent.errors import ConfigError
-
         raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
     finally:
         gc.freeze()
@@ -143,11 +142,6 @@ def _command_table() -> str:
 def _complain(problem: str, exit_code: int) -> int:
     print(f"headgate: {problem}", file=sys.stderr)
     return exit_code
-
-
-def _os_problem(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
 def _os_exit_code(error: OSError) -> ExitCode:

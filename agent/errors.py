@@ -3,7 +3,7 @@
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
 
-__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError"]
+__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "os_problem"]
 
 
 class ConfigError(HeadgateError):
@@ -35,3 +35,9 @@ class Rejected(HeadgateError):
     """The far end refuses this very message, or request, for good. The one reaction: set it aside, go on."""
 
     exit_code = ExitCode.NO
+
+
+def os_problem(error: OSError) -> str:
+    """What the operating system refuses, in its words and without its number, after the file it is about."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason

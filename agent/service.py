@@ -43,9 +43,7 @@ def key_file_of(config: Config) -> Path:
     """Named in the configuration, else handed in or named by the environment, else below the data directory."""
     if config.device.key_file is not None:
         return config.device.key_file
-    found = find_key_file(os.environ)
-    own = config.device.data_directory / "keys" / "device.keys"
-    return own if own.exists() else found
+    return find_key_file(os.environ, usual=config.device.data_directory / "keys" / "device.keys")
 
 
 def open_keys(config: Config) -> DeviceKeys:

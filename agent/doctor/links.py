@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good
+from agent.errors import os_problem
 from agent.keys import DeviceKeys
 from agent.publish.node_url import NodeUrl
 from agent.publisher_config import (
@@ -120,7 +121,8 @@ def gather_link(end: FarEnd, keys: Callable[[], DeviceKeys] | None) -> LinkFacts
         elif end.broker is not None:
             asyncio.run(_greet(end.broker, end.client_id))
     except (OSError, HeadgateError, UnicodeError) as refusal:
-        return LinkFacts(name=end.name, where=where, failed_at=step, problem=str(refusal) or "no answer in time")
+        problem = os_problem(refusal) if isinstance(refusal, OSError) else str(refusal)
+        return LinkFacts(name=end.name, where=where, failed_at=step, problem=problem or "no answer in time")
     return LinkFacts(name=end.name, where=where)
 
 

@@ -142,7 +142,7 @@ def _judge_state(facts: UnitFacts) -> Iterator[Finding]:
         advice = "headgate check, then: systemctl reset-failed headgate && systemctl start headgate"
         yield error(AREA, f"the unit failed ({facts.result}, exit {facts.exit_status})", advice)
     elif facts.restarts:
-        text = f"systemd had to start it again {facts.restarts} time(s)"
+        text = f"systemd had to start it again {facts.restarts} times"
         yield warning(
             AREA, text, "journalctl -u headgate tells why; a watchdog kill means that the disk did not answer"
         )

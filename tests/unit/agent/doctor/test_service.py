@@ -70,7 +70,7 @@ def test_a_running_agent_is_judged(facts: ServiceFacts, severity: Severity, word
         (UnitFacts(), Severity.OK, "no unit"),
         (RUNNING, Severity.OK, "active"),
         (replace(RUNNING, state="failed", result="exit-code", exit_status=78), Severity.ERROR, "exit 78"),
-        (replace(RUNNING, restarts=3), Severity.WARNING, "3 time(s)"),
+        (replace(RUNNING, restarts=3), Severity.WARNING, "3 times"),
         (replace(RUNNING, is_drop_in_current=False), Severity.ERROR, "ports and paths"),
         (replace(RUNNING, drop_in_problem="/home/pi is hidden"), Severity.ERROR, "/home/pi"),
     ],
