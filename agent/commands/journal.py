@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def add(name: str, action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        subparser = actions.add_parser(name, help=text, description=text)
-        subparser.add_argument("directory", type=Path, help="the journal's directory")
+        subparser = actions.add_parser(name, help=text)
+        subparser.add_argument("directory", type=Path, metavar="DIRECTORY", help="of the journal")
         subparser.set_defaults(perform=action)
         return subparser
 
@@ -43,16 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("repair", _repair, "make gaps of all damage and rewrite the segments it is in; the agent must be stopped")
     )
     exporting = add("export", _export, "write records as JSON lines")
-    exporting.add_argument("--lane", type=int, help="only this lane")
-    exporting.add_argument("--from", dest="position", type=int, default=0, help="only from this position on")
-    exporting.add_argument("--output", type=Path, help="a file to write to (default: stdout)")
+    exporting.add_argument("--lane", type=int, metavar="N", help="only this lane")
+    exporting.add_argument(
+        "--from", dest="position", type=int, default=0, metavar="N", help="only from this position on"
+    )
+    exporting.add_argument("--output", type=Path, metavar="FILE", help="a file to write to (default: stdout)")
     tailing = add("tail", _tail, "write the last records of each lane as JSON lines")
-    tailing.add_argument("--records", type=int, default=10, help="how many of each lane (default: 10)")
+    tailing.add_argument("--records", type=int, default=10, metavar="N", help="how many of each lane (default: 10)")
     tailing.add_argument("--follow", action="store_true", help="go on with new ones as they are committed")
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object for scripts")
+    parser.add_argument("--json", action="store_true", help="for scripts")
 
 
 def run(arguments: argparse.Namespace) -> int:
