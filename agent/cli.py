@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
-from agent.errors import ConfigError, os_problem
+from agent.errors import ConfigError, in_words
 from agent.exit_codes import ExitCode
 from agent.version import VERSION
 from protocol.errors import HeadgateError
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return ExitCode.IO_ERROR
     except OSError as error:
-        return _complain(os_problem(error), _os_exit_code(error))
+        return _complain(in_words(error), _os_exit_code(error))
     except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
         import traceback
 

@@ -3,7 +3,7 @@
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
 
-__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "os_problem"]
+__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "in_words"]
 
 
 class ConfigError(HeadgateError):
@@ -37,7 +37,9 @@ class Rejected(HeadgateError):
     exit_code = ExitCode.NO
 
 
-def os_problem(error: OSError) -> str:
-    """What the operating system refuses, in its words and without its number, after the file it is about."""
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename is not None else reason
+def in_words(error: Exception) -> str:
+    """What an operator reads of it: the operating system's words without their number, after the file they are about."""
+    if not isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    words = error.strerror or str(error) or type(error).__name__
+    return words if error.filename is None else f"{error.filename}: {words}"

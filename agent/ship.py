@@ -31,7 +31,7 @@ from agent.archive import KeptArchive
 from agent.archiving import Archiving
 from agent.atomic_files import sync_directory
 from agent.config import ShipConfig
-from agent.errors import LinkDown, Rejected
+from agent.errors import LinkDown, Rejected, in_words
 from agent.keys import DeviceKeys
 from agent.public_key_file import read_public_key
 from drivers import Backoff
@@ -232,7 +232,7 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
                 if receipt is not None:
                     return receipt
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
-        raise LinkDown(f"{config.url}: {error or type(error).__name__}") from error
+        raise LinkDown(f"{config.url}: {in_words(error)}") from error
     raise LinkDown(f"{config.url}: {MAX_RESTARTS} attempts did not bring {archive.file_name} over")
 
 

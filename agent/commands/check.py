@@ -5,7 +5,7 @@ import json
 
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
-from agent.errors import ConfigError, os_problem
+from agent.errors import ConfigError, in_words
 from agent.exit_codes import ExitCode
 from agent.keys import binding_as_json, read_binding, read_key_file
 from agent.page_config import OFF
@@ -43,11 +43,9 @@ def check_files(config: Config) -> None:
     try:
         read_key_file(key_file_of(config))
     except PermissionError as error:
-        problems.append(f"device.key_file: {os_problem(error)}; only root and the agent's own user may read it")
-    except OSError as error:
-        problems.append(f"device.key_file: {os_problem(error)}")
-    except ConfigError as error:
-        problems.append(f"device.key_file: {error}")
+        problems.append(f"device.key_file: {in_words(error)}; only root and the agent's own user may read it")
+    except (ConfigError, OSError) as error:
+        problems.append(f"device.key_file: {in_words(error)}")
     keys = {
         "archive.seal_to": config.archive.seal_to if config.archive else None,
         "ship.collector_key": config.ship.collector_key if config.ship else None,

@@ -16,7 +16,7 @@ from agent.doctor.machine import gather_machine, judge_machine
 from agent.doctor.ports import gather_ports, judge_port
 from agent.doctor.service import gather_service, gather_unit, judge_service, judge_unit
 from agent.doctor.storage import gather_disks, gather_journal, judge_disk, judge_journal
-from agent.errors import ConfigError, os_problem
+from agent.errors import ConfigError, in_words
 from agent.keys import DeviceKeys, read_key_file
 from agent.keys.passphrase import PASSPHRASE_CREDENTIAL, find_credential
 from agent.service import key_file_of, open_keys
@@ -41,9 +41,8 @@ def examine(load: Callable[[], Config]) -> list[Finding]:
     try:
         config = load()
     except (ConfigError, OSError) as problem:
-        words = os_problem(problem) if isinstance(problem, OSError) else str(problem)
         advice = "edit it, then headgate check; or write one with headgate init"
-        return [error("configuration", words, advice), *perform(general)]
+        return [error("configuration", in_words(problem), advice), *perform(general)]
     return [good("configuration", f"{config.path} is good"), *perform([*general, *_checks(config)])]
 
 

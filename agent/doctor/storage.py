@@ -9,7 +9,7 @@ from typing import Final
 
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good, warning
-from agent.errors import os_problem
+from agent.errors import in_words
 from agent.journal import JournalStats
 from agent.journal.inspection import look, opened_to_look, stats_of
 from agent.span_texts import bytes_text, duration_text
@@ -67,7 +67,7 @@ def _look_at(folder: Path, max_bytes: int) -> DiskFacts:
         foreign = tuple(files_not_of(folder.stat().st_uid, folder)) if there == folder else ()
         used_bytes = _size(folder) if max_bytes and there == folder else 0
     except OSError as refusal:
-        return DiskFacts(folder=folder, problem=os_problem(refusal))
+        return DiskFacts(folder=folder, problem=in_words(refusal))
     return DiskFacts(
         folder=folder,
         is_read_only=bool(stat.f_flag & os.ST_RDONLY),
@@ -133,7 +133,7 @@ def gather_journal(config: Config) -> JournalFacts:
     except FileNotFoundError:
         return JournalFacts(directory=directory)
     except OSError as refusal:
-        return JournalFacts(directory=directory, problem=os_problem(refusal))
+        return JournalFacts(directory=directory, problem=in_words(refusal))
 
 
 def judge_journal(facts: JournalFacts) -> list[Finding]:
