@@ -38,7 +38,7 @@ class Rejected(HeadgateError):
 
 
 def in_words(error: Exception) -> str:
-    """What an operator reads of it: the operating system's words without their number, after the file they are about."""
+    """As an operator reads it: the operating system's words without their number, after the file they are about."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__
     words = error.strerror or str(error) or type(error).__name__
