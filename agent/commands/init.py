@@ -49,7 +49,7 @@ data_directory = "{data}"
 # [archive]
 # every_s = 900.0
 # [ship]
-# url = "https://collector.example:8443"
+# url = "https://collector.example:8440"
 # collector_key = "collector.key"  ## 64 hex digits: only receipts that it signed let anything be deleted
 
 ## The status page: for this machine alone, unless there is a token.
