@@ -22,3 +22,6 @@ def load_named_config(arguments: argparse.Namespace) -> Config:
     except FileNotFoundError:
         problem = "there is no configuration; 'headgate init' writes one, '--config FILE' names another"
         raise FileNotFoundError(errno.ENOENT, problem, str(path)) from None
+    except PermissionError:
+        problem = "permission denied; use sudo, or join the group that may read it"
+        raise PermissionError(errno.EACCES, problem, str(path)) from None
