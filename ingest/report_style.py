@@ -44,6 +44,7 @@ svg .line{fill:none;stroke:var(--s0);stroke-width:1.8;stroke-linejoin:round}svg 
 .yes{color:var(--good)}.no{color:var(--bad);font-weight:600}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--text:#000;--soft:#444;--rule:#ccc}
 body{font-size:11px}main{max-width:none;padding:0}section,.tile{break-inside:avoid}
-.pair{grid-template-columns:1fr 1fr}.scroll{overflow:visible}.scroll svg{min-width:0}td,th{padding:2px 5px;font-size:9px}
+.pair{grid-template-columns:1fr 1fr}.scroll{overflow:visible}.scroll svg{min-width:0}
+td,th{padding:2px 5px;font-size:9px}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 """

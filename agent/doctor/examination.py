@@ -57,13 +57,17 @@ def _checks(config: Config) -> list[Check]:
         own_pid = (gather_service(config).status or {}).get("pid", 0)
         return [each for facts in gather_ports(config, {own_pid, os.getpid()}) for each in judge_port(facts)]
 
+    def look_at_service() -> list[Finding]:
+        unit = gather_unit(config)
+        return [*judge_service(gather_service(config), has_unit=unit.is_installed), *judge_unit(unit)]
+
     return [
         Check("disk", lambda: [each for facts in gather_disks(config) for each in judge_disk(facts)]),
         Check("journal", lambda: judge_journal(gather_journal(config))),
         Check("keys", look_at_keys),
         Check("port", look_at_ports),
         *(Check(f"link {end.name}", partial(_look_at_link, end, keys)) for end in far_ends(config)),
-        Check("service", lambda: [*judge_service(gather_service(config)), *judge_unit(gather_unit(config))]),
+        Check("service", look_at_service),
     ]
 
 
