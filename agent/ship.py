@@ -280,10 +280,9 @@ class _Session:
     def offset(self) -> int:
         """How much is there; -1 if all is, and a receipt can be had."""
         answer = self._ask("HEAD", archive_path(self._archive.sha256))
-        body = answer.read(MAX_PROBLEM_BYTES)
-        if answer.status != http.HTTPStatus.OK:
-            self._refuse(answer.status, body)
-            return 0
+        answer.read()
+        if answer.status != http.HTTPStatus.OK:  # without a word, as answers to HEAD are; to this it says why
+            return 0 if self.receipt() is None else -1
         if answer.getheader(UPLOAD_COMPLETE) == COMPLETE:
             return -1
         return self._checked_offset(answer)
@@ -342,7 +341,8 @@ class _Session:
             case Reaction.SET_ASIDE:
                 raise Rejected(f"{status} {code}: {detail}")
             case _:
-                raise LinkDown(f"the collector answers {status} {code or ''}: {detail}")
+                answer = f"the collector answers {status} {code or ''}".rstrip()
+                raise LinkDown(f"{answer}: {detail}" if detail else answer)
 
 
 def _read_receipt(body: bytes) -> Receipt:
