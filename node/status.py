@@ -78,12 +78,12 @@ class StatusApi:
         self._access.check_status(request.peer)
         failing = self._services.counters.storage_failing
         health = '<span class="bad">storage fails</span>' if failing else '<span class="good">serving</span>'
-        gauges = await self._gauges()
+        gauges = [(_words(name), value) for name, value in (await self._gauges()).items()]
         body = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate node</title>'
             f'<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="{REFRESH_S}">'
             f"<style>{STYLE}</style></head><body><h1>Headgate node: {health}</h1>"
-            f"<h2>Now</h2>{_table(('', 'value'), gauges.items())}"
+            f"<h2>Now</h2>{_table(('', 'value'), gauges)}"
             f"<h2>Streams</h2>{_table(STREAM_COLUMNS, await self._stream_rows())}"
             f"<h2>Since the start</h2>{_table(('', 'count'), self._counter_rows())}</body></html>"
         )
@@ -107,7 +107,7 @@ class StatusApi:
 
     def _counter_rows(self) -> list[tuple[str, int]]:
         own = _counter_rows(self._services.counters)
-        return own + [(name.replace("_", " "), value) for name, value in self._count_parts().items()]
+        return own + [(_words(name), value) for name, value in self._count_parts().items()]
 
     async def _stream_rows(self) -> list[tuple[str | int, ...]]:
         subscribers = self._services.hub.subscribed_parts
@@ -135,12 +135,12 @@ def prometheus_text(counters: Counters, gauges: Mapping[str, float], of_parts: M
     return "\n".join([*lines, ""])
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _counter_rows(counters: Counters) -> list[tuple[str, int]]:
-    return [
-        (each.name.replace("_", " "), getattr(counters, each.name))
-        for each in fields(counters)
-        if each.name not in GAUGES
-    ]
+    return [(_words(each.name), getattr(counters, each.name)) for each in fields(counters) if each.name not in GAUGES]
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:

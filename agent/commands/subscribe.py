@@ -199,7 +199,9 @@ class _Reader:
         """Raises: Rejected, if it is the subscription itself that is refused."""
         problem = f"{self._settings.url}: {error.error_code}: {error.error_message}"
         if error.request_id == "live":
-            raise Rejected(problem)
+            is_stranger = error.error_code == "PERMISSION_DENIED" and self._arguments.keys is None
+            hint = "; --keys FILE asks as someone who may, such as the device itself" if is_stranger else ""
+            raise Rejected(problem + hint)
         print(f"headgate: {problem}", file=sys.stderr)
 
     def _resend_request(self, event: AskResend, token: str | None) -> ControlMessage:
