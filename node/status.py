@@ -27,7 +27,8 @@ STYLE: Final = (
     "background:#fff}"
     "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;overflow-wrap:anywhere}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00020;font-weight:600}.good{color:#146c2e}"
+    "td:first-child{min-width:9rem}.wide{overflow-x:auto}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.bad{color:#b00020;font-weight:600}.good{color:#146c2e}"
     "@media(prefers-color-scheme:dark){body{background:#12181f;color:#dbe3ea}th,td{border-color:#33404d}"
     ".bad{color:#ff8a80}.good{color:#7ddf9a}}"
 )
@@ -146,7 +147,7 @@ def _counter_rows(counters: Counters) -> list[tuple[str, int]]:
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:
     head = "".join(f"<th{_alignment(index)}>{column}</th>" for index, column in enumerate(columns))
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def _cells(row: Iterable[str | float]) -> str:
