@@ -10,13 +10,17 @@ connection repeats and never skips.
 After a lost connection what is not settled is sent again. What was settled already is remembered, and not sent again.
 """
 
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import compress, groupby
+from operator import attrgetter
 
 from agent.journal import Record
-from agent.publish.contract import Outcome
 
 __all__ = ["Window"]
+
+_LANE, _POSITION = attrgetter("lane"), attrgetter("position")
+_UNDER_WAY, _SETTLED = b"\0", b"\1"
 
 
 class Window:
@@ -28,26 +32,21 @@ class Window:
 
     def add(self, records: Iterable[Record]) -> list[Record]:
         """Take records of any lane, by rising position; give those to send: all but the ones settled already."""
-        to_send = [record for record in records if self._lane(record.lane).add(record)]
+        to_send: list[Record] = []
+        for lane, several in groupby(records, key=_LANE):
+            to_send += self._lane(lane).add(list(several))
         self.in_flight += len(to_send)
         return to_send
 
-    def settle_all(self, outcomes: Iterable[Outcome]) -> int:
-        """How many of them were under way."""
-        return sum([self.settle(outcome.lane, outcome.position) for outcome in outcomes])
+    def under_way(self, lane: int, first: int, last: int) -> list[Record]:
+        """Those of the run that are."""
+        return self._lane(lane).under_way(first, last)
 
-    def get(self, lane: int, position: int) -> Record | None:
-        """The record, if it is under way."""
-        known = self._lanes.get(lane)
-        return None if known is None else known.get(position)
-
-    def settle(self, lane: int, position: int) -> bool:
-        """Whether it was under way: a proof that comes twice, or too late, changes nothing."""
-        known = self._lanes.get(lane)
-        if known is None or not known.settle(position):
-            return False
-        self.in_flight -= 1
-        return True
+    def settle(self, lane: int, first: int, last: int) -> int:
+        """How many of the run were under way: a proof that comes twice, or too late, changes nothing."""
+        settled = self._lane(lane).settle(first, last)
+        self.in_flight -= settled
+        return settled
 
     def take_settled(self) -> dict[int, int]:
         """Per lane, the last position of the unbroken settled run, where it has grown since the last call."""
@@ -77,46 +76,61 @@ class Window:
 
 
 class _LaneWindow:
-    """One lane: what was added and not yet told of, oldest first, and what of it is under way."""
+    """One lane: what was added and not yet told of, oldest first, each with a mark. All columns are of one length."""
 
     def __init__(self) -> None:
-        self._positions: deque[int] = deque()
-        self._under_way: dict[int, Record] = {}
+        self._records: list[Record] = []
+        self._positions: list[int] = []
+        self._marks = bytearray()  # `_UNDER_WAY` or `_SETTLED`
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
-    def add(self, record: Record) -> bool:
-        """Whether the record is to be sent."""
-        position = record.position
-        self._positions.append(position)
-        if self._settled_early:
-            is_settled = position in self._settled_early
-            # What lies before will not come again: it was shed meanwhile, or it is this very one.
-            self._settled_early = {each for each in self._settled_early if each > position}
-            if is_settled:
-                return False
-        self._under_way[position] = record
-        return True
+    def add(self, records: list[Record]) -> list[Record]:
+        """Those that are to be sent."""
+        positions = list(map(_POSITION, records))
+        marks = bytes(map(self._settled_early.__contains__, positions))
+        # What lies before will not come again: it was shed meanwhile, or it is one of these.
+        self._settled_early = {each for each in self._settled_early if each > positions[-1]}
+        self._records += records
+        self._positions += positions
+        self._marks += marks
+        return _under_way(records, marks)
 
-    def get(self, position: int) -> Record | None:
-        return self._under_way.get(position)
+    def under_way(self, first: int, last: int) -> list[Record]:
+        start, end = self._bounds(first, last)
+        return _under_way(self._records[start:end], self._marks[start:end])
 
-    def settle(self, position: int) -> bool:
-        return self._under_way.pop(position, None) is not None
+    def settle(self, first: int, last: int) -> int:
+        start, end = self._bounds(first, last)
+        settled = self._marks.count(_UNDER_WAY, start, end)
+        self._marks[start:end] = _SETTLED * (end - start)
+        return settled
 
     def has_settled(self) -> bool:
-        return bool(self._positions) and self._positions[0] not in self._under_way
+        return self._settled_count() > 0
 
     def take_settled(self) -> int | None:
-        end = None
-        positions, under_way = self._positions, self._under_way
-        while positions and positions[0] not in under_way:
-            end = positions.popleft()
+        count = self._settled_count()
+        if not count:
+            return None
+        end = self._positions[count - 1]
+        del self._records[:count], self._positions[:count], self._marks[:count]
         return end
 
     def first_in_flight(self) -> Record | None:
-        return next(iter(self._under_way.values()), None)
+        return next(iter(self._records[self._settled_count() :]), None)
 
     def disconnect(self) -> None:
-        self._settled_early.update(position for position in self._positions if position not in self._under_way)
-        self._positions.clear()
-        self._under_way.clear()
+        self._settled_early.update(compress(self._positions, self._marks))
+        del self._records[:], self._positions[:], self._marks[:]
+
+    def _bounds(self, first: int, last: int) -> tuple[int, int]:
+        return bisect_left(self._positions, first), bisect_right(self._positions, last)
+
+    def _settled_count(self) -> int:
+        """How many are settled before the first that is under way."""
+        found = self._marks.find(_UNDER_WAY)
+        return len(self._marks) if found < 0 else found
+
+
+def _under_way(records: list[Record], marks: bytes | bytearray) -> list[Record]:
+    return [record for record, is_settled in zip(records, marks, strict=True) if not is_settled]

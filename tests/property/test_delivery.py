@@ -20,6 +20,7 @@ from agent.publish import (
     Outcome,
     Quarantine,
     Refused,
+    run_of,
 )
 from agent.publish.outcome_box import OutcomeBox
 from agent.publish.window import Window
@@ -72,7 +73,7 @@ class UnreliablePublisher:
             each = self._open.pop()
             is_good = self._chance.random() > 0.1
             self.settled[each.lane, each.position] = is_good
-            outcome = Acknowledged(each.lane, each.position) if is_good else Refused(each.lane, each.position, "no")
+            outcome = Acknowledged(*run_of([each])) if is_good else Refused(*run_of([each]), "no")
             self._box.put(*[outcome] * self._chance.randint(1, 2))
         if self._chance.random() < 0.15 and self._failures < MAX_FAILURES:
             self._failures += 1
@@ -141,7 +142,7 @@ def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, int]
             to_send = window.add([record(position) for position in range(taken, taken + number)])
             assert [each.position for each in to_send] == [p for p in range(taken, taken + number) if p not in settled]
             taken += number
-        elif action == "settle" and window.settle(0, number):
+        elif action == "settle" and window.settle(0, number, number):
             settled.add(number)
         elif action == "tell":
             told = window.take_settled().get(0, told)

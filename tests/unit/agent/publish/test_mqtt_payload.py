@@ -5,7 +5,8 @@ import orjson
 import pytest
 
 from agent.journal import Record
-from agent.publish.mqtt_payload import PayloadForm, Publication, Unsendable, check_topic_template, pack
+from agent.publish.contract import Refused
+from agent.publish.mqtt_payload import PayloadForm, Publication, check_topic_template, pack
 from protocol.streamr import EncryptionType, MessageID, StreamMessage
 from tests.unit.agent.publish.records import record
 
@@ -24,13 +25,13 @@ def message(number: int, *, stream: str = "site/boiler", content: str = '{"n":1}
 
 def packed(
     records: list[Record], template: str = "{stream}", form: PayloadForm = "stream_message", max_bytes: int = MAX_BYTES
-) -> list[Publication | Unsendable]:
+) -> list[Publication | Refused]:
     return list(pack(records, template, form, max_messages=3, max_bytes=max_bytes))
 
 
 def test_one_message_is_sent_byte_for_byte() -> None:
     only = message(1)
-    assert packed([only]) == [Publication("site/boiler", only.payload, (only,))]
+    assert packed([only]) == [Publication("site/boiler", only.payload, [only])]
 
 
 def test_neighbours_share_a_publication_in_order() -> None:
@@ -38,7 +39,7 @@ def test_neighbours_share_a_publication_in_order() -> None:
     first, second = packed(records)
     assert isinstance(first, Publication)
     assert isinstance(second, Publication)
-    assert (first.records, second.records) == (tuple(records[:3]), tuple(records[3:]))
+    assert (first.records, second.records) == (records[:3], records[3:])
     assert orjson.loads(first.payload) == [orjson.loads(each.payload) for each in records[:3]]
 
 
@@ -55,13 +56,15 @@ def test_the_template_names_the_topic() -> None:
 
 
 def test_what_the_broker_would_not_take_is_refused_alone() -> None:
+    """And in its place: what is sent together is a run, of which nothing else is part."""
     records = [message(0), message(1, content=json.dumps("x" * 2_000)), message(2)]
-    first, second = packed(records, max_bytes=1_000)
-    assert isinstance(first, Unsendable)
-    assert first.record == records[1]
-    assert "1000 that the broker takes" in first.reason
-    assert isinstance(second, Publication)
-    assert second.records == (records[0], records[2])
+    first, second, third = packed(records, max_bytes=1_000)
+    assert isinstance(first, Publication)
+    assert isinstance(second, Refused)
+    assert isinstance(third, Publication)
+    assert second[:3] == (0, 1, 1)
+    assert "1000 that the broker takes" in second.reason
+    assert (first.records, third.records) == ([records[0]], [records[2]])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_what_the_broker_would_not_take_is_refused_alone() -> None:
 )
 def test_what_is_no_message_is_refused(payload: bytes) -> None:
     (refused,) = packed([record(0, payload=payload)])
-    assert isinstance(refused, Unsendable)
+    assert isinstance(refused, Refused)
 
 
 def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
@@ -83,7 +86,7 @@ def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
 
 def test_an_encrypted_message_has_no_io_message_to_show() -> None:
     (refused,) = packed([message(0, content="ab" * 20, encrypted=True)], form="io_message")
-    assert isinstance(refused, Unsendable)
+    assert isinstance(refused, Refused)
     assert "encrypted" in refused.reason
 
 
