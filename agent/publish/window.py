@@ -11,8 +11,8 @@ After a lost connection what is not settled is sent again. What was settled alre
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from itertools import compress, groupby
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from operator import attrgetter
 
 from agent.journal import Record
@@ -20,7 +20,6 @@ from agent.journal import Record
 __all__ = ["Window"]
 
 _LANE, _POSITION = attrgetter("lane"), attrgetter("position")
-_UNDER_WAY, _SETTLED = b"\0", b"\1"
 
 
 class Window:
@@ -76,61 +75,54 @@ class Window:
 
 
 class _LaneWindow:
-    """One lane: what was added and not yet told of, oldest first, each with a mark. All columns are of one length."""
+    """One lane: what was added and not yet told of, and what of it is under way; both by rising position."""
 
     def __init__(self) -> None:
-        self._records: list[Record] = []
         self._positions: list[int] = []
-        self._marks = bytearray()  # `_UNDER_WAY` or `_SETTLED`
+        self._under_way: dict[int, Record] = {}
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
     def add(self, records: list[Record]) -> list[Record]:
         """Those that are to be sent."""
-        positions = list(map(_POSITION, records))
-        marks = bytes(map(self._settled_early.__contains__, positions))
+        early = self._settled_early
+        to_send = [record for record in records if record.position not in early] if early else records
         # What lies before will not come again: it was shed meanwhile, or it is one of these.
-        self._settled_early = {each for each in self._settled_early if each > positions[-1]}
-        self._records += records
-        self._positions += positions
-        self._marks += marks
-        return _under_way(records, marks)
+        self._settled_early = {position for position in early if position > records[-1].position}
+        self._positions += map(_POSITION, records)
+        self._under_way.update(zip(map(_POSITION, to_send), to_send, strict=True))
+        return to_send
 
     def under_way(self, first: int, last: int) -> list[Record]:
-        start, end = self._bounds(first, last)
-        return _under_way(self._records[start:end], self._marks[start:end])
+        return [self._under_way[each] for each in self._positions_in(first, last) if each in self._under_way]
 
     def settle(self, first: int, last: int) -> int:
-        start, end = self._bounds(first, last)
-        settled = self._marks.count(_UNDER_WAY, start, end)
-        self._marks[start:end] = _SETTLED * (end - start)
-        return settled
+        before, take_away = len(self._under_way), self._under_way.pop
+        for position in self._positions_in(first, last):
+            take_away(position, None)
+        return before - len(self._under_way)
 
     def has_settled(self) -> bool:
-        return self._settled_count() > 0
+        return bool(self._positions) and self._positions[0] not in self._under_way
 
     def take_settled(self) -> int | None:
-        count = self._settled_count()
-        if not count:
+        if not self.has_settled():
             return None
+        first_in_flight = next(iter(self._under_way), self._positions[-1] + 1)
+        count = bisect_left(self._positions, first_in_flight)
         end = self._positions[count - 1]
-        del self._records[:count], self._positions[:count], self._marks[:count]
+        del self._positions[:count]
         return end
 
     def first_in_flight(self) -> Record | None:
-        return next(iter(self._records[self._settled_count() :]), None)
+        return next(iter(self._under_way.values()), None)
 
     def disconnect(self) -> None:
-        self._settled_early.update(compress(self._positions, self._marks))
-        del self._records[:], self._positions[:], self._marks[:]
+        self._settled_early.update(position for position in self._positions if position not in self._under_way)
+        self._positions.clear()
+        self._under_way.clear()
 
-    def _bounds(self, first: int, last: int) -> tuple[int, int]:
-        return bisect_left(self._positions, first), bisect_right(self._positions, last)
-
-    def _settled_count(self) -> int:
-        """How many are settled before the first that is under way."""
-        found = self._marks.find(_UNDER_WAY)
-        return len(self._marks) if found < 0 else found
-
-
-def _under_way(records: list[Record], marks: bytes | bytearray) -> list[Record]:
-    return [record for record, is_settled in zip(records, marks, strict=True) if not is_settled]
+    def _positions_in(self, first: int, last: int) -> Sequence[int]:
+        """Of the run; some may be missing, where records were shed."""
+        if first == last:
+            return (first,)
+        return self._positions[bisect_left(self._positions, first) : bisect_right(self._positions, last)]
