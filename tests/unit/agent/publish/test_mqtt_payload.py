@@ -1,12 +1,22 @@
 import base64
+import itertools
 import json
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.journal import Record
-from agent.publish.contract import Refused
-from agent.publish.mqtt_payload import PayloadForm, Publication, check_topic_template, pack
+from agent.publish.contract import Refused, run_of
+from agent.publish.mqtt_payload import (
+    PACKET_OVERHEAD_BYTES,
+    PayloadForm,
+    Publication,
+    check_topic_template,
+    pack,
+)
+from agent.wrap import chain_name
 from protocol.streamr import EncryptionType, MessageID, StreamMessage
 from tests.unit.agent.publish.records import record
 
@@ -47,6 +57,53 @@ def test_another_topic_begins_another_publication() -> None:
     records = [message(0), message(1, stream="other"), message(2)]
     topics = [each.topic for each in packed(records) if isinstance(each, Publication)]
     assert topics == ["site/boiler", "other", "site/boiler"]
+
+
+def test_another_lane_begins_another_publication() -> None:
+    """What is acknowledged at once is a run, and a run is of one lane."""
+    records = [message(0), message(1), message(0)._replace(lane=3)]
+    publications = [each for each in packed(records, "all") if isinstance(each, Publication)]
+    assert [each.records for each in publications] == [records[:2], records[2:]]
+
+
+def test_chains_with_the_same_topic_share_a_publication() -> None:
+    records = [message(0)._replace(chain="one"), message(1)._replace(chain="other")]
+    (publication,) = packed(records)
+    assert isinstance(publication, Publication)
+    assert publication.records == records
+
+
+def test_what_is_known_of_a_chain_is_not_looked_for_again() -> None:
+    named = chain_name("site/boiler", 2, "chain")
+    first, second = message(0)._replace(chain=named), record(1, chain=named, payload=b"no message")
+    assert [type(each) for each in packed([first]) + packed([second])] == [Publication, Publication]
+
+
+@given(
+    sizes=st.lists(st.one_of(st.integers(1, 300), st.integers(1, 3_000)), min_size=1, max_size=40),
+    max_messages=st.integers(1, 6),
+    max_bytes=st.integers(300, 4_000),
+)
+def test_packets_are_as_full_as_they_may_be_and_hold_everything_in_order(
+    sizes: list[int], max_messages: int, max_bytes: int
+) -> None:
+    records = [message(number, content="x" * size) for number, size in enumerate(sizes)]
+    outcomes = list(pack(records, "t", "stream_message", max_messages=max_messages, max_bytes=max_bytes))
+    positions: list[int] = []
+    for each in outcomes:
+        lane, first, last = run_of(each.records) if isinstance(each, Publication) else each[:3]
+        positions += range(first, last + 1)
+        assert lane == 0
+    assert positions == list(range(len(records)))
+    for each in outcomes:
+        if isinstance(each, Publication):
+            assert len(each.payload) + PACKET_OVERHEAD_BYTES <= max_bytes
+            assert len(each.records) <= max_messages
+        else:
+            assert len(records[each.first].payload) + PACKET_OVERHEAD_BYTES + 4 > max_bytes
+    for before, after in itertools.pairwise(outcomes):
+        if isinstance(before, Publication) and isinstance(after, Publication) and len(before.records) < max_messages:
+            assert len(before.payload) + len(after.records[0].payload) + PACKET_OVERHEAD_BYTES + 6 > max_bytes
 
 
 def test_the_template_names_the_topic() -> None:
