@@ -83,8 +83,8 @@ def _packed(
 ) -> Iterator[Publication | Refused]:
     """As many in one publication as fit; what is too large for any comes alone."""
     payloads = [record.payload for record in records]
-    ends = list(accumulate([len(payload) + 1 for payload in payloads], initial=0))  # with the comma behind each
-    packed_bytes = min(PACKED_BYTES, max_bytes) - _overhead_bytes(topic)
+    ends = list(accumulate([len(payload) + 1 for payload in payloads], initial=0))  # a bracket or comma before each …
+    packed_bytes = min(PACKED_BYTES, max_bytes) - _overhead_bytes(topic) - 1  # … and one bracket at the end
     start = 0
     while start < len(records):
         fitting = bisect_right(ends, ends[start] + packed_bytes) - 1
