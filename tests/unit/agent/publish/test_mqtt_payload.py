@@ -4,7 +4,7 @@ import json
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.journal import Record
@@ -84,6 +84,7 @@ def test_what_is_known_of_a_chain_is_not_looked_for_again() -> None:
     max_messages=st.integers(1, 6),
     max_bytes=st.integers(300, 4_000),
 )
+@example(sizes=[1, 1, 1], max_messages=3, max_bytes=302)  # one byte short of three
 def test_packets_are_as_full_as_they_may_be_and_hold_everything_in_order(
     sizes: list[int], max_messages: int, max_bytes: int
 ) -> None:
