@@ -78,7 +78,7 @@ class CollectorAddress:
 
 
 CollectorUrl = Annotated[
-    str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443"), CollectorAddress()
+    str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8440"), CollectorAddress()
 ]
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from agent.config import Config
-from agent.errors import ConfigError
+from agent.errors import ConfigError, in_words
 from agent.keys import DeviceKeys, find_key_file, load_keys, passphrase_from, read_key_file
 from agent.page_config import OFF
 from agent.public_key_file import read_public_key
@@ -16,9 +16,7 @@ def key_file_of(config: Config) -> Path:
     """Named in the configuration, else handed in or named by the environment, else below the data directory."""
     if config.device.key_file is not None:
         return config.device.key_file
-    found = find_key_file(os.environ)
-    own = config.device.data_directory / "keys" / "device.keys"
-    return own if own.exists() else found
+    return find_key_file(os.environ, usual=config.device.data_directory / "keys" / "device.keys")
 
 
 def open_keys(config: Config) -> DeviceKeys:
@@ -34,8 +32,10 @@ def check_files(config: Config) -> None:
     problems = []
     try:
         read_key_file(key_file_of(config))
+    except PermissionError as error:
+        problems.append(f"device.key_file: {in_words(error)}; only root and the agent's own user may read it")
     except (ConfigError, OSError) as error:
-        problems.append(f"device.key_file: {error}")
+        problems.append(f"device.key_file: {in_words(error)}")
     keys = {
         "archive.seal_to": config.archive.seal_to if config.archive else None,
         "ship.collector_key": config.ship.collector_key if config.ship else None,
@@ -54,4 +54,5 @@ def check_files(config: Config) -> None:
         except ConfigError as error:
             problems.append(f"page.token_file: {error}")
     if problems:
-        raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
+        counted = f"{len(problems)} problem{'' if len(problems) == 1 else 's'} with files"
+        raise ConfigError("\n  ".join([f"{config.path}: {counted}", *problems]))

@@ -26,6 +26,7 @@ from agent.page_config import OFF
 from agent.pipeline import CHANGING, Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
 from agent.status import collect_status, write_status
+from agent.version import VERSION
 
 if TYPE_CHECKING:
     from firmware_bridge import Questions
@@ -90,7 +91,7 @@ class Service:
 
     async def _announce(self) -> None:
         notify(READY)
-        log.info("running; device=%s configuration=%s", self._config.device.name, self._config.path)
+        log.info("running; device=%s configuration=%s version=%s", self._config.device.name, self._config.path, VERSION)
 
     # Signals
 
