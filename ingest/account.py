@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ingest.decoded import MAX_INTEGER
 from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice, notice_from_json, span_from_json
 
@@ -275,13 +276,13 @@ def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict
     return {
         "device": name.device,
         "chain": name.chain,
-        "produced": produced,
+        "produced": min(produced, MAX_INTEGER),
         "archived": account.archived,
         "ingested": account.ingested,
         "duplicate": account.duplicate,
         "quarantined": account.quarantined,
         "held": len(account.held),
-        "lost_explained": explained,
+        "lost_explained": min(explained, MAX_INTEGER),
         "lost_unexplained": unexplained,
         "broken_links": account.broken_links,
         "archives": account.archives,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
+from ingest.decoded import LATEST_MS
 from ingest.plots import SERIES, Point, bar_plot, line_plot, number, stacked_plot
 from ingest.report_style import STYLE
 
@@ -187,6 +188,8 @@ def _duration(seconds: float) -> str:
 def _moment(milliseconds: int | None) -> str:
     if milliseconds is None:
         return "the beginning"
+    if milliseconds > LATEST_MS:  # a device without a clock may call any number a time
+        return f"{milliseconds} ms"
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}"
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.account import Gap
+from ingest.decoded import LATEST_MS, MAX_INTEGER
 from ingest.schemas import TABLES
 from ingest.summary import ArchiveSummary
 
@@ -48,7 +49,7 @@ def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
         "before_timestamp_ms": hole.before[0],
         "before_sequence": hole.before[1],
         "missing": hole.missing,
-        "explained": gap.explained,
+        "explained": min(gap.explained, MAX_INTEGER),  # a device may say any number
         "held": gap.held,
         "cause": gap.cause,
         "state": state,
@@ -62,7 +63,7 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
             "path": summary.path,
             "device": summary.device,
             "journal": summary.journal,
-            "created_at": None if summary.created_at_ms is None else _time(summary.created_at_ms),
+            "created_at": _device_time(summary.created_at_ms),
             "landed_at": _time(summary.landed_at_ms),
             "size_bytes": summary.size_bytes,
             "records": summary.records,
@@ -71,6 +72,11 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
         }
         for summary in summaries
     ]
+
+
+def _device_time(milliseconds: int | None) -> datetime | None:
+    """By a clock that may show anything; what no calendar holds is null."""
+    return None if milliseconds is None or milliseconds > LATEST_MS else _time(milliseconds)
 
 
 def _time(milliseconds: int) -> datetime:

@@ -1,8 +1,10 @@
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 from ingest.account import Account, Boot, ChainName, Suspect
+from ingest.small_tables import OPEN, archive_rows, gap_rows, write_rows
 from ingest.spans import Span
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
 
@@ -205,3 +207,14 @@ def test_the_account_survives_its_json() -> None:
 def test_a_summary_survives_its_json() -> None:
     summary = archive(1, span(3, 4), rejected=[9], notices=[notice(1, 4, 4)], corrections=[Correction("b0", 10, 1000)])
     assert ArchiveSummary.from_json(summary.to_json()) == summary
+
+
+def test_no_number_that_a_device_says_is_too_large_for_the_tables(tmp_path: Path) -> None:
+    account = Account()
+    uncounted = Span((9, 0), (9, 0), (8, 0))
+    notices = [replace(notice(number, 1, 8), count=2**63 - 1) for number in range(2)]
+    account.add([archive(1, uncounted, notices=notices, created_at_ms=2**53 - 1)], {})
+    write_rows("gaps", gap_rows(account.gaps(), OPEN), tmp_path / "gaps")
+    write_rows("ledger", account.ledger(), tmp_path / "ledger")
+    write_rows("archives", archive_rows([archive(1, uncounted, created_at_ms=2**53 - 1)]), tmp_path / "archives")
+    assert Account.from_json(account.to_json()) == account

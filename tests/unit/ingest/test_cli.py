@@ -72,6 +72,19 @@ def test_a_gap_is_one_line() -> None:
     assert describe_gaps([]) == ["no gaps"]
 
 
+def test_a_gap_at_a_time_that_no_calendar_holds_is_one_line() -> None:
+    (line,) = describe_gaps([{**GAP, "after_timestamp_ms": 2**53 - 2, "before_timestamp_ms": 2**53 - 1}])
+    assert "9007199254740990 ms to 9007199254740991 ms" in line
+
+
+def test_a_gap_of_a_chain_without_messages_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store(tmp_path) as store:
+        gaps = write_rows("gaps", [GAP], store.work("gaps") / "a.parquet")
+        store.commit(store.account(), {"gaps": Change([gaps])})
+    assert main(["ingest", "gaps", "--tables", str(tmp_path), "--request"]) == 0
+    assert capsys.readouterr().out.strip() == ""
+
+
 def test_a_resend_request_covers_the_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = {"device": "0xd1", "chain": "boiler", "stream_id": "s", "stream_partition": 4, "msg_chain_id": "c"}
     with Store(tmp_path) as store:

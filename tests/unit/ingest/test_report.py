@@ -83,7 +83,9 @@ def test_the_page_draws_gaps_and_curves() -> None:
     gap |= {"device": "0xd1", "chain": "boiler", "before_timestamp_ms": 1_790_000_000_000}
     point = {"at": START, "min": 1.0, "mean": 2.0, "max": 3.0}
     curve = {"quantity": "temperature", "sensor": "boiler", "unit": "Cel", "device": "0xd1", "readings": 1}
-    page = render_page({**FACTS, "gaps": [gap], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    far = {**gap, "after_timestamp_ms": 2**53 - 2, "before_timestamp_ms": 2**53 - 1}
+    page = render_page({**FACTS, "gaps": [gap, far], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    assert "9007199254740991 ms" in page
     assert "the beginning" in page
     assert "temperature of boiler" in page
     assert "2026-09-21 14:13:20" in page

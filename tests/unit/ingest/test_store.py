@@ -148,7 +148,9 @@ def test_a_commit_whose_files_are_gone_is_not_taken_for_made(tmp_path: Path) -> 
         Store(tmp_path)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: path.write_text("")])
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: path.write_text("")]
+)
 def test_tables_without_their_account_are_not_written_over(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     with Store(tmp_path) as store:
         store.commit(store.account(), {"archives": Change(staged(store, "archives", "a.parquet"))})
