@@ -1,5 +1,6 @@
 """Gaps, ledger and archives: small tables, laid out on the driver from what it knows."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ingest.account import Gap
 from ingest.decoded import LATEST_MS, MAX_INTEGER
 from ingest.schemas import TABLES
+from ingest.spans import Ref
 from ingest.summary import ArchiveSummary
 
 __all__ = ["archive_rows", "closed_gaps", "gap_rows", "write_rows"]
@@ -28,12 +30,17 @@ def closed_gaps(before: Iterable[Gap], now: Iterable[Gap]) -> list[Gap]:
     still_open: dict[tuple[str, str], list[Gap]] = {}
     for gap in now:
         still_open.setdefault(gap.name, []).append(gap)
-    return [gap for gap in before if not any(_overlap(gap, other) for other in still_open.get(gap.name, []))]
+    return [gap for gap in before if not _overlaps(gap, still_open.get(gap.name, []))]
 
 
-def _overlap(one: Gap, other: Gap) -> bool:
-    starts = [(-1, 0) if gap.hole.after is None else gap.hole.after for gap in (one, other)]
-    return starts[0] < other.hole.before and starts[1] < one.hole.before
+def _overlaps(gap: Gap, in_order: list[Gap]) -> bool:
+    """Whether one of these gaps of its chain has something in common with it; they have nothing with each other."""
+    index = bisect_right(in_order, _start(gap), key=lambda each: each.hole.before)
+    return index < len(in_order) and _start(in_order[index]) < gap.hole.before
+
+
+def _start(gap: Gap) -> Ref:
+    return (-1, 0) if gap.hole.after is None else gap.hole.after
 
 
 def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
