@@ -8,20 +8,24 @@ import pyarrow.parquet as pq
 
 from ingest.account import ChainName
 from ingest.decoded import LATEST_MS
+from ingest.plain_values import printable
+from ingest.query import ask
 from ingest.small_tables import OPEN
-from ingest.store import files_of
+from ingest.store import files_of, files_of_all
 
 __all__ = ["describe_gaps", "read_gaps", "resend_requests"]
 
 
 def read_gaps(tables: Path, *, also_closed: bool = False) -> list[dict[str, Any]]:
-    rows = [row for path in files_of(tables, "gaps") for row in pq.read_table(path).to_pylist()]
+    rows = ask(
+        tables, lambda: [row for path in files_of_all(tables)["gaps"] for row in pq.read_table(path).to_pylist()]
+    )
     return [row for row in rows if also_closed or row["state"] == OPEN]
 
 
 def describe_gaps(gaps: list[dict[str, Any]]) -> list[str]:
     """One line per gap."""
-    return [_describe(gap) for gap in gaps] or ["no gaps"]
+    return [printable(_describe(gap)) for gap in gaps] or ["no gaps"]
 
 
 def _describe(gap: dict[str, Any]) -> str:

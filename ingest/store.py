@@ -13,12 +13,14 @@ step and is synced; then the moves are made. A start that finds `commit.json` ma
 be made twice, wherever the tables lie by then. What lies in `work/` without being named is of a run that died, and is
 removed.
 
-A reader that lists a table in the middle of a commit may see some of its files; each file is whole.
+A reader that lists a table in the middle of a commit may see some of its files; each file is whole. Our own readers
+wait for its end.
 """
 
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,11 +33,13 @@ from ingest.account import Account
 from ingest.errors import IngestBusy, IngestError
 from ingest.schemas import PARTITIONED, TABLES
 
-__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of"]
+__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of", "files_of_all", "version_of"]
 
 TableFormat = Literal["parquet", "delta"]
 OWN_FOLDER: Final = "_headgate"
 DATE_PREFIX: Final = "date="
+MAX_LISTINGS: Final = 30  # that a reader makes, to see no half of a commit
+WAIT_FOR_COMMIT_S: Final = 0.1
 _START_ANEW: Final = "restore it from a copy, or let the ingest make all tables anew in another folder"
 
 
@@ -203,11 +207,39 @@ def _move(source: Path, target: Path) -> None:
             raise IngestError(f"{source}: is gone before it became {target}; {_START_ANEW}") from None
 
 
+# --- for readers, who take no lock and change nothing ---
+
+
 def files_of(tables: Path, table: str) -> list[Path]:
-    """The files of a table, for a reader: it takes no lock and changes nothing."""
-    found = (tables / OWN_FOLDER / "format").read_text()
+    """The files of a table. Raises: IngestError where there are no tables."""
+    try:
+        found = (tables / OWN_FOLDER / "format").read_text()
+    except FileNotFoundError:
+        raise IngestError(f"{tables}: there are no tables in it; 'headgate ingest run' makes them") from None
     files = _list_files(tables, table, "delta" if found == "delta" else "parquet", None)
     return [tables / table / file.name for file in files]
+
+
+def files_of_all(tables: Path) -> dict[str, list[Path]]:
+    """The files of every table, as one commit left them. Raises: IngestError where there are no tables.
+
+    If a commit was cut and nobody has finished it, the files that there are.
+    """
+    for _ in range(MAX_LISTINGS):
+        version = version_of(tables)
+        found = {table: files_of(tables, table) for table in TABLES}
+        if version_of(tables) == version and not (tables / OWN_FOLDER / "commit.json").exists():
+            break
+        time.sleep(WAIT_FOR_COMMIT_S)
+    return found
+
+
+def version_of(tables: Path) -> int | None:
+    """Another number after each commit."""
+    try:
+        return (tables / OWN_FOLDER / "account.json").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _list_files(tables: Path, table: str, table_format: TableFormat, dates: Iterable[str] | None) -> list[StoredFile]:
@@ -254,7 +286,7 @@ def _write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 def _sync_files(paths: Iterable[Path], within: Path) -> None:
     """Make files durable, and their names, and those of the folders that they are in."""
-    folders = set()
+    folders: set[Path] = set()
     for path in paths:
         with path.open("rb") as file:
             os.fsync(file.fileno())

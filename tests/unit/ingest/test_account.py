@@ -226,11 +226,11 @@ class Counting(tuple[int, int]):
     compared = 0
     __hash__ = tuple.__hash__
 
-    def __lt__(self, other: tuple[int, int]) -> bool:
+    def __lt__(self, other: tuple[int, ...]) -> bool:
         Counting.compared += 1
         return tuple.__lt__(self, other)
 
-    def __gt__(self, other: tuple[int, int]) -> bool:
+    def __gt__(self, other: tuple[int, ...]) -> bool:
         Counting.compared += 1
         return tuple.__gt__(self, other)
 

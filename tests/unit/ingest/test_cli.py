@@ -115,3 +115,38 @@ def test_progress_tells_what_is_done_and_what_is_left() -> None:
     assert lines[1].startswith("2 archives, 300 records, ")
     assert "3 archives to go, about" in lines[1]
     assert lines[-1].startswith("done: 5 archives, 500 records, ")
+
+
+@pytest.mark.parametrize("action", ["report", "query", "gaps", "compact"])
+def test_a_folder_without_tables_is_refused_and_left_as_it_is(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql = ["SELECT 1"] if action == "query" else []
+    assert main(["ingest", action, *sql, "--tables", str(tmp_path)]) == 78
+    assert "there are no tables in it" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--every", "-1"), ("--every", "nan"), ("--every", "inf"), ("--every", "x"), ("--batch-archives", "0"),
+        ("--batch-megabytes", "-5"),
+    ],
+)  # fmt: skip
+def test_numbers_that_make_no_sense_are_refused_at_once(
+    option: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t"), *option])
+    assert option[0] in capsys.readouterr().err
+
+
+def test_a_mistyped_device_is_refused_and_not_taken_for_a_list_of_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t")]
+    assert main([*run, "--device", "0x7E5F4552091A69125d5DfCb7b8C2659029395Bd"]) == 78
+    assert "is no address" in capsys.readouterr().err
+    assert main([*run, "--devices", str(tmp_path / "nowhere")]) == 66
+    assert "no such folder of devices" in capsys.readouterr().err

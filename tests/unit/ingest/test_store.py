@@ -9,7 +9,7 @@ import pytest
 
 from ingest.account import Account, ChainAccount, ChainName
 from ingest.errors import IngestBusy, IngestError
-from ingest.store import Change, Store, StoredFile, files_of
+from ingest.store import Change, Store, StoredFile, files_of, files_of_all, version_of
 
 
 class PowerLoss(Exception):
@@ -169,3 +169,34 @@ def test_a_new_folder_of_a_date_is_durable_before_the_commit_is_forgotten(
     plan = synced.index(tmp_path / "_headgate")
     assert any(path.name == "date=2026-01-01" for path in synced[:plan])
     assert {tmp_path / "messages", tmp_path / "messages" / "date=2026-01-01"} <= set(synced[plan:])
+
+
+def test_a_reader_sees_no_half_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_before_the_moves(prepared(tmp_path))
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        Store(tmp_path).close()  # finishes the commit
+
+    monkeypatch.setattr("time.sleep", wait)
+    found = files_of_all(tmp_path)
+    assert len(waits) == 1
+    assert [path.name for path in found["ledger"]] == ["000002-00000.parquet"]
+    assert len(found["messages"]) == 2
+
+
+def test_a_reader_takes_what_there_is_where_nobody_finishes_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_before_the_moves(prepared(tmp_path))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert [path.name for path in files_of_all(tmp_path)["ledger"]] == ["000001-00000.parquet"]
+
+
+def test_each_commit_is_another_version(tmp_path: Path) -> None:
+    assert version_of(tmp_path) is None
+    first = version_of(prepared(tmp_path))
+    with Store(tmp_path) as store:
+        commit(store)
+    assert version_of(tmp_path) != first
