@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument("--seed", type=int, metavar="N", help="instead of the one in the file")
     soak = actions.add_parser("soak", help="random scenarios, one after the other, until one fails or time is over")
     soak.add_argument("--seed", type=int, metavar="N", help="of the first one (default: by chance)")
-    soak.add_argument("--minutes", type=float, default=DEFAULT_SOAK_MINUTES, metavar="M", help="default: 10")
+    soak.add_argument("--minutes", type=_minutes, default=DEFAULT_SOAK_MINUTES, metavar="M", help="default: 10")
     soak.add_argument("--count", type=_positive, metavar="N", help="so many, however long it takes")
     for each in (run_parser, soak):
         each.add_argument("--folder", type=Path, metavar="DIR", help="where evidence is kept (default: the system's)")
@@ -51,6 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _minutes(text: str) -> float:
+    if not 0 < (number := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError("above 0")
     return number
 
 
