@@ -4,12 +4,15 @@ It grows by the summaries of archives, in any order, each once. Its size follows
 holes, not of their messages, so it is kept whole beside the tables and committed with them.
 """
 
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 
+from ingest.decoded import MAX_INTEGER
 from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice, notice_from_json, span_from_json
 
@@ -205,25 +208,38 @@ def _explain(name: ChainName, holes: list[Hole], notices: list[Notice], held: se
     A device also tells of messages that it gave up when they were in an archive already, so a loss may begin before
     its hole and count more than is missing.
     """
-    untold = {id(notice): notice.count for notice in notices}
-    in_order = sorted((each for each in notices if each.first is not None), key=lambda each: (each.first, each.number))
-    for hole in holes:
-        found = [notice for notice in in_order if _touches(hole, notice) and untold[id(notice)]]
-        held_here = sum(_within(hole, ref) for ref in held)
+    to_come = deque(_losses_in_order(notices))
+    touching: list[_Loss] = []
+    in_quarantine = sorted(held)
+    for hole in holes:  # in order, as the losses are: each is looked at from its first hole to its last, and no more
+        while to_come and to_come[0].first < hole.before:
+            touching.append(to_come.popleft())
+        touching = [loss for loss in touching if loss.untold and (hole.after is None or hole.after < loss.last)]
+        held_here = _count_within(hole, in_quarantine)
         wanted = None if hole.missing is None else max(0, hole.missing - held_here)
         explained = 0
-        for notice in found:
-            taken = untold[id(notice)] if wanted is None else min(untold[id(notice)], wanted - explained)
-            untold[id(notice)] -= taken
+        for loss in touching:
+            taken = loss.untold if wanted is None else min(loss.untold, wanted - explained)
+            loss.untold -= taken
             explained += taken
-        causes = dict.fromkeys(notice.cause for notice in found)
+        causes = dict.fromkeys(loss.cause for loss in touching)
         yield Gap(name, hole, explained=explained, held=held_here, cause=", ".join(causes) or None)
 
 
-def _touches(hole: Hole, notice: Notice) -> bool:
-    if notice.first is None or notice.last is None:
-        return False
-    return (hole.after is None or hole.after < notice.last) and notice.first < hole.before
+@dataclass(slots=True)
+class _Loss:
+    """A notice while holes are explained with it."""
+
+    first: Ref
+    last: Ref
+    cause: str
+    untold: int
+
+
+def _losses_in_order(notices: list[Notice]) -> Iterator[_Loss]:
+    for notice in sorted(notices, key=lambda each: (each.first or (), each.number)):
+        if notice.first is not None and notice.last is not None:
+            yield _Loss(notice.first, notice.last, notice.cause, notice.count)
 
 
 class _Chainless:
@@ -260,8 +276,8 @@ def _stood_between(places: tuple[int, int], notice: Notice) -> bool:
     return first < before and after < last
 
 
-def _within(hole: Hole, ref: Ref) -> bool:
-    return (hole.after is None or hole.after < ref) and ref < hole.before
+def _count_within(hole: Hole, in_order: list[Ref]) -> int:
+    return bisect_left(in_order, hole.before) - (0 if hole.after is None else bisect_right(in_order, hole.after))
 
 
 def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict[str, Any]:
@@ -275,13 +291,13 @@ def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict
     return {
         "device": name.device,
         "chain": name.chain,
-        "produced": produced,
+        "produced": min(produced, MAX_INTEGER),
         "archived": account.archived,
         "ingested": account.ingested,
         "duplicate": account.duplicate,
         "quarantined": account.quarantined,
         "held": len(account.held),
-        "lost_explained": explained,
+        "lost_explained": min(explained, MAX_INTEGER),
         "lost_unexplained": unexplained,
         "broken_links": account.broken_links,
         "archives": account.archives,

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from ingest.account import Boot, Suspect
+from ingest.decoded import EARLIEST_MS, LATEST_MS
 from ingest.schemas import MESSAGES, QUARANTINE
 from ingest.summary import Correction
 
@@ -42,12 +43,12 @@ def _date_of(column: str) -> Column:
 
 
 def apply_corrections(messages: DataFrame, corrections: dict[Boot, Correction]) -> DataFrame:
-    """The same messages, those of a boot with a known correction at their true time."""
+    """The same messages, those of a boot with a known correction at their true time, unless that is absurd."""
     if not corrections:
         return messages
-    offset_ms = F.create_map(*_offsets(corrections))[F.concat("device", "boot")]
-    is_corrected = F.col("boot").isNotNull() & offset_ms.isNotNull()
-    event_time = F.timestamp_millis(F.col("monotonic_ms") + offset_ms)
+    true_ms = F.col("monotonic_ms") + F.create_map(*_offsets(corrections))[F.concat("device", "boot")]
+    is_corrected = F.coalesce((true_ms >= EARLIEST_MS) & (true_ms < LATEST_MS), F.lit(False))
+    event_time = F.timestamp_millis(true_ms)
     corrected = messages.withColumns(
         {
             "event_time": F.when(is_corrected, event_time).otherwise(F.col("event_time")),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ingest.job import JobSettings
 
 DEFAULT_PAGE = Path("report.html")
+LONGEST_EVERY_S = 24 * 3600
+IO_ERROR = 74
 DESCRIPTION = "Make tables of the archives in a landing area, each message once and every loss accounted for."
 
 
@@ -32,6 +34,9 @@ def main(argv: Sequence[str]) -> int:
     except HeadgateError as error:
         print(f"headgate: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"headgate: {error}", file=sys.stderr)
+        return IO_ERROR
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,16 +49,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.action != "run" and not arguments.tables.is_dir():
-        raise FileNotFoundError(2, "no such folder of tables", str(arguments.tables))
+    if arguments.action != "run":
+        _check_tables(arguments.tables)
     return int(arguments.act(arguments))
+
+
+def _check_tables(tables: Path) -> None:
+    """Raises: FileNotFoundError; IngestError for a folder that no run has ever written to."""
+    from ingest.store import files_of
+
+    if not tables.is_dir():
+        raise FileNotFoundError(2, "no such folder of tables", str(tables))
+    files_of(tables, "ledger")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
     parser.add_argument("--landing", type=Path, required=True, metavar="DIR", help="where the collector puts archives")
     parser.add_argument("--format", choices=["parquet", "delta"], help="of new tables (default: parquet)")
-    parser.add_argument("--every", type=float, metavar="SECONDS", help="go on, and look for new archives so often")
+    parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="go on, and look for new archives so often")
     parser.add_argument("--again", action="store_true", help="look at every file again; what is known stays as it is")
     parser.add_argument(
         "--devices", type=Path, metavar="DIR", help="the collector's list of devices; others are refused"
@@ -69,9 +83,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
     )
     parser.add_argument(
-        "--batch-megabytes", type=int, default=64, metavar="N", help="of archives per commit (default: %(default)s)"
+        "--batch-megabytes",
+        type=_positive,
+        default=64,
+        metavar="N",
+        help="of archives per commit (default: %(default)s)",
     )
-    parser.add_argument("--batch-archives", type=int, metavar="N", help="per commit, whatever their size")
+    parser.add_argument("--batch-archives", type=_positive, metavar="N", help="per commit, whatever their size")
     parser.add_argument("--report", type=Path, metavar="FILE", help="at the end, write one HTML page about the tables")
     parser.add_argument("--json", action="store_true", help="at the end, print the figures of the report")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -91,7 +109,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sql", metavar="SQL", help="over messages, quarantine, gaps, rollups, ledger and archives")
     _add_tables(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per row")
-    parser.add_argument("--limit", type=int, default=1000, metavar="N", help="rows to print (default: 1000)")
+    parser.add_argument("--limit", type=_positive, default=1000, metavar="N", help="rows to print (default: 1000)")
     _add_spark(parser)
     parser.set_defaults(act=_query)
 
@@ -106,7 +124,7 @@ def _add_gaps(parser: argparse.ArgumentParser) -> None:
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
     parser.add_argument(
-        "--min-files", type=int, default=2, metavar="N", help="leave dates with fewer alone (default: 2)"
+        "--min-files", type=_positive, default=2, metavar="N", help="leave dates with fewer alone (default: 2)"
     )
     _add_spark(parser)
     parser.set_defaults(act=_compact)
@@ -121,6 +139,19 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark; may be given again"
     )
+    parser.add_argument("--spark-log", type=Path, metavar="FILE", help="keep what Spark itself says (default: nowhere)")
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 <= (number := float(text)) <= LONGEST_EVERY_S:
+        raise argparse.ArgumentTypeError(f"0 to {LONGEST_EVERY_S}")
+    return number
 
 
 def _spark_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -132,14 +163,12 @@ def _spark_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 @contextmanager
 def _spark(arguments: argparse.Namespace, options: Mapping[str, str] | None = None) -> "Iterator[SparkSession]":
-    from ingest.session import open_session
+    given = _spark_options(arguments)
+    from ingest.spark_command import spark_for_command
 
     quiet = {"spark.ui.showConsoleProgress": "false"}
-    spark = open_session(arguments.master, {**quiet, **(options or {}), **_spark_options(arguments)})
-    try:
+    with spark_for_command(arguments.master, {**quiet, **(options or {}), **given}, arguments.spark_log) as spark:
         yield spark
-    finally:
-        spark.stop()
 
 
 def _run_job(arguments: argparse.Namespace) -> int:
@@ -167,6 +196,8 @@ def _run_job(arguments: argparse.Namespace) -> int:
 def _job_settings(arguments: argparse.Namespace) -> "JobSettings":
     from ingest.job import JobSettings
 
+    if arguments.devices is not None and not arguments.devices.is_dir():
+        raise FileNotFoundError(2, "no such folder of devices", str(arguments.devices))
     return JobSettings(
         landing=arguments.landing.resolve(),
         tables=arguments.tables.resolve(),
@@ -174,6 +205,7 @@ def _job_settings(arguments: argparse.Namespace) -> "JobSettings":
         decode=_decode_settings(arguments),
         batch_bytes=arguments.batch_megabytes * 1024 * 1024,
         batch_archives=arguments.batch_archives,
+        devices_folder=arguments.devices and arguments.devices.resolve(),
         every_s=arguments.every,
         again=arguments.again,
     )
@@ -185,19 +217,18 @@ def _decode_settings(arguments: argparse.Namespace) -> "DecodeSettings":
     from ingest.keyring import read_group_keys
 
     return DecodeSettings(
-        devices=_devices(arguments.devices, arguments.device),
+        devices=_devices(arguments.device),
         group_keys=read_group_keys(arguments.group_keys) if arguments.group_keys else {},
         unsealing_key=bytes(load_sealing_key(arguments.sealing_key)) if arguments.sealing_key else None,
         receipts=arguments.receipts.resolve() if arguments.receipts else None,
     )
 
 
-def _devices(folder: Path | None, addresses: list[str] | None) -> frozenset[str] | None:
-    """Revoked devices too: what the collector took from them while they were trusted stays true."""
-    if folder is None and addresses is None:
-        return None
-    enrolled = [] if folder is None else [path.stem for path in folder.iterdir() if path.suffix == ".json"]
-    return frozenset(address.lower() for address in [*enrolled, *(addresses or [])])
+def _devices(addresses: list[str] | None) -> frozenset[str] | None:
+    """Raises: ConfigError for what is no address."""
+    from ingest.collector.devices import parse_address
+
+    return None if addresses is None else frozenset(f"0x{parse_address(address).hex()}" for address in addresses)
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -208,6 +239,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _write_report(spark: "SparkSession", tables: Path, page: Path | None, as_json: bool) -> int:
     """The page, the figures on stdout, or both. The exit code says whether the ledger balances."""
+    from ingest import plain_values
     from ingest.facts import collect_facts
     from ingest.report import render_page
 
@@ -216,7 +248,7 @@ def _write_report(spark: "SparkSession", tables: Path, page: Path | None, as_jso
         page.write_text(render_page(facts), encoding="utf-8")
         print(page, file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        print(json.dumps(facts, indent=2, default=str))
+        print(plain_values.as_json(facts, indent=2))
     return 0 if facts["balanced"] else 1
 
 

@@ -56,7 +56,8 @@ class Deliveries:
     def copies(self, delivered: list[ArchiveSummary], chosen: list[ArchiveSummary]) -> list[ArchiveSummary]:
         """Of what was delivered, the files that bring an archive again and were never counted before."""
         entered = {(each.archive, each.path) for each in chosen}
-        return [each for each in delivered if (each.archive, each.path) not in entered | self._files]
+        new = [each for each in delivered if (each.archive, each.path) not in entered]
+        return [each for each in new if (each.archive, each.path) not in self._files]
 
     def _enter(self, archive: str, path: str, verdict: str) -> None:
         self._files.add((archive, path))

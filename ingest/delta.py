@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -51,10 +51,16 @@ def commit_delta(folder: Path, added: list[str], removed: list[str], number: int
 
 
 def _open_or_create(folder: Path) -> DeltaTable:
-    if DeltaTable.is_deltatable(str(folder)):
-        return DeltaTable(str(folder))
-    schema = to_arrow_schema(TABLES[folder.name], timezone="UTC")
-    return DeltaTable.create(str(folder), schema=schema, partition_by=_partition_columns(folder.name))
+    """With all the columns of today: one that an older release made lacks those that came since."""
+    schema = Schema.from_arrow(to_arrow_schema(TABLES[folder.name], timezone="UTC"))
+    if not DeltaTable.is_deltatable(str(folder)):
+        return DeltaTable.create(str(folder), schema=schema, partition_by=_partition_columns(folder.name))
+    table = DeltaTable(str(folder))
+    known = {column.name for column in table.schema().fields}
+    new = [column for column in schema.fields if column.name not in known]
+    if new:
+        table.alter.add_columns(new)
+    return table
 
 
 def _partition_columns(table: str) -> list[str]:

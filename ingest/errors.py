@@ -2,7 +2,7 @@
 
 from protocol.errors import HeadgateError
 
-__all__ = ["IngestBusy", "IngestError", "NoJava"]
+__all__ = ["IngestBusy", "IngestError", "NoJava", "SparkFailed"]
 
 
 class IngestError(HeadgateError):
@@ -19,5 +19,11 @@ class NoJava(HeadgateError):
 
 class IngestBusy(HeadgateError):
     """Another run writes these tables."""
+
+    exit_code = 69
+
+
+class SparkFailed(HeadgateError):
+    """Spark did not start, or could not go on."""
 
     exit_code = 69

@@ -1,25 +1,35 @@
 """What the report says, as plain values: every figure is asked of the tables, none of the job's own memory."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from ingest.query import open_views
+from ingest.plain_values import collect_rows
+from ingest.query import ask, open_views
 
 __all__ = ["collect_facts"]
 
 MAX_CURVES: Final = 12
 MAX_POINTS: Final = 400
 MAX_GAPS: Final = 200
+MAX_COLUMNS: Final = 400  # of the plot of volume
+MAX_DEVICES_SHOWN: Final = 7  # in it by their names, the busiest; the rest are one
+HOUR_S: Final = 3600
 LATENCY_EDGES_S: Final = (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
 
 _TOTALS: Final = """
     SELECT count(*) AS messages, count(DISTINCT device) AS devices, count(DISTINCT device, chain) AS chains,
            min(event_time) AS first, max(event_time) AS last FROM messages WHERE clock != 'unsynchronised'"""
-_VOLUME: Final = """
-    SELECT device, date_trunc('hour', event_time) AS hour, count(*) AS messages FROM messages
-    WHERE clock != 'unsynchronised' GROUP BY ALL ORDER BY hour, device"""
+_VOLUME: Final = f"""
+    WITH counted AS (
+        SELECT device, timestamp_seconds(floor(unix_seconds(event_time) / :step) * :step) AS hour, count(*) AS messages
+        FROM messages WHERE clock != 'unsynchronised' GROUP BY ALL),
+    busiest AS (
+        SELECT device FROM counted GROUP BY device ORDER BY sum(messages) DESC, device LIMIT {MAX_DEVICES_SHOWN})
+    SELECT coalesce(b.device, 'others') AS device, hour, sum(messages) AS messages
+    FROM counted c LEFT JOIN busiest b ON b.device = c.device GROUP BY ALL ORDER BY hour, device"""  # noqa: S608
 _LATENCY: Final = """
     SELECT percentile_approx(s, 0.5) AS p50_s, percentile_approx(s, 0.9) AS p90_s, percentile_approx(s, 0.99) AS p99_s,
            max(s) AS max_s FROM (SELECT unix_millis(landed_at) / 1000 - unix_millis(event_time) / 1000 AS s
@@ -48,12 +58,19 @@ _SENSORS: Final = f"""
 
 def collect_facts(spark: SparkSession, tables: Path) -> dict[str, Any]:
     """Everything that the page shows and `--json` prints."""
+    return ask(tables, lambda: _collect(spark, tables))
+
+
+def _collect(spark: SparkSession, tables: Path) -> dict[str, Any]:
     open_views(spark, tables)
     ledger = _rows(spark, _LEDGER)
+    totals = _rows(spark, _TOTALS)[0]
+    step_s = _step_s(totals["first"], totals["last"], MAX_COLUMNS, HOUR_S)
     return {
-        "totals": _rows(spark, _TOTALS)[0],
+        "totals": totals,
         "devices": _rows(spark, _DEVICES),
-        "volume": _rows(spark, _VOLUME),
+        "volume": _rows(spark, _VOLUME, step=step_s),
+        "volume_step_s": step_s,
         "latency": _rows(spark, _LATENCY)[0],
         "latency_histogram": _latency_histogram(spark),
         "quarantine": _rows(spark, _QUARANTINE),
@@ -65,7 +82,8 @@ def collect_facts(spark: SparkSession, tables: Path) -> dict[str, Any]:
 
 
 def _rows(spark: SparkSession, sql: str, **arguments: Any) -> list[dict[str, Any]]:
-    return [row.asDict() for row in spark.sql(sql, args=arguments or None).collect()]
+    found = spark.sql(sql, args=arguments or None)
+    return [dict(zip(found.columns, row, strict=True)) for row in collect_rows(found)]
 
 
 def _latency_histogram(spark: SparkSession) -> list[dict[str, Any]]:
@@ -81,15 +99,20 @@ def _latency_histogram(spark: SparkSession) -> list[dict[str, Any]]:
     ]
 
 
+def _step_s(first: datetime | None, last: datetime | None, most: int, unit_s: int) -> int:
+    """The smallest step, in whole units, of which no more than `most` lie between the two."""
+    spread_s = 0.0 if first is None or last is None else (last - first).total_seconds()
+    return (int(spread_s / most) // unit_s + 1) * unit_s
+
+
 def _curve(spark: SparkSession, sensor: dict[str, Any]) -> dict[str, Any]:
     """The readings of one sensor, joined into steps so that there are not more points than a plot can show."""
-    spread_s = (sensor["last"] - sensor["first"]).total_seconds()
-    step_s = max(60, int(spread_s / MAX_POINTS) // 60 * 60 + 60)
+    step_s = _step_s(sensor["first"], sensor["last"], MAX_POINTS, 60)
     points = _rows(
         spark,
         """SELECT timestamp_seconds(floor(unix_seconds(minute) / :step) * :step) AS at,
            min(min) AS min, max(max) AS max, sum(sum) / sum(count) AS mean FROM rollups
-           WHERE device = :device AND sensor = :sensor AND quantity = :quantity AND unit = :unit
+           WHERE device = :device AND sensor <=> :sensor AND quantity <=> :quantity AND unit <=> :unit
            GROUP BY ALL ORDER BY at""",
         step=step_s,
         **{name: sensor[name] for name in ("device", "sensor", "quantity", "unit")},

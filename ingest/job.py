@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from pyspark import StorageLevel
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings, KnownVerdicts
+from ingest.collector.devices import addresses_in
 from ingest.decode import decode_archives
 from ingest.deliveries import Deliveries, Waiting
 from ingest.handed_over import HandedOver
@@ -49,6 +51,7 @@ class JobSettings:
     decode: DecodeSettings = field(default_factory=DecodeSettings)
     batch_bytes: int = 64 * 1024 * 1024
     batch_archives: int | None = None  # instead of batch_bytes
+    devices_folder: Path | None = None  # the collector's; who is enrolled there by now is taken too
     every_s: float | None = None  # look for new archives every so often, for ever; None stops when all are ingested
     again: bool = False  # look at every file of the landing area once more
 
@@ -61,7 +64,7 @@ def run_job(
 ) -> None:
     """Ingest what is in the landing area; once `stopping` is set, end after the batch that is under way.
 
-    Raises: IngestBusy, IngestError.
+    Raises: IngestBusy, IngestError, OSError; errors of Spark.
     """
     with Store(settings.tables, settings.table_format) as store:
         if settings.again:
@@ -75,13 +78,39 @@ def run_job(
         desk = _Desk(spark, store, settings, deliveries)
         desk.unlock()
 
-        def ingest(files: DataFrame, _batch: int) -> None:
-            with under_way:
-                shown.reach(desk.ingest(files))
-                desk.unlock()
+        failures: list[Exception] = []
 
-        _await_end(_start(spark, settings, store, ingest), stopping or threading.Event(), under_way)
+        def ingest(files: DataFrame, _batch: int) -> None:
+            try:
+                with under_way:
+                    shown.reach(desk.ingest(files))
+                    desk.unlock()
+            except Exception as error:
+                failures.append(error)  # on its way through Java it becomes a text
+                raise
+
+        def run_stream() -> None:
+            _await_end(_start(spark, settings, store, ingest), stopping or threading.Event(), under_way)
+
+        try:
+            _with_a_readable_checkpoint(store, run_stream, failures)
+        except StreamingQueryException as error:
+            raise (failures or [error])[0] from None
         shown.finish()
+
+
+def _with_a_readable_checkpoint(store: Store, run_stream: Callable[[], None], failures: list[Exception]) -> None:
+    """What Spark fails at before or between batches is most likely its own notes, which a power cut leaves cut short.
+
+    Without them it looks at every file again.
+    """
+    try:
+        run_stream()
+    except StreamingQueryException:
+        if failures or not store.checkpoint.exists():
+            raise
+        shutil.rmtree(store.checkpoint)
+        run_stream()
 
 
 def _await_end(query: StreamingQuery, stopping: threading.Event, under_way: threading.Lock) -> None:
@@ -131,11 +160,17 @@ class _Desk:
             if is_known and each not in tried and (self._settings.landing / each.path).is_file():
                 yield each
 
+    def _devices(self) -> frozenset[str] | None:
+        """Who may bring archives by now; None if anybody may."""
+        named, folder = self._settings.decode.devices, self._settings.devices_folder
+        return named if folder is None else addresses_in(folder) | (named or frozenset())
+
     @contextmanager
     def _decoded(self, files: DataFrame, known: KnownVerdicts) -> Iterator[tuple[DataFrame, Path]]:
         """Decoded rows, and the folder in which their messages are; both are gone afterwards."""
         decode = replace(
             self._settings.decode,
+            devices=self._devices(),
             known=known,
             learned=self._handed_over.keys,
             landing=self._settings.landing.absolute().as_posix(),

@@ -18,6 +18,7 @@ BAR_ROW: Final = 26
 BAR_NAME: Final = 164  # the longest of the reasons fits, in a wide font too
 BAR_VALUE: Final = 70
 LONGEST_BREAK_STEPS: Final = 3  # between two points that a line still joins
+LARGEST_DRAWN: Final = 1e300  # beyond, differences of two values are no numbers any more
 TIME_TICK: Final = 70  # the room for one
 _TIME_STEPS_S: Final = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400)
 _LONGEST_STEP_S: Final = 28 * 86_400
@@ -91,7 +92,11 @@ def stacked_plot(
 
 
 def line_plot(points: Sequence[Point], step_s: float, width: int = HALF) -> str:
-    """The middle as a line within the band of low and high, broken where nothing came for a while."""
+    """The middle as a line within the band of low and high, broken where nothing came for a while.
+
+    Values that no axis reaches are left out.
+    """
+    points = [point for point in points if all(abs(value) <= LARGEST_DRAWN for value in point[1:])]
     if not points:
         return _empty()
     low, high = min(point.low for point in points), max(point.high for point in points)
@@ -130,7 +135,7 @@ def _axes(frame: _Frame) -> Iterator[str]:
         yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{frame.width - RIGHT}" y2="{y:.1f}"/>'
         yield f'<text class="value" x="{LEFT - 8}" y="{y + 4:.1f}">{number(value)}</text>'
     yield f'<line class="axis" x1="{LEFT}" y1="{FLOOR}" x2="{frame.width - RIGHT}" y2="{FLOOR}"/>'
-    step_s = _time_step_s(frame.last_s - frame.first_s, frame.width // TIME_TICK)
+    step_s = _time_step_s(frame.last_s - frame.first_s, max(1, frame.width // TIME_TICK))
     at_s = math.ceil(frame.first_s / step_s) * step_s
     while at_s <= frame.last_s:
         x = frame.x(at_s)
@@ -158,7 +163,8 @@ def _round_up(value: float) -> float:
 
 
 def _time_step_s(spread_s: float, most_ticks: int) -> int:
-    return next((step for step in _TIME_STEPS_S if spread_s / step <= most_ticks), _LONGEST_STEP_S)
+    step_s = next((step for step in _TIME_STEPS_S if spread_s / step <= most_ticks), _LONGEST_STEP_S)
+    return step_s * max(1, math.ceil(spread_s / step_s / most_ticks))
 
 
 def _moment(at_s: float) -> str:

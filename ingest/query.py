@@ -1,21 +1,25 @@
 """Ask the tables questions in SQL: each table is a view of its name."""
 
-import base64
-import json
-from datetime import date, datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import IngestError
+from ingest.plain_values import as_json, collect_rows, plain, printable
 from ingest.schemas import TABLES
-from ingest.store import files_of
+from ingest.spark_command import words_of
+from ingest.store import files_of_all, version_of
 
-__all__ = ["Rows", "open_views", "run_query"]
+__all__ = ["Rows", "ask", "open_views", "run_query"]
 
 MAX_CELL_CHARACTERS = 80
+MAX_TIMES_ASKED: Final = 5
+
+Answer = TypeVar("Answer")
 
 
 class Rows(NamedTuple):
@@ -23,7 +27,7 @@ class Rows(NamedTuple):
     values: list[list[Any]]
 
     def as_json_lines(self) -> list[str]:
-        return [json.dumps(dict(zip(self.names, map(_plain, row), strict=True))) for row in self.values]
+        return [as_json(dict(zip(self.names, row, strict=True))) for row in self.values]
 
     def as_table(self) -> list[str]:
         cells = [self.names, *([_cell(value) for value in row] for row in self.values)]
@@ -32,33 +36,42 @@ class Rows(NamedTuple):
 
 
 def run_query(spark: SparkSession, tables: Path, sql: str, limit: int) -> Rows:
-    """Raises: IngestError, with Spark's words, for SQL that makes no sense."""
-    open_views(spark, tables)
-    try:
+    """Raises: IngestError, with Spark's words, for SQL that makes no sense or has no answer."""
+    if not sql.strip():
+        raise IngestError("there is no SQL to answer")
+
+    def question() -> Rows:
+        open_views(spark, tables)
         found = spark.sql(sql).limit(limit)
-        return Rows(found.columns, [list(row) for row in found.collect()])
-    except (AnalysisException, ParseException) as error:
-        raise IngestError(str(error).splitlines()[0]) from None
+        return Rows(found.columns, collect_rows(found))
+
+    try:
+        return ask(tables, question)
+    except (PySparkException, Py4JError) as error:
+        raise IngestError(words_of(error)) from None
+
+
+def ask(tables: Path, question: Callable[[], Answer]) -> Answer:
+    """The answer, asked for again where a run replaced files before they could be read."""
+    for _ in range(MAX_TIMES_ASKED - 1):
+        version = version_of(tables)
+        try:
+            return question()
+        except (PySparkException, Py4JError, FileNotFoundError):
+            if version_of(tables) == version:
+                raise
+    return question()
 
 
 def open_views(spark: SparkSession, tables: Path) -> None:
     """One view per table, of the files that it has now; one without files is empty."""
-    for name, schema in TABLES.items():
-        files = files_of(tables, name)
+    for name, files in files_of_all(tables).items():
+        schema = TABLES[name]
         reader = spark.read.schema(schema).option("basePath", str(tables / name))
         view = reader.parquet(*map(str, files)) if files else spark.createDataFrame([], schema)
         view.createOrReplaceTempView(name)
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case bytes() | bytearray():
-            return base64.b64encode(value).decode()
-        case datetime() | date():
-            return value.isoformat()
-    return value
-
-
 def _cell(value: Any) -> str:
-    text = "" if value is None else str(_plain(value))
+    text = "" if value is None else printable(str(value if isinstance(value, float) else plain(value)))
     return text if len(text) <= MAX_CELL_CHARACTERS else text[: MAX_CELL_CHARACTERS - 1] + "…"

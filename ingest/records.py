@@ -40,6 +40,7 @@ __all__ = ["Content", "Readers", "decode_record", "open_content", "verify_record
 
 _BINARY_START, _BINARY_END = '{"ioMessage":"', '"}'
 _NOTHING_DESCRIBED: Final = (None,) * 15
+LOCKED: Final = "locked"
 _EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {
     GAP_INFO_TYPE: GapNotice.from_bytes,
     CORRECTION_INFO_TYPE: ClockCorrection.from_bytes,
@@ -79,6 +80,8 @@ def decode_record(record: Record, number: int, device: str, keyring: Keyring, re
         *(previous or (None, None)), state, *described, *clock,
     )  # fmt: skip
     _check_fits(row)
+    if state == LOCKED:
+        keyring.miss(stream_id, message.group_key_id, timestamp_ms)
     identity = (stream_id, partition, msg_chain_id)
     return Decoded(identity, (timestamp_ms, sequence), previous, _seal_of(io, digest), row, event, clock[1])
 
@@ -126,8 +129,7 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
         return _read_iomessage("plain", message.content)
     key = keyring.find(message.message_id.stream_id, message.group_key_id)
     if key is None or message.encryption_type is EncryptionType.RSA:
-        keyring.miss(message.message_id.stream_id, message.group_key_id, message.message_id.timestamp)
-        return Content("locked", None)
+        return Content(LOCKED, None)
     try:
         content, next_key = decrypt_message(message, key)
     except WireError as error:

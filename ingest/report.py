@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
+from ingest.decoded import LATEST_MS
 from ingest.plots import SERIES, Point, bar_plot, line_plot, number, stacked_plot
 from ingest.report_style import STYLE
 
@@ -20,6 +21,9 @@ QUARANTINE_COLUMNS: Final = ("reason", "rows", "records")
 TEXT_COLUMNS: Final = frozenset({"device", "chain", "cause", "reason"})
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
+MAX_ROWS: Final = 500  # of a table
+MAX_BARS: Final = 12
+NOTHING_FROM_ELSEWHERE: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render_page(facts: Mapping[str, Any]) -> str:
@@ -30,7 +34,7 @@ def render_page(facts: Mapping[str, Any]) -> str:
         f"<header><h1>Headgate ingest</h1><p>{escape(span)}</p></header>",
         _verdict(facts),
         _tiles(facts),
-        _section("Volume", "messages per hour, by device", _volume(facts["volume"])),
+        _section("Volume", f"messages per {_step(facts['volume_step_s'])}, by device", _volume(facts)),
         _pair(
             _section("Latency", "from the event to the collector", _latency(facts)),
             _stack(
@@ -40,11 +44,12 @@ def render_page(facts: Mapping[str, Any]) -> str:
         ),
         _section("Devices", "", _table(DEVICE_COLUMNS, facts["devices"])),
         _section("Open gaps", "holes in the chains, and what explains them", _gaps(facts["gaps"])),
-        _section("Ledger", "one row per chain", _table(LEDGER_COLUMNS, facts["ledger"])),
+        _section("Ledger", "one row per chain", _table(LEDGER_COLUMNS, sorted(facts["ledger"], key=_worst_first))),
         _pair(*map(_curve, facts["curves"])),
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(NOTHING_FROM_ELSEWHERE)}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1"><title>Headgate ingest</title>'
         f"<style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
     )
@@ -90,13 +95,22 @@ def _stack(*sections: str) -> str:
     return f'<div class="stack">{"".join(sections)}</div>'
 
 
-def _volume(volume: list[dict[str, Any]]) -> str:
-    by_hour: dict[Any, dict[str, float]] = {}
-    for row in volume:
-        by_hour.setdefault(row["hour"], {})[row["device"]] = row["messages"]
-    devices = sorted({row["device"] for row in volume})
-    plot = stacked_plot(sorted(by_hour.items()), devices, HOUR_S)
+def _volume(facts: Mapping[str, Any]) -> str:
+    by_time: dict[Any, dict[str, float]] = {}
+    for row in facts["volume"]:
+        by_time.setdefault(row["hour"], {})[row["device"]] = row["messages"]
+    devices = sorted({row["device"] for row in facts["volume"]})
+    plot = stacked_plot(sorted(by_time.items()), devices, facts["volume_step_s"])
     return f'<div class="scroll">{plot}</div>{_legend(devices)}'
+
+
+def _step(step_s: int) -> str:
+    return "hour" if step_s == HOUR_S else _duration(step_s)
+
+
+def _worst_first(row: Mapping[str, Any]) -> tuple[bool, int]:
+    """Where there are too many chains to show, those are shown that somebody must look at."""
+    return row["balanced"], -row["lost_unexplained"]
 
 
 def _legend(devices: Sequence[str]) -> str:
@@ -125,7 +139,8 @@ def _quarantine(reasons: list[dict[str, Any]]) -> str:
 def _gaps_per_device(devices: list[dict[str, Any]]) -> str:
     if not any(each["open_gaps"] for each in devices):
         return '<p class="none">no chain has a hole</p>'
-    return bar_plot([(_short(each["device"]), each["open_gaps"]) for each in devices])
+    most = sorted(devices, key=lambda each: -each["open_gaps"])[:MAX_BARS]
+    return bar_plot([(_short(each["device"]), each["open_gaps"]) for each in most])
 
 
 def _gaps(gaps: list[dict[str, Any]]) -> str:
@@ -143,13 +158,14 @@ def _curve(curve: Mapping[str, Any]) -> str:
     return _section(title, says, line_plot(points, curve["step_s"]))
 
 
-def _table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def _table(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(columns)
     head = "".join(f"<th{_side(name)}>{escape(name.replace('_', ' '))}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(name, row[name]) for name in names)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(_cell(name, row[name]) for name in names)}</tr>" for row in rows[:MAX_ROWS])
     if not body:
         return '<p class="none">none</p>'
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    rest = f'<p class="none">and {len(rows) - MAX_ROWS:,} more</p>' if len(rows) > MAX_ROWS else ""
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{rest}'
 
 
 def _cell(column: str, value: Any) -> str:
@@ -188,6 +204,8 @@ def _duration(seconds: float) -> str:
 def _moment(milliseconds: int | None) -> str:
     if milliseconds is None:
         return "the beginning"
+    if milliseconds > LATEST_MS:  # a device without a clock may call any number a time
+        return f"{milliseconds} ms"
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}"
 

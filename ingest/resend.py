@@ -7,20 +7,25 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.account import ChainName
+from ingest.decoded import LATEST_MS
+from ingest.plain_values import printable
+from ingest.query import ask
 from ingest.small_tables import OPEN
-from ingest.store import files_of
+from ingest.store import files_of, files_of_all
 
 __all__ = ["describe_gaps", "read_gaps", "resend_requests"]
 
 
 def read_gaps(tables: Path, *, also_closed: bool = False) -> list[dict[str, Any]]:
-    rows = [row for path in files_of(tables, "gaps") for row in pq.read_table(path).to_pylist()]
+    rows = ask(
+        tables, lambda: [row for path in files_of_all(tables)["gaps"] for row in pq.read_table(path).to_pylist()]
+    )
     return [row for row in rows if also_closed or row["state"] == OPEN]
 
 
 def describe_gaps(gaps: list[dict[str, Any]]) -> list[str]:
     """One line per gap."""
-    return [_describe(gap) for gap in gaps] or ["no gaps"]
+    return [printable(_describe(gap)) for gap in gaps] or ["no gaps"]
 
 
 def _describe(gap: dict[str, Any]) -> str:
@@ -34,9 +39,13 @@ def _describe(gap: dict[str, Any]) -> str:
 
 
 def resend_requests(tables: Path, gaps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One per open gap: the range of the stream, both ends included, whose messages would fill it."""
+    """One per open gap: the range of the stream, both ends included, whose messages would fill it.
+
+    Without those of chains of which the table has no message any more: nobody knows their streams.
+    """
     streams = _streams(tables, {ChainName(gap["device"], gap["chain"]) for gap in gaps})
-    return [_request(gap, *streams[ChainName(gap["device"], gap["chain"])]) for gap in gaps if gap["state"] == OPEN]
+    named = ((gap, streams.get(ChainName(gap["device"], gap["chain"]))) for gap in gaps if gap["state"] == OPEN)
+    return [_request(gap, *stream) for gap, stream in named if stream is not None]
 
 
 def _streams(tables: Path, names: set[ChainName]) -> dict[ChainName, tuple[str, int, str]]:
@@ -69,4 +78,7 @@ def _request(gap: dict[str, Any], stream_id: str, partition: int, msg_chain_id: 
 
 
 def _moment(milliseconds: int) -> str:
+    """A device without a clock may call any number a time; one that no calendar holds is shown as it is."""
+    if milliseconds > LATEST_MS:
+        return f"{milliseconds} ms"
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -31,7 +31,7 @@ def open_session(master: str | None, options: dict[str, str] | None = None) -> S
 
     Raises: NoJava.
     """
-    if "JAVA_HOME" not in os.environ:
+    if not _is_submitted():
         os.environ["JAVA_HOME"] = str(find_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("headgate ingest")

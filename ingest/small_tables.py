@@ -1,5 +1,6 @@
 """Gaps, ledger and archives: small tables, laid out on the driver from what it knows."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,9 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.account import Gap
+from ingest.decoded import LATEST_MS, MAX_INTEGER
 from ingest.schemas import TABLES
+from ingest.spans import Ref
 from ingest.summary import ArchiveSummary
 
 __all__ = ["archive_rows", "closed_gaps", "gap_rows", "write_rows"]
@@ -27,12 +30,17 @@ def closed_gaps(before: Iterable[Gap], now: Iterable[Gap]) -> list[Gap]:
     still_open: dict[tuple[str, str], list[Gap]] = {}
     for gap in now:
         still_open.setdefault(gap.name, []).append(gap)
-    return [gap for gap in before if not any(_overlap(gap, other) for other in still_open.get(gap.name, []))]
+    return [gap for gap in before if not _overlaps(gap, still_open.get(gap.name, []))]
 
 
-def _overlap(one: Gap, other: Gap) -> bool:
-    starts = [(-1, 0) if gap.hole.after is None else gap.hole.after for gap in (one, other)]
-    return starts[0] < other.hole.before and starts[1] < one.hole.before
+def _overlaps(gap: Gap, in_order: list[Gap]) -> bool:
+    """Whether one of these gaps of its chain has something in common with it; they have nothing with each other."""
+    index = bisect_right(in_order, _start(gap), key=lambda each: each.hole.before)
+    return index < len(in_order) and _start(in_order[index]) < gap.hole.before
+
+
+def _start(gap: Gap) -> Ref:
+    return (-1, 0) if gap.hole.after is None else gap.hole.after
 
 
 def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
         "before_timestamp_ms": hole.before[0],
         "before_sequence": hole.before[1],
         "missing": hole.missing,
-        "explained": gap.explained,
+        "explained": min(gap.explained, MAX_INTEGER),  # a device may say any number
         "held": gap.held,
         "cause": gap.cause,
         "state": state,
@@ -62,7 +70,7 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
             "path": summary.path,
             "device": summary.device,
             "journal": summary.journal,
-            "created_at": None if summary.created_at_ms is None else _time(summary.created_at_ms),
+            "created_at": _device_time(summary.created_at_ms),
             "landed_at": _time(summary.landed_at_ms),
             "size_bytes": summary.size_bytes,
             "records": summary.records,
@@ -71,6 +79,11 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
         }
         for summary in summaries
     ]
+
+
+def _device_time(milliseconds: int | None) -> datetime | None:
+    """By a clock that may show anything; what no calendar holds is null."""
+    return None if milliseconds is None or milliseconds > LATEST_MS else _time(milliseconds)
 
 
 def _time(milliseconds: int) -> datetime:

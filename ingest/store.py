@@ -10,14 +10,17 @@
 A commit adds files and removes files, in several tables at once. Its promise: it happens wholly or not at all, whatever
 is killed when. New files are first written to `work/`; then `commit.json`, which names every move, gets its name in one
 step and is synced; then the moves are made. A start that finds `commit.json` makes them again, as every one of them can
-be made twice. What lies in `work/` without being named is of a run that died, and is removed.
+be made twice, wherever the tables lie by then. What lies in `work/` without being named is of a run that died, and is
+removed.
 
-A reader that lists a table in the middle of a commit may see some of its files; each file is whole.
+A reader that lists a table in the middle of a commit may see some of its files; each file is whole. Our own readers
+wait for its end.
 """
 
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,11 +33,14 @@ from ingest.account import Account
 from ingest.errors import IngestBusy, IngestError
 from ingest.schemas import PARTITIONED, TABLES
 
-__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of"]
+__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of", "files_of_all", "version_of"]
 
 TableFormat = Literal["parquet", "delta"]
 OWN_FOLDER: Final = "_headgate"
 DATE_PREFIX: Final = "date="
+MAX_LISTINGS: Final = 30  # that a reader makes, to see no half of a commit
+WAIT_FOR_COMMIT_S: Final = 0.1
+_START_ANEW: Final = "restore it from a copy, or let the ingest make all tables anew in another folder"
 
 
 class StoredFile(NamedTuple):
@@ -60,7 +66,7 @@ class Store:
     """The tables of one folder. Between `open` and `close` no other run can write them."""
 
     def __init__(self, folder: Path, table_format: TableFormat | None = None) -> None:
-        """Raises: IngestBusy if another run has it open, IngestError if it is of another format."""
+        """Raises: IngestBusy if another run has it open, IngestError if it is of another format or damaged."""
         self.folder = folder
         self._own = folder / OWN_FOLDER
         self._own.mkdir(parents=True, exist_ok=True)
@@ -92,11 +98,16 @@ class Store:
         return folder
 
     def account(self) -> Account:
-        """What the last commit left."""
+        """What the last commit left. Raises: IngestError where that is lost."""
+        path = self._own / "account.json"
         try:
-            return Account.from_json((self._own / "account.json").read_bytes())
+            return Account.from_json(path.read_bytes())
         except FileNotFoundError:
+            if self.files("archives"):
+                raise IngestError(f"{path}: is gone, and the tables are not empty; {_START_ANEW}") from None
             return Account()
+        except (ValueError, KeyError, TypeError):
+            raise IngestError(f"{path}: is damaged; {_START_ANEW}") from None
 
     def read_secrets(self) -> bytes | None:
         """What `write_secrets` left."""
@@ -119,12 +130,11 @@ class Store:
     def commit(self, account: Account, changes: dict[str, Change]) -> None:
         """Make these changes and remember this account, wholly or not at all."""
         account.commits += 1
-        for path in (path for change in changes.values() for path in change.add):
-            _sync_file(path)
+        _sync_files([path for change in changes.values() for path in change.add], self._own)
         plan = {
             "number": account.commits,
             "account": account.to_json().decode(),
-            "tables": {table: _plan(change, account.commits) for table, change in changes.items()},
+            "tables": {table: self._plan(change, account.commits) for table, change in changes.items()},
         }
         _write_durably(self._own / "commit.json", orjson.dumps(plan))
         self._finish_commit()
@@ -147,14 +157,14 @@ class Store:
         self._clear_work()
         for table in TABLES:
             (self.folder / table).mkdir(exist_ok=True)
+        self.account()  # refuses now what would be refused in the middle of a run
 
     def _apply(self, table: Path, changes: dict[str, Any], number: int) -> None:
-        folders = set()
+        folders = {self.folder, table}
         for source, name in changes["moves"]:
             target = table / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            if Path(source).exists():
-                Path(source).rename(target)
+            _move(self._own / source, target)
             folders.add(target.parent)
         for folder in folders:
             _sync_folder(folder)
@@ -165,6 +175,14 @@ class Store:
             return
         for name in changes["remove"]:
             (table / name).unlink(missing_ok=True)
+
+    def _plan(self, change: Change, number: int) -> dict[str, object]:
+        moves = []
+        for index, path in enumerate(sorted(change.add)):
+            part = path.parent.name if path.parent.name.startswith(DATE_PREFIX) else ""
+            source = path.relative_to(self._own)  # so that a folder of tables can be moved between a crash and a start
+            moves.append([str(source), str(Path(part) / f"{number:06d}-{index:05d}.parquet")])
+        return {"moves": moves, "remove": [file.name for file in change.remove]}
 
     def _clear_work(self) -> None:
         shutil.rmtree(self._own / "work", ignore_errors=True)
@@ -180,19 +198,48 @@ class Store:
         return wanted or "parquet"
 
 
-def _plan(change: Change, number: int) -> dict[str, object]:
-    moves = []
-    for index, path in enumerate(sorted(change.add)):
-        part = path.parent.name if path.parent.name.startswith(DATE_PREFIX) else ""
-        moves.append([str(path), str(Path(part) / f"{number:06d}-{index:05d}.parquet")])
-    return {"moves": moves, "remove": [file.name for file in change.remove]}
+def _move(source: Path, target: Path) -> None:
+    """It may have been made before. Raises: IngestError where neither end of it is there."""
+    try:
+        source.rename(target)
+    except FileNotFoundError:
+        if not target.exists():
+            raise IngestError(f"{source}: is gone before it became {target}; {_START_ANEW}") from None
+
+
+# --- for readers, who take no lock and change nothing ---
 
 
 def files_of(tables: Path, table: str) -> list[Path]:
-    """The files of a table, for a reader: it takes no lock and changes nothing."""
-    found = (tables / OWN_FOLDER / "format").read_text()
+    """The files of a table. Raises: IngestError where there are no tables."""
+    try:
+        found = (tables / OWN_FOLDER / "format").read_text()
+    except FileNotFoundError:
+        raise IngestError(f"{tables}: there are no tables in it; 'headgate ingest run' makes them") from None
     files = _list_files(tables, table, "delta" if found == "delta" else "parquet", None)
     return [tables / table / file.name for file in files]
+
+
+def files_of_all(tables: Path) -> dict[str, list[Path]]:
+    """The files of every table, as one commit left them. Raises: IngestError where there are no tables.
+
+    If a commit was cut and nobody has finished it, the files that there are.
+    """
+    for _ in range(MAX_LISTINGS):
+        version = version_of(tables)
+        found = {table: files_of(tables, table) for table in TABLES}
+        if version_of(tables) == version and not (tables / OWN_FOLDER / "commit.json").exists():
+            break
+        time.sleep(WAIT_FOR_COMMIT_S)
+    return found
+
+
+def version_of(tables: Path) -> int | None:
+    """Another number after each commit."""
+    try:
+        return (tables / OWN_FOLDER / "account.json").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _list_files(tables: Path, table: str, table_format: TableFormat, dates: Iterable[str] | None) -> list[StoredFile]:
@@ -237,9 +284,15 @@ def _write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
     _sync_folder(path.parent)
 
 
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def _sync_files(paths: Iterable[Path], within: Path) -> None:
+    """Make files durable, and their names, and those of the folders that they are in."""
+    folders: set[Path] = set()
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        folders.update(folder for folder in path.parents if within in folder.parents)
+    for folder in folders:
+        _sync_folder(folder)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,7 +19,13 @@ UNLOCKED = "unlocked"  # of an archive of which more could be opened, with keys 
 DUPLICATE = "duplicate"  # of a file that brought an archive again
 KNOWN = "known"  # all of it was ingested before; nothing is done with it
 RETRIED = frozenset(
-    {Reason.ARCHIVE_MISNAMED, Reason.ARCHIVE_SEALED, Reason.DEVICE_UNKNOWN, Reason.DEVICE_MISMATCH}
+    {
+        Reason.ARCHIVE_MISNAMED,
+        Reason.ARCHIVE_SEALED,
+        Reason.ARCHIVE_UNSUPPORTED,  # by a later release, it may be
+        Reason.DEVICE_UNKNOWN,
+        Reason.DEVICE_MISMATCH,
+    }
 )  # may end otherwise another time
 
 

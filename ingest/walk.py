@@ -26,7 +26,7 @@ class Walk:
         """How the message is linked to the one before it; or why it does not belong into this chain."""
         walk = self._chains.get(record.chain)
         if walk is None:
-            walk = self._chains[record.chain] = _ChainWalk(self._summary.chains[record.chain], record, decoded)
+            walk = self._chains[record.chain] = _ChainWalk(self._chain_of(record), record, decoded)
         elif walk.identity != decoded.identity:
             return Rejected(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
         else:
@@ -42,9 +42,13 @@ class Walk:
         self._chains[chain].go_on(run, place)
 
     def reject(self, record: Record) -> None:
-        chain = self._summary.chains[record.chain]
+        chain = self._chain_of(record)
         chain.rejected += 1
         chain.held.append((record.timestamp_ms, record.sequence))
+
+    def _chain_of(self, record: Record) -> ChainSummary:
+        """A chain that its manifest does not name is one of which it counts nothing."""
+        return self._summary.chains.setdefault(record.chain, ChainSummary(archived=0))
 
     def finish(self) -> None:
         for walk in self._chains.values():

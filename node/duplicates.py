@@ -51,6 +51,7 @@ class ChainMemory:
         for index, (after, last) in enumerate(self._gaps):
             if after < ref <= last:
                 self._gaps[index : index + 1] = _rest_of_gap(after, last, ref, previous)
+                del self._gaps[:-MAX_GAPS]  # one that is filled in its middle becomes two
                 return True
         return False
 

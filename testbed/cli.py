@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     soak.add_argument("--seed", type=int, metavar="N", help="of the first one (default: by chance)")
     soak.add_argument(
         "--minutes",
-        type=float,
+        type=_minutes,
         default=DEFAULT_SOAK_MINUTES,
         metavar="M",
         help="go on for so long (default: %(default)g)",
@@ -59,6 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _minutes(text: str) -> float:
+    if not 0 < (number := float(text)) < float("inf"):
+        raise argparse.ArgumentTypeError("above 0")
     return number
 
 

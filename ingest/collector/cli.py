@@ -126,8 +126,12 @@ def _run(arguments: argparse.Namespace, state: Path) -> None:
 
 
 async def _serve(collector: "Collector") -> None:
+    """Raises: OSError where it cannot listen, or nobody can be told where it does."""
     collector.catch_signals()
-    await collector.run(lambda url: print(f"listening on {url}", flush=True))
+    try:
+        await collector.run(lambda url: print(f"listening on {url}", flush=True))
+    except* OSError as group:
+        raise group.exceptions[0] from None
 
 
 def _collector_class() -> "type[Collector]":

@@ -114,6 +114,14 @@ def parse_address(text: str) -> bytes:
     return address
 
 
+def addresses_in(folder: Path) -> frozenset[str]:
+    """Who is or was on the allow-list in this folder, in lower case, for whoever judges what the collector has taken.
+
+    Revoked devices too: what was taken from them while they were trusted stays true. Raises: OSError.
+    """
+    return frozenset(path.stem.lower() for path in folder.iterdir() if path.suffix == SUFFIX)
+
+
 def device_from_public_file(path: Path, now_ms: int, label: str) -> Device:
     """The device that `headgate keys export-public` described. Raises: ConfigError unless its binding is true."""
     with path.open("rb") as file:

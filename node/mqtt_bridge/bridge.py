@@ -195,12 +195,14 @@ class MqttBridge:
                 self._backoff.reset()
 
         delivery = Delivery(acknowledge, self._give_up)
+        topic = None  # a broker need not check that it is text
         try:
+            topic = message.topic
             for stream_message in read_payload(bytes(message.payload)):
-                self._publish(stream_message, message.topic, delivery)
-        except WireError as problem:
+                self._publish(stream_message, topic, delivery)
+        except (WireError, UnicodeDecodeError) as problem:
             self.counters["bad_payloads"] += 1
-            self._complain("mqtt payload is no stream message, dropped; topic=%s problem=%s", message.topic, problem)
+            self._complain("mqtt payload is no stream message, dropped; topic=%r problem=%s", topic, problem)
         delivery.close()
 
     def _publish(self, message: StreamMessage, topic: str, delivery: Delivery) -> None:
@@ -208,7 +210,7 @@ class MqttBridge:
         if not any(route.takes(topic, stream_id) for route in self._settings.routes):
             self.counters["misplaced_messages"] += 1
             self._complain(
-                "mqtt message is of a stream that its topic is not for; topic=%s stream=%s", topic, stream_id
+                "mqtt message is of a stream that its topic is not for; topic=%r stream=%r", topic, stream_id
             )
             return
         done = delivery.expect()
@@ -218,7 +220,7 @@ class MqttBridge:
         except Refused as problem:
             done(None)
             self.counters["refused_messages"] += 1
-            self._complain("mqtt message refused; topic=%s problem=%s", topic, problem)
+            self._complain("mqtt message refused; topic=%r problem=%s", topic, problem)
 
     def _give_up(self, problem: StorageError) -> None:
         self.counters["unstored_payloads"] += 1

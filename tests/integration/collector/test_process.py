@@ -170,3 +170,22 @@ def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(
         while subject_of(running.address) != "CN=renewed":
             pass
         assert running.stop() == 0
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = run_command(tmp_path, "--listen", address)
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (74, "", 1)
+    assert "address already in use" in done.stderr
+
+
+def test_it_does_not_run_on_where_nobody_can_be_told_its_address(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            run_command(tmp_path), cwd=PROJECT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (74, "headgate: No space left on device\n")

@@ -1,8 +1,10 @@
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 from ingest.account import Account, Boot, ChainName, Suspect
+from ingest.small_tables import OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.spans import Span
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
 
@@ -205,3 +207,49 @@ def test_the_account_survives_its_json() -> None:
 def test_a_summary_survives_its_json() -> None:
     summary = archive(1, span(3, 4), rejected=[9], notices=[notice(1, 4, 4)], corrections=[Correction("b0", 10, 1000)])
     assert ArchiveSummary.from_json(summary.to_json()) == summary
+
+
+def test_no_number_that_a_device_says_is_too_large_for_the_tables(tmp_path: Path) -> None:
+    account = Account()
+    uncounted = Span((9, 0), (9, 0), (8, 0))
+    notices = [replace(notice(number, 1, 8), count=2**63 - 1) for number in range(2)]
+    account.add([archive(1, uncounted, notices=notices, created_at_ms=2**53 - 1)], {})
+    write_rows("gaps", gap_rows(account.gaps(), OPEN), tmp_path / "gaps")
+    write_rows("ledger", account.ledger(), tmp_path / "ledger")
+    write_rows("archives", archive_rows([archive(1, uncounted, created_at_ms=2**53 - 1)]), tmp_path / "archives")
+    assert Account.from_json(account.to_json()) == account
+
+
+class Counting(tuple[int, int]):
+    """A reference that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = tuple.__hash__
+
+    def __lt__(self, other: tuple[int, ...]) -> bool:
+        Counting.compared += 1
+        return tuple.__lt__(self, other)
+
+    def __gt__(self, other: tuple[int, ...]) -> bool:
+        Counting.compared += 1
+        return tuple.__gt__(self, other)
+
+
+def test_the_cost_of_a_chain_follows_its_holes_and_not_their_square() -> None:
+    """A sensor of which every third message is in quarantine, and every third lost, as the device says."""
+    thirds = 600
+
+    def refs(number: int) -> list[Counting]:
+        return [Counting((3 * third + number, 0)) for third in range(thirds)]
+
+    spans = [Span(ref, ref, Counting((ref[0] - 1, 0)) if ref[0] else None, ref[0], ref[0]) for ref in refs(0)]
+    notices = [replace(notice(number, ref[0], ref[0]), first=ref, last=ref) for number, ref in enumerate(refs(1))]
+    account = Account()
+    account.add([archive(1, *spans, notices=notices)], {})
+    account.chains[NAME].held = set(refs(2))
+    Counting.compared = 0
+    gaps = account.gaps()
+    assert closed_gaps(gaps[::2], gaps[1::2]) == gaps[::2]
+    assert closed_gaps(gaps, gaps) == []
+    assert {(gap.hole.missing, gap.explained, gap.held) for gap in gaps} == {(2, 1, 1)}
+    assert Counting.compared < 100 * thirds

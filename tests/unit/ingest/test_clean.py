@@ -64,6 +64,13 @@ def test_a_correction_moves_the_messages_of_its_boot_to_their_true_time(spark: S
     assertDataFrameEqual(corrected, frame(spark, MESSAGES, moved, other, elsewhere, MESSAGE))
 
 
+@pytest.mark.parametrize("offset_ms", [2**53 - 1, 5_000_000_000_000, -1_790_000_000_000])
+def test_a_correction_to_an_absurd_time_moves_nothing(spark: SparkSession, offset_ms: int) -> None:
+    wrong = message("a1", 0, boot="b0", monotonic_ms=2**53 - 1 if offset_ms > 2**52 else 5000, clock="unsynchronised")
+    messages = frame(spark, MESSAGES, wrong)
+    assertDataFrameEqual(apply_corrections(messages, {Boot("0xd1", "b0"): Correction("b0", 1, offset_ms)}), messages)
+
+
 def test_the_messages_of_boots_are_found(spark: SparkSession) -> None:
     mine, other = message("a1", 0, boot="b0"), message("a1", 1, boot="b1")
     found = rows_of_boots(frame(spark, MESSAGES, mine, other, MESSAGE), {Boot("0xd1", "b0")})

@@ -72,6 +72,19 @@ def test_a_gap_is_one_line() -> None:
     assert describe_gaps([]) == ["no gaps"]
 
 
+def test_a_gap_at_a_time_that_no_calendar_holds_is_one_line() -> None:
+    (line,) = describe_gaps([{**GAP, "after_timestamp_ms": 2**53 - 2, "before_timestamp_ms": 2**53 - 1}])
+    assert "9007199254740990 ms to 9007199254740991 ms" in line
+
+
+def test_a_gap_of_a_chain_without_messages_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store(tmp_path) as store:
+        gaps = write_rows("gaps", [GAP], store.work("gaps") / "a.parquet")
+        store.commit(store.account(), {"gaps": Change([gaps])})
+    assert main(["ingest", "gaps", "--tables", str(tmp_path), "--request"]) == 0
+    assert capsys.readouterr().out.strip() == ""
+
+
 def test_a_resend_request_covers_the_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = {"device": "0xd1", "chain": "boiler", "stream_id": "s", "stream_partition": 4, "msg_chain_id": "c"}
     with Store(tmp_path) as store:
@@ -102,3 +115,38 @@ def test_progress_tells_what_is_done_and_what_is_left() -> None:
     assert lines[1].startswith("2 archives, 300 records, ")
     assert "3 archives to go, about" in lines[1]
     assert lines[-1].startswith("done: 5 archives, 500 records, ")
+
+
+@pytest.mark.parametrize("action", ["report", "query", "gaps", "compact"])
+def test_a_folder_without_tables_is_refused_and_left_as_it_is(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql = ["SELECT 1"] if action == "query" else []
+    assert main(["ingest", action, *sql, "--tables", str(tmp_path)]) == 78
+    assert "there are no tables in it" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--every", "-1"), ("--every", "nan"), ("--every", "inf"), ("--every", "x"), ("--batch-archives", "0"),
+        ("--batch-megabytes", "-5"),
+    ],
+)  # fmt: skip
+def test_numbers_that_make_no_sense_are_refused_at_once(
+    option: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t"), *option])
+    assert option[0] in capsys.readouterr().err
+
+
+def test_a_mistyped_device_is_refused_and_not_taken_for_a_list_of_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t")]
+    assert main([*run, "--device", "0x7E5F4552091A69125d5DfCb7b8C2659029395Bd"]) == 78
+    assert "is no address" in capsys.readouterr().err
+    assert main([*run, "--devices", str(tmp_path / "nowhere")]) == 66
+    assert "no such folder of devices" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,15 @@ import pytest
 from nacl.signing import SigningKey
 from pyspark.sql import SparkSession
 
+from ingest.account import Account
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES
 from ingest.summary import ArchiveSummary
-from protocol.archive import is_sealed, sign_receipt
+from protocol.archive import is_sealed, open_archive, sign_receipt
+from protocol.archive.layout import SIGNATURE, FrameKind, bytes_to_sign, encode_frame
+from protocol.archive.manifest import Manifest
+from protocol.streamr.group_key import GroupKey
 from protocol.streamr.signing import sign_message
 from testbed.corpus import Archive, Device, noise
 from testbed.corpus_scenario import DEVICES, GROUP_KEYS, ONE, SEALING_KEY, TWO, everything
@@ -126,6 +131,52 @@ def test_signed_nonsense_does_not_stop_the_rest_of_its_archive(nonsense: Any) ->
     archive.file(odd, text=sign_message(nonsense(odd.message), device.signer).serialize().encode())
     rows = rows_of("x", archive.to_bytes(), DecodeSettings())
     assert [row["kind"] for row in rows] == ["message", "quarantine", "summary"]
+
+
+def with_another_manifest(archive: Archive, change: Callable[[Manifest], Manifest]) -> bytes:
+    """The archive's own blocks under a manifest that its device signed and that says something else."""
+    data, key = archive.to_bytes(), archive.device.archive_key
+    opened = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    start = opened.manifest.blocks[-1].offset + opened.manifest.blocks[-1].frame_bytes
+    manifest = change(opened.manifest).to_bytes()
+    signature = SIGNATURE.pack(start, key.sign(bytes_to_sign(manifest)).signature)
+    end = encode_frame(FrameKind.MANIFEST, manifest) + encode_frame(FrameKind.SIGNATURE, signature)
+    return data[:start] + end
+
+
+def test_a_chain_that_the_manifest_does_not_name_stops_nothing_and_does_not_balance() -> None:
+    device = Device(9)
+    made = [device.chain(name).reading(1.0, 1_790_000_000_000) for name in ("boiler", "pump")]
+    archive = Archive(device, 0).add(made)
+    archive.file(made[1], text=b"nonsense")
+
+    def rename(manifest: Manifest) -> Manifest:
+        first, second = manifest.chains
+        return replace(manifest, chains=(first, second._replace(chain="another")))
+
+    rows = rows_of("x", with_another_manifest(archive, rename), DecodeSettings())
+    assert [row["kind"] for row in rows] == ["message", "message", "quarantine", "summary"]
+    account = Account()
+    account.add([summary_of(rows)], {})
+    assert {row["chain"]: row["balanced"] for row in account.ledger()} == {
+        "boiler": True, "pump": False, "another": False,
+    }  # fmt: skip
+
+
+def test_a_locked_message_of_an_absurd_time_does_not_wait_for_its_key() -> None:
+    chain = Device(9).chain("boiler", key=GroupKey("k", noise("key")), readable=False)
+    made = [chain.reading(1.0, at_ms) for at_ms in (1_790_000_000_000, 4_200_000_000_000)]
+    rows = rows_of("x", Archive(chain.device, 0).add(made).to_bytes(), DecodeSettings())
+    assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["time absurd"]
+    locked = summary_of(rows).locked
+    assert locked is not None
+    assert (locked.first_ms, locked.last_ms) == (1_790_000_000_000, 1_790_000_000_000)
+
+
+def test_an_archive_of_a_format_of_tomorrow_is_tried_again_by_the_release_that_knows_it() -> None:
+    landed = everything()[0].landed[0]
+    known = DecodeSettings(known={landed.digest: "archive unsupported"})
+    assert summary_of(rows_of(landed.name, landed.data, known)).verdict == "verified"
 
 
 def test_every_prefix_of_an_archive_is_quarantined_and_nothing_raises() -> None:

@@ -1,12 +1,14 @@
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.plots import BOTTOM, HALF, HEIGHT, LEFT, RIGHT, TOP, Point, bar_plot, line_plot, stacked_plot
-from ingest.report import render_page
+from ingest.plots import BOTTOM, HALF, HEIGHT, LEFT, RIGHT, TIME_TICK, TOP, Point, bar_plot, line_plot, stacked_plot
+from ingest.report import LEDGER_COLUMNS, MAX_ROWS, render_page
 
 HOUR_S = 3600
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,6 +16,7 @@ FACTS: dict[str, Any] = {
     "totals": {"messages": 3, "devices": 1, "chains": 1, "first": START, "last": START},
     "devices": [{"device": "0xd1", "messages": 3, "archives": 1, "open_gaps": 0, "first": START, "last": START}],
     "volume": [{"device": "0xd1", "hour": START, "messages": 3}],
+    "volume_step_s": HOUR_S,
     "latency": {"p50_s": 5.0, "p90_s": 90.0, "p99_s": 7200.0, "max_s": 200_000.0},
     "latency_histogram": [{"up_to_s": 10, "messages": 3}, {"up_to_s": None, "messages": 0}],
     "quarantine": [{"reason": "<script>", "rows": 1, "records": 1}],
@@ -83,7 +86,38 @@ def test_the_page_draws_gaps_and_curves() -> None:
     gap |= {"device": "0xd1", "chain": "boiler", "before_timestamp_ms": 1_790_000_000_000}
     point = {"at": START, "min": 1.0, "mean": 2.0, "max": 3.0}
     curve = {"quantity": "temperature", "sensor": "boiler", "unit": "Cel", "device": "0xd1", "readings": 1}
-    page = render_page({**FACTS, "gaps": [gap], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    far = {**gap, "after_timestamp_ms": 2**53 - 2, "before_timestamp_ms": 2**53 - 1}
+    page = render_page({**FACTS, "gaps": [gap, far], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    assert "9007199254740991 ms" in page
     assert "the beginning" in page
     assert "temperature of boiler" in page
     assert "2026-09-21 14:13:20" in page
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308, math.inf, -math.inf, math.nan])
+def test_a_value_that_no_axis_reaches_is_left_out(value: float) -> None:
+    points = [Point(START + timedelta(minutes=each), 1.0, 1.0, 1.0) for each in range(3)]
+    wild = Point(START + timedelta(minutes=3), value, value, value)
+    assert line_plot([*points, wild], 60) == line_plot(points, 60)
+    assert "nothing to show" in line_plot([wild], 60)
+
+
+def test_a_plot_of_a_century_has_no_more_marks_than_room() -> None:
+    points = [Point(START + timedelta(days=365 * 5 * each), 1.0, 1.0, 1.0) for each in range(20)]
+    assert line_plot(points, 86_400 * 365 * 5).count('class="time"') <= HALF // TIME_TICK + 1
+
+
+def test_thousands_of_devices_and_chains_make_no_page_of_thousands_of_rows() -> None:
+    device = {**FACTS["devices"][0], "open_gaps": 1}
+    row: dict[str, Any] = dict.fromkeys(LEDGER_COLUMNS, 0) | {"device": "0xd1", "balanced": True}
+    bad = {**row, "chain": "the bad one", "balanced": False}
+    ledger = [{**row, "chain": f"chain {number}"} for number in range(3000)]
+    page = render_page({**FACTS, "devices": [device] * 3000, "ledger": [*ledger, bad], "balanced": False})
+    assert page.count("<tr>") <= 2 * (MAX_ROWS + 1)
+    assert page.count("and 2,500 more") == 1
+    assert page.index("the bad one") < page.index("chain 0")
+    assert len(page) < 400_000
+
+
+def test_the_page_may_load_nothing_and_run_nothing() -> None:
+    assert "default-src &#x27;none&#x27;; style-src" in render_page(FACTS)

@@ -1,6 +1,7 @@
 import itertools
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from ingest.account import Account, ChainAccount, ChainName
 from ingest.errors import IngestBusy, IngestError
-from ingest.store import Change, Store, StoredFile, files_of
+from ingest.store import Change, Store, StoredFile, files_of, files_of_all, version_of
 
 
 class PowerLoss(Exception):
@@ -121,3 +122,81 @@ def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
         (left,) = staged(store, "messages", "part-0.parquet")
     Store(tmp_path).close()
     assert not left.exists()
+
+
+def cut_before_the_moves(folder: Path) -> None:
+    """A commit that is written down and of which nothing else was done."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "_finish_commit", lambda _: None)
+        patch.setattr(Store, "_clear_work", lambda _: None)
+        with Store(folder) as store:
+            commit(store)
+
+
+def test_a_commit_that_was_cut_is_made_where_the_tables_lie_by_then(tmp_path: Path) -> None:
+    with Store(prepared(tmp_path / "whole")) as store:
+        commit(store)
+    cut_before_the_moves(prepared(tmp_path / "here"))
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert content(tmp_path / "there") == content(tmp_path / "whole")
+
+
+def test_a_commit_whose_files_are_gone_is_not_taken_for_made(tmp_path: Path) -> None:
+    cut_before_the_moves(prepared(tmp_path))
+    shutil.rmtree(tmp_path / "_headgate" / "work")
+    with pytest.raises(IngestError, match="is gone"):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: path.write_text("")]
+)
+def test_tables_without_their_account_are_not_written_over(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    with Store(tmp_path) as store:
+        store.commit(store.account(), {"archives": Change(staged(store, "archives", "a.parquet"))})
+    damage(tmp_path / "_headgate" / "account.json")
+    with pytest.raises(IngestError, match=r"account\.json: is (gone|damaged)"):
+        Store(tmp_path)
+
+
+def test_a_new_folder_of_a_date_is_durable_before_the_commit_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(prepared(tmp_path)) as store:
+        synced: list[Path] = []
+        monkeypatch.setattr("ingest.store._sync_folder", synced.append)
+        commit(store)
+    plan = synced.index(tmp_path / "_headgate")
+    assert any(path.name == "date=2026-01-01" for path in synced[:plan])
+    assert {tmp_path / "messages", tmp_path / "messages" / "date=2026-01-01"} <= set(synced[plan:])
+
+
+def test_a_reader_sees_no_half_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_before_the_moves(prepared(tmp_path))
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        Store(tmp_path).close()  # finishes the commit
+
+    monkeypatch.setattr("time.sleep", wait)
+    found = files_of_all(tmp_path)
+    assert len(waits) == 1
+    assert [path.name for path in found["ledger"]] == ["000002-00000.parquet"]
+    assert len(found["messages"]) == 2
+
+
+def test_a_reader_takes_what_there_is_where_nobody_finishes_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_before_the_moves(prepared(tmp_path))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert [path.name for path in files_of_all(tmp_path)["ledger"]] == ["000001-00000.parquet"]
+
+
+def test_each_commit_is_another_version(tmp_path: Path) -> None:
+    assert version_of(tmp_path) is None
+    first = version_of(prepared(tmp_path))
+    with Store(tmp_path) as store:
+        commit(store)
+    assert version_of(tmp_path) != first

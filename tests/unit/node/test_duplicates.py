@@ -49,6 +49,17 @@ def test_the_oldest_gaps_are_given_up_first() -> None:
     assert memory.take(MessageRef(15, 0), None)
 
 
+def test_a_gap_that_is_filled_here_and_there_is_not_remembered_in_ever_more_pieces() -> None:
+    memory = ChainMemory()
+    end = 10 * MAX_GAPS
+    memory.take(MessageRef(0, 0), None)
+    memory.take(MessageRef(end, 0), MessageRef(end - 1, 0))
+    for late in range(2, end - 1, 2):
+        assert memory.take(MessageRef(late, 0), MessageRef(late - 1, 0))
+    assert len(memory._gaps) <= MAX_GAPS
+    assert memory.take(MessageRef(end - 1, 0), MessageRef(end - 2, 0))
+
+
 @given(st.permutations(range(1, 12)))
 @settings(deadline=None)
 def test_a_whole_chain_in_any_order_is_taken_exactly_once_behind_its_head(order: list[int]) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli import main
 from agent.errors import ConfigError
 from testbed.scenario import Moment, Progress, list_scenarios, load_scenario, parse_scenario
 from testbed.scenario.faults import FAULT_KINDS, TARGETS, Kill
@@ -87,3 +88,10 @@ def test_the_example_in_the_manual_is_a_valid_scenario() -> None:
     manual = (Path(__file__).parents[3] / "docs" / "testbed.md").read_text(encoding="utf-8")
     example = manual.partition("```toml\n")[2].partition("```")[0]
     assert len(parse_scenario(example.encode(), "example", "docs/testbed.md").faults) == 2
+
+
+@pytest.mark.parametrize("minutes", ["nan", "-1", "0", "inf"])
+def test_a_soak_of_no_length_is_refused(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["testbed", "soak", "--minutes", minutes])
+    assert "--minutes: above 0" in capsys.readouterr().err
