@@ -8,9 +8,8 @@ once more, as QoS 1 allows.
 A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from itertools import count
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
@@ -30,9 +29,7 @@ class Ledger:
     def __init__(self) -> None:
         self._tokens = count(1)
         self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
-        self._committed: OrderedDict[int, int] = (
-            OrderedDict()
-        )  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
         """How many are handed over and not committed."""
@@ -68,6 +65,6 @@ class Ledger:
         for number, hashed in known:
             committed.pop(number, None)
             committed[number] = hashed
-        while len(committed) > MAX_UNACKNOWLEDGED:
-            committed.popitem(last=False)
+        for number in list(islice(committed, max(0, len(committed) - MAX_UNACKNOWLEDGED))):
+            del committed[number]
         return [number for number, _ in known]

@@ -96,6 +96,43 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_commit_is_one_visit_to_the_journals_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        bench, visits = Bench(tmp_path), list[object]()
+        call = bench.thread.call
+        monkeypatch.setattr(bench.thread, "call", lambda work: (visits.append(work), call(work))[1])
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(3)))
+            await bench.queue.join()
+            keeping.cancel()
+        assert len(visits) == bench.commits == 1
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_what_no_message_can_hold_is_counted_once_and_not_among_the_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.keep.RETRY_S", 0.01)
+    monkeypatch.setattr(FlakyJournal, "failures_left", 3)
+
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        too_large = Reading("s", "q", bytes(100_000), taken_at_ms=1, mime_type="image/jpeg")
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", [*_readings(2), too_large, *_readings(3)]))
+            await bench.queue.join()
+            keeping.cancel()
+        assert len(bench.records()) == bench.keeper.status.messages == 5
+        assert bench.keeper.status.refused == 1
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
 def test_where_readings_with_lasting_tokens_stand_is_noted_before_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
