@@ -65,7 +65,8 @@ class MqttDriver(Driver):
         if not self._surplus and (room := await self._wait_for_room()):
             messages = await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S)
             self._surplus = self._take(messages, now_ms())
-        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+        end = _end_of_messages(self._surplus, MAX_READINGS_PER_READ)
+        readings, self._surplus = self._surplus[:end], self._surplus[end:]
         return readings
 
     async def _wait_for_room(self) -> int:
@@ -128,3 +129,13 @@ class MqttDriver(Driver):
         found = [mapping.reader(topic) for mapping in self._mappings]
         readers = self._readers[topic] = [read for read in found if read is not None]
         return readers
+
+
+def _end_of_messages(readings: Sequence[Reading], most: int) -> int:
+    """How many to give at a time: the readings of one message are committed together, or some of them could be lost."""
+    if len(readings) <= most:
+        return len(readings)
+    end, cut_token = most, readings[most].token
+    while cut_token is not None and end and readings[end - 1].token == cut_token:
+        end -= 1
+    return end or most

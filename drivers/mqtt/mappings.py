@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol
 
+from drivers.contract import MAX_READINGS_PER_READ
 from drivers.errors import ConfigError
 from drivers.mapping import PayloadReader, Quantities, Quantity, fields_of_json, reader_of
 from drivers.reading import Reading, Scalar
@@ -67,6 +68,8 @@ class FirmwareMapping:
             samples = self._firmware.read(topic, payload)
             if samples is None:
                 return None
+            if len(samples) > MAX_READINGS_PER_READ:  # they are committed together
+                raise ValueError(f"{len(samples)} readings in one message; the limit is {MAX_READINGS_PER_READ}")
             return [
                 Reading(sensor, quantity, value, unit, taken_at_ms=taken_at_ms, mime_type=mime_type, token=token)
                 for sensor, quantity, value, unit, mime_type in samples

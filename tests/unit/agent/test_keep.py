@@ -1,6 +1,6 @@
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -100,7 +100,12 @@ def test_a_commit_is_one_visit_to_the_journals_thread(tmp_path: Path, monkeypatc
     async def run() -> None:
         bench, visits = Bench(tmp_path), list[object]()
         call = bench.thread.call
-        monkeypatch.setattr(bench.thread, "call", lambda work: (visits.append(work), call(work))[1])
+
+        async def counting(work: Callable[[], None]) -> None:
+            visits.append(work)
+            await call(work)
+
+        monkeypatch.setattr(bench.thread, "call", counting)
         async with asyncio.timeout(TIMEOUT_S):
             keeping = asyncio.create_task(bench.keeper.run())
             await bench.queue.put(Batch("known", _readings(3)))

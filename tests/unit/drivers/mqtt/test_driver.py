@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
+import orjson
 import pytest
 
+from drivers.contract import MAX_READINGS_PER_READ
 from drivers.mqtt.driver import MAX_REMEMBERED_TOPICS, MqttDriver, build
 from drivers.mqtt.ledger import Message
 from drivers.reading import Reading
@@ -61,6 +63,32 @@ def test_readings_keep_the_order_of_their_messages_and_share_the_token_of_one() 
     assert tokens[0] == tokens[1]
     assert len(set(tokens)) == 3
     assert connection.acknowledged == []
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_readings_of_one_message_are_given_together_however_many_wait(number: int) -> None:
+    names = [f"q{at}" for at in range(200)]
+    payload = orjson.dumps(dict.fromkeys(names, 1))
+    count = MAX_READINGS_PER_READ // len(names) + 3
+    connection = Waiting(*(message("plant", payload, number and at + 1) for at in range(count)))
+    driver = driver_over(connection, {"topic": "plant", "format": "json", "quantities": {name: {} for name in names}})
+    given = [read(driver), read(driver)]
+    assert sum(map(len, given)) == count * len(names)
+    assert max(map(len, given)) <= MAX_READINGS_PER_READ
+    first, second = ({reading.token for reading in readings} - {None} for readings in given)
+    assert first.isdisjoint(second)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_message_of_more_readings_than_one_read_may_give_is_damaged_and_hinders_nothing(number: int) -> None:
+    flood = orjson.dumps({"AM2301": {f"T{at}": at for at in range(MAX_READINGS_PER_READ + 1)}})
+    connection = Waiting(
+        message("tele/a/SENSOR", flood, number), message("tele/b/SENSOR", b'{"AM2301":{"Temperature":1}}', 2)
+    )
+    driver = driver_over(connection, ready_made=["tasmota"])
+    assert [reading.sensor for reading in read(driver)] == ["b/AM2301"]
+    assert connection.acknowledged == [number] * number
+    assert driver.quality.damaged_frames == 1
 
 
 def test_what_is_committed_is_acknowledged_by_its_numbers_and_only_that() -> None:
