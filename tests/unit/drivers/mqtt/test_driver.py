@@ -144,14 +144,17 @@ def test_the_first_mapping_that_claims_a_message_reads_it() -> None:
         message("tele/plug/LWT", b"Online", 1),
         message("office/status", b"online", 2),
         message("office/status", b"busy", 3),  # words that the firmware does not claim
+        message("tele/plug/LWT", b"DeepSleep", 4),  # claimed, and nothing to read
     )
     status = {"topic": "{sensor}/status", "quantity": "words", "format": "text"}
-    driver = driver_over(connection, status, {**status, "quantity": "never"}, ready_made=["tasmota", "esphome"])
+    all_else = {"topic": "#", "quantity": "never", "format": "text"}
+    driver = driver_over(connection, status, all_else, ready_made=["tasmota", "esphome"])
     assert values_of(read(driver)) == [
         ("plug", "online", True),
         ("office", "online", True),
         ("office", "words", "busy"),
     ]
+    assert connection.acknowledged == [4]
 
 
 @pytest.mark.parametrize("topic", ["plant/{sensor}/data", "plant/#"])
