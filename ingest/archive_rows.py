@@ -18,7 +18,7 @@ import pyarrow as pa
 from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ingest.blocks import BlockDecoder, DecodedBlock
+from ingest.blocks import BlockDecoder, DamagedBlock, DecodedBlocks, read_blocks
 from ingest.claims import who_else_brought
 from ingest.decoded import ROW_COLUMNS
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
@@ -28,7 +28,7 @@ from ingest.runs import Spread, join_runs
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Notice
 from ingest.walk import Walk
-from protocol.archive import BlockEntry, Loss, OpenArchive, Opener, Record, is_sealed, open_archive
+from protocol.archive import Loss, OpenArchive, Opener, Record, is_sealed, open_archive
 from protocol.errors import Truncated, Unsupported, WireError
 
 __all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "KnownVerdicts", "TakeMessages", "decode_archive"]
@@ -73,7 +73,7 @@ def decode_archive(
     take_messages: TakeMessages,
     learned: LearnedKeys | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the decoded schema. Messages are handed over as they come, at most one block's at a time.
+    """Rows of the decoded schema. Messages are handed over as they come, those of a few blocks at a time.
 
     `learned` are the group keys that messages of other archives handed over; this one's are added.
 
@@ -190,19 +190,17 @@ def _decode_blocks(
     summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
     walk = Walk(summary)
     decoder = BlockDecoder(summary.device or "", walk, keyring, _readers)
-    for index, entry in enumerate(archive.manifest.blocks):
-        try:
-            block = archive.block(index)
-        except WireError as error:
+    for blocks in read_blocks(archive):
+        if isinstance(blocks, DamagedBlock):
             summary.verdict = DAMAGED
-            yield rows.quarantine([_whole_block(error, entry, archive)])
+            yield rows.quarantine([_whole_block(blocks, archive)])
             continue
         with _no_search_for_cycles():
-            decoded = decoder.decode(block)
+            decoded = decoder.decode(blocks)
             for batch in rows.messages(decoded):
                 take_messages(batch)
         if decoded.rejected:
-            yield rows.quarantine([_rejected_row(*each, block.entry.offset) for each in decoded.rejected])
+            yield rows.quarantine([_rejected_row(*each, archive) for each in decoded.rejected])
     walk.finish()
     if summary.verdict == DAMAGED:
         for found in summary.chains.values():
@@ -221,7 +219,8 @@ def _no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _whole_block(error: WireError, entry: BlockEntry, archive: OpenArchive) -> Row:
+def _whole_block(damaged: DamagedBlock, archive: OpenArchive) -> Row:
+    entry, error = damaged
     data = archive.read_at(entry.offset, min(entry.frame_bytes, MAX_QUARANTINED_BYTES))
     return (None, None, None, None, None, entry.offset, entry.records, Reason.BLOCK_DAMAGED, str(error), data)
 
@@ -239,7 +238,8 @@ def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
     )
 
 
-def _rejected_row(number: int, record: Record, problem: Rejected, offset: int) -> Row:
+def _rejected_row(number: int, record: Record, problem: Rejected, archive: OpenArchive) -> Row:
+    offset = archive.manifest.blocks[archive.index_of(number)].offset
     return (
         number, record.chain, record.timestamp_ms, record.sequence, record.arrived_at_ms * 1000, offset, 1,
         problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
@@ -257,13 +257,13 @@ class _RowBatches:
     def __init__(self, summary: ArchiveSummary) -> None:
         self.summary = summary
 
-    def messages(self, block: DecodedBlock) -> Iterator[pa.RecordBatch]:
-        if block.runs:
-            columns = {**join_runs(block.runs), "link": [link for _, links in block.runs for link in links]}
+    def messages(self, blocks: DecodedBlocks) -> Iterator[pa.RecordBatch]:
+        if blocks.runs:
+            columns = {**join_runs(blocks.runs), "link": [link for _, links in blocks.runs for link in links]}
             yield self._batch(MESSAGE_SCHEMA, "message", columns, len(columns["link"]))
-        if block.rows:
-            columns = {**_columns(ROW_COLUMNS, block.rows), "link": block.links}
-            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(block.rows))
+        if blocks.rows:
+            columns = {**_columns(ROW_COLUMNS, blocks.rows), "link": blocks.links}
+            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(blocks.rows))
 
     def quarantine(self, rows: list[Row]) -> pa.RecordBatch:
         return self._batch(DECODED_SCHEMA, "quarantine", _columns(_QUARANTINE_COLUMNS, rows), len(rows))

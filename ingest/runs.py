@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.decoded import EARLIEST_MS, LATEST_MS, ROW_COLUMNS, Decoded, Ref, Seal
-from ingest.texts import Bytes, Numbers, differ_only_within, read_texts
+from ingest.texts import Bytes, differ_only_within, read_texts
 from protocol.archive import Columns
 from protocol.iomessage.as_bytes import HEADER, HEADER_BYTES
 
@@ -25,7 +25,8 @@ __all__ = ["MIN_RUN", "Run", "Spread", "Verify", "join_runs", "lay_out_run"]
 MIN_RUN: Final = 16  # messages; fewer are as quickly decoded one by one
 _DOUBLE_HEAD: Final = 0xFB
 _DOUBLE_BYTES: Final = 9
-_HASH_BYTES: Final = 64
+_DIGEST_BYTES: Final = 32
+_HASH_BYTES: Final = 64  # a digest in hexadecimal
 _HASH_LENGTH_AT: Final = slice(16, 18)  # in the header
 _NAMES: Final = (
     "id", "tag", "group_id", "sequence_number", "sequence_total", "priority", "timestamp", "publisher", "auth_id",
@@ -34,6 +35,7 @@ _NAMES: Final = (
 )  # fmt: skip
 _VARYING: Final = ("id", "timestamp", "chain_position", "hash", "previous_hash", "content_data")
 
+Numbers = npt.NDArray[np.int64]
 Verify = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[bool]]  # digests, signatures
 
 
@@ -84,10 +86,12 @@ def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify
     seal, row = first.seal, dict(zip(ROW_COLUMNS, first.row, strict=True))
     if seal is None or seal.previous_hash is None or row["value"] is None:
         return None
+    texts = read_texts(records)
+    readings = None if texts is None else _read_messages(texts.messages)
     timestamps_ms, sequences = np.array(records.timestamps_ms, np.int64), np.array(records.sequences, np.int64)
-    texts = read_texts(records.texts, timestamps_ms, sequences)
-    readings = None if texts is None or not _is_timely(timestamps_ms) else _read_messages(texts.messages)
-    if texts is None or readings is None or not all(verify(texts.digests, texts.signatures)):
+    if texts is None or readings is None or not _is_timely(timestamps_ms):
+        return None
+    if not all(verify(texts.digests, texts.signatures)):
         return None
     columns = {
         "record": np.array(numbers),
@@ -99,14 +103,13 @@ def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify
         "message_id": readings.ids,
         "value": readings.values,
         "chain_position": readings.positions,
-        "hash": readings.digests,
+        "hash": _equally_long(pa.binary(), readings.digests, _DIGEST_BYTES),
         "event_time": readings.made_at_ms * 1000,
     }
     last = (int(timestamps_ms[-1]), int(sequences[-1]))
-    last_hash, hash_before = readings.digests[-1].hex(), readings.digests[-2].hex()
-    return Run(
-        columns, row, len(numbers), last, Seal(seal.publisher, int(readings.positions[-1]), last_hash, hash_before)
-    )
+    hashes = readings.digests[-2 * _DIGEST_BYTES :].hex()
+    last_seal = Seal(seal.publisher, int(readings.positions[-1]), hashes[_HASH_BYTES:], hashes[:_HASH_BYTES])
+    return Run(columns, row, len(numbers), last, last_seal)
 
 
 def _of_the_one_before(numbers: Numbers, first: int) -> Numbers:
@@ -119,7 +122,7 @@ class _Readings(NamedTuple):
     ids: pa.Array
     values: npt.NDArray[np.float64]
     positions: Numbers
-    digests: list[bytes]
+    digests: bytes  # one after the other
     made_at_ms: Numbers
 
 
@@ -132,8 +135,13 @@ def _read_messages(matrix: Bytes) -> _Readings | None:
     digests = _sealed_digests(matrix, fields["hash"])
     if not (_is_timely(made_at_ms) and _is_linked(matrix, fields, positions, digests)):
         return None
+    ids = matrix[:, fields["id"]]
     return _Readings(
-        _texts(matrix[:, fields["id"]]), _doubles(matrix, fields["content_data"]), positions, digests, made_at_ms
+        ids=_equally_long(pa.string(), ids.tobytes(), ids.shape[1]),
+        values=_doubles(matrix, fields["content_data"]),
+        positions=positions,
+        digests=digests,
+        made_at_ms=made_at_ms,
     )
 
 
@@ -174,28 +182,27 @@ def _is_timely(times_ms: Numbers) -> bool:
     return bool(times_ms.min() >= EARLIEST_MS and times_ms.max() < LATEST_MS)
 
 
-def _sealed_digests(matrix: Bytes, claimed: slice) -> list[bytes]:
-    """The SHA-256 of each message with its hash field empty."""
+def _sealed_digests(matrix: Bytes, claimed: slice) -> bytes:
+    """The SHA-256 of each message with its hash field empty, one after the other."""
     header = bytearray(matrix[0, :HEADER_BYTES].tobytes())
     header[_HASH_LENGTH_AT] = b"\x00\x00"
     hashed = np.concatenate((matrix[:, : claimed.start], matrix[:, claimed.stop :]), axis=1)
     hashed[:, :HEADER_BYTES] = np.frombuffer(bytes(header), np.uint8)
     data, size = hashed.tobytes(), hashed.shape[1]
-    return [hashlib.sha256(data[start : start + size]).digest() for start in range(0, len(data), size)]
+    return b"".join([hashlib.sha256(data[start : start + size]).digest() for start in range(0, len(data), size)])
 
 
-def _is_linked(matrix: Bytes, fields: dict[str, slice], positions: Numbers, digests: list[bytes]) -> bool:
+def _is_linked(matrix: Bytes, fields: dict[str, slice], positions: Numbers, digests: bytes) -> bool:
     """Whether every seal holds, and each message goes on from the one before it."""
-    claimed, previous = matrix[:, fields["hash"]], matrix[:, fields["previous_hash"]]
+    claimed, previous = (matrix[:, fields[name]].tobytes() for name in ("hash", "previous_hash"))
     return (
-        claimed.tobytes() == b"".join(digests).hex().encode()
-        and previous.shape == claimed.shape
-        and bool((previous[1:] == claimed[:-1]).all() and (np.diff(positions) == 1).all())
+        claimed == digests.hex().encode()
+        and previous[_HASH_BYTES:] == claimed[:-_HASH_BYTES]
+        and bool((positions[1:] - positions[:-1] == 1).all())
     )
 
 
-def _texts(written: Bytes) -> pa.Array:
-    """Fixed-width ASCII as a column of text."""
-    count, width = written.shape
-    offsets = pa.py_buffer(np.arange(0, (count + 1) * width, width, dtype=np.int32).tobytes())
-    return pa.StringArray.from_buffers(count, offsets, pa.py_buffer(written.tobytes()))
+def _equally_long(kind: pa.DataType, values: bytes, width: int) -> pa.Array:
+    """A column of texts or bytes that stand one after the other."""
+    ends = np.arange(0, len(values) + 1, width, dtype=np.int32)
+    return pa.Array.from_buffers(kind, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(values)])

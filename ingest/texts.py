@@ -7,21 +7,23 @@ together, and judged together.
 
 import binascii
 from collections.abc import Iterable, Sequence
+from operator import lt
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pybase64
 
 from ingest.quick import CONTENT_END, CONTENT_START, USUAL_TEXT
+from protocol.archive import Columns
 from protocol.ethereum.hashing import eip191_digests
 from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, V_VALUES
 
-__all__ = ["Bytes", "Numbers", "TextColumns", "differ_only_within", "read_texts"]
+__all__ = ["Bytes", "TextColumns", "differ_only_within", "read_texts"]
 
 _VARYING: Final = ("timestamp_ms", "sequence", "previous_ms", "previous_sequence", "base64", "signature")
 
 Bytes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
 
 
 class TextColumns(NamedTuple):
@@ -32,11 +34,12 @@ class TextColumns(NamedTuple):
     signatures: list[bytes]
 
 
-def read_texts(texts: Sequence[bytes], timestamps_ms: Numbers, sequences: Numbers) -> TextColumns | None:
-    """None unless all are as the first, have these references, and each but the first names the one before it.
+def read_texts(records: Columns) -> TextColumns | None:
+    """None unless all are as the first, have their records' references, and each but the first names the one before it.
 
     The texts are equally long, and the first was parsed before.
     """
+    texts, timestamps_ms, sequences = records.texts, records.timestamps_ms, records.sequences
     found = USUAL_TEXT.fullmatch(texts[0])
     if found is None or found["previous_ms"] is None:
         return None
@@ -79,17 +82,15 @@ def differ_only_within(matrix: Bytes, fields: Iterable[slice]) -> bool:
     return not differs.any()
 
 
-def _spell(written: Bytes, numbers: Numbers) -> bool:
+def _spell(written: Bytes, numbers: Sequence[int]) -> bool:
     """Whether these are the numbers in decimal, without zeros in front."""
-    powers = 10 ** np.arange(written.shape[1] - 1, -1, -1)
-    lowest = powers[0] if len(powers) > 1 else 0
-    digits = numbers[:, None] // powers % 10 + ord("0")
-    return bool((written == digits).all() and numbers.min() >= lowest and numbers.max() < 10 * powers[0])
+    are_as_wide = len(str(min(numbers))) == len(str(max(numbers))) == written.shape[1]
+    return are_as_wide and written.tobytes() == "".join(map(str, numbers)).encode()
 
 
-def _increase(timestamps_ms: Numbers, sequences: Numbers) -> bool:
-    later_ms = np.diff(timestamps_ms)
-    return bool(((later_ms > 0) | ((later_ms == 0) & (np.diff(sequences) > 0))).all())
+def _increase(timestamps_ms: Sequence[int], sequences: Sequence[int]) -> bool:
+    references = list(zip(timestamps_ms, sequences, strict=True))
+    return all(map(lt, references, references[1:]))
 
 
 def _name_the_one_before(fields: dict[str, Bytes]) -> bool:
@@ -118,5 +119,5 @@ def _decode_base64(written: Bytes) -> Bytes:
     joined = body.tobytes()
     if width % 4 or b"=" in joined or (written[:, width - padding :] != ord("=")).any():
         raise ValueError("not base64 of one length")
-    data = np.frombuffer(binascii.a2b_base64(joined, strict_mode=True), np.uint8)
+    data = np.frombuffer(pybase64.b64decode(joined, validate=True), np.uint8)
     return data.reshape(count, -1)[:, : width // 4 * 3 - padding]

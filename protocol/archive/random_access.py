@@ -1,6 +1,7 @@
 """Read any block of an archive that can be sought in, for the price of the manifest and that block."""
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -50,6 +51,10 @@ class OpenArchive:
         if block.entry != entry or length != len(frame) - FRAME_HEAD.size:
             raise CorruptArchive("not the block that the manifest describes", block=index, offset=entry.offset)
         return block
+
+    def index_of(self, record: int) -> int:
+        """Of the block that has this record, by its number within the archive."""
+        return bisect_right(self.first_records, record) - 1
 
     def blocks(self) -> Iterator[Block]:
         """All of them in order; at the end, the totals are checked as well. Raises: CorruptArchive."""

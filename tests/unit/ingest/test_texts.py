@@ -4,14 +4,13 @@ import binascii
 from collections.abc import Sequence
 from itertools import pairwise, product
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.quick import USUAL_TEXT, Parsed, QuickReader
 from ingest.texts import TextColumns, read_texts
-from protocol.archive import Record
+from protocol.archive import Columns, Record
 from protocol.ethereum.hashing import eip191_digest
 from testbed.corpus import Device, Made
 
@@ -39,8 +38,9 @@ references = st.tuples(st.integers(START_MS, START_MS + 9), st.integers(0, 12))
 
 
 def read(texts: Sequence[bytes], refs: Sequence[tuple[int, int]]) -> TextColumns | None:
-    timestamps_ms, sequences = np.array(refs, np.int64).T
-    return read_texts(texts, timestamps_ms, sequences)
+    return read_texts(
+        Columns.of([Record(text, "boiler", *ref, 0, 0, 0) for text, ref in zip(texts, refs, strict=True)])
+    )
 
 
 def parse(texts: Sequence[bytes], refs: Sequence[tuple[int, int]]) -> list[Parsed | None]:
