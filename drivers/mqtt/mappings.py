@@ -1,4 +1,4 @@
-"""From a topic and a payload to samples: what the settings say, and ready-made for well-known firmware. Pure."""
+"""From a topic and a payload to readings: what the settings say, and ready-made for well-known firmware. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
