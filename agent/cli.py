@@ -11,8 +11,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Protocol, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
+from agent.errors import ConfigError, in_words
 from agent.exit_codes import ExitCode
 from agent.version import VERSION
 from protocol.errors import HeadgateError
@@ -31,33 +32,44 @@ class CommandModule(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-COMMANDS = {
-    "archive": Command("agent.commands.archive", "list, verify and read archive files"),
-    "capacity": Command(
-        "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
-    ),
-    "check": Command("agent.commands.check", "check the configuration, and open nothing"),
-    "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
-    "demo": Command("testbed.demo.cli", "show the whole picture on this machine, broken and settled, in two minutes"),
-    "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
-    "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
-    "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
-    "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
-    "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
-    "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
-    "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
-    "message": Command("agent.commands.message", "make, show, verify and convert messages"),
-    "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
-    "probe": Command("drivers.probe", "read a few values from one device and show them"),
-    "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
-    "run": Command("agent.commands.run", "run the agent", is_service=True),
-    "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
-    "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
-    "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
-    "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
-    "testbed": Command("testbed.cli", "run the whole picture here, break it as scenarios say, and judge what arrived"),
-    "top": Command("agent.commands.top", "watch how the agent is doing, live"),
+COMMAND_GROUPS = {
+    "set a device up": {
+        "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
+        "check": Command("agent.commands.check", "check the configuration, and open nothing"),
+        "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
+        "devices": Command("drivers.cli", "list what is attached, with the settings to read it"),
+        "probe": Command("drivers.probe", "read a few values from one device and show them"),
+        "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
+    },
+    "run it and watch it": {
+        "run": Command("agent.commands.run", "run the agent", is_service=True),
+        "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
+        "top": Command("agent.commands.top", "watch how the agent is doing, live"),
+        "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
+        "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
+        "capacity": Command(
+            "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
+        ),
+        "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
+        "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
+    },
+    "look at what was kept": {
+        "message": Command("agent.commands.message", "make, show, verify and convert messages"),
+        "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
+        "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    },
+    "the network and the centre": {
+        "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
+        "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
+        "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
+        "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
+    },
+    "the whole picture": {
+        "demo": Command("testbed.demo.cli", "show it on this machine, broken and settled, in two minutes"),
+        "testbed": Command("testbed.cli", "run it here, break it as scenarios say, and judge what arrived"),
+    },
 }
+COMMANDS = {name: command for group in COMMAND_GROUPS.values() for name, command in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return ExitCode.IO_ERROR
     except OSError as error:
-        return _complain(_os_problem(error), _os_exit_code(error))
+        return _complain(in_words(error), _os_exit_code(error))
     except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
         import traceback
 
@@ -88,10 +100,22 @@ def _dispatch(argv: list[str]) -> int:
         signal.signal(signal.SIGTERM, _end_before_the_beginning)  # until the service listens itself
     module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
+    parser.register("action", "parsers", _Actions)
     module.add_arguments(parser)
     exit_code = module.run(parser.parse_args(rest))
     sys.stdout.flush()
     return exit_code
+
+
+class _Actions(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic for the type checker only
+    """The actions of a command. The help of each begins with what the list of them says of it."""
+
+    def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser:
+        summary: str = settings["help"]
+        parser: argparse.ArgumentParser = super().add_parser(name, **settings)
+        parser.description = f"{summary[0].upper()}{summary[1:]}."
+        parser.register("action", "parsers", _Actions)
+        return parser
 
 
 def _end_before_the_beginning(_number: int, _frame: object) -> NoReturn:
@@ -107,8 +131,6 @@ def _imported(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        from agent.errors import ConfigError
-
         raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
     finally:
         gc.freeze()
@@ -136,18 +158,17 @@ def _answer_without_command(argv: list[str]) -> int:
 
 
 def _command_table() -> str:
-    rows = (f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
-    return "\n".join(["commands:", *rows, "", "'headgate COMMAND --help' tells more of each."])
+    lines: list[str] = []
+    for title, group in COMMAND_GROUPS.items():
+        lines += [f"{title}:", *(f"  {name:<12}{command.summary}" for name, command in group.items()), ""]
+    return "\n".join(
+        [*lines, "'headgate COMMAND --help' tells more of each. New here: headgate demo, then headgate init."]
+    )
 
 
 def _complain(problem: str, exit_code: int) -> int:
     print(f"headgate: {problem}", file=sys.stderr)
     return exit_code
-
-
-def _os_problem(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
 def _os_exit_code(error: OSError) -> ExitCode:

@@ -56,7 +56,7 @@ ARCHIVE_CURSOR: Final = "archive"
 
 NAME_FORM: Final = Matching("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "boiler-room_7")
 Name = Annotated[str, NAME_FORM]
-CollectorUrl = Annotated[str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8443")]
+CollectorUrl = Annotated[str, Matching(r"https?://[^\s/]+(/\S*)?", "https://collector.example:8440")]
 T = TypeVar("T")
 
 

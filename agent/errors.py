@@ -3,7 +3,7 @@
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
 
-__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError"]
+__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "in_words"]
 
 
 class ConfigError(HeadgateError):
@@ -35,3 +35,11 @@ class Rejected(HeadgateError):
     """The far end refuses this very message, or request, for good. The one reaction: set it aside, go on."""
 
     exit_code = ExitCode.NO
+
+
+def in_words(error: Exception) -> str:
+    """As an operator reads it: the operating system's words without their number, after the file they are about."""
+    if not isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    words = error.strerror or str(error) or type(error).__name__
+    return words if error.filename is None else f"{error.filename}: {words}"

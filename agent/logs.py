@@ -184,5 +184,4 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Ma
         handler.addFilter(RepetitionLimit())
     root.handlers[:] = [handler, RECENT_EVENTS]
     root.setLevel(min(handler.level, RECENT_EVENTS.level))
-    for chatty in ("websockets", "pymodbus"):
-        logging.getLogger(chatty).setLevel(max(handler.level, logging.WARNING))
+    logging.getLogger("websockets").setLevel(max(handler.level, logging.WARNING))

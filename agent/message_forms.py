@@ -77,7 +77,10 @@ def write_message(message: IoMessage, form: Form, *, pretty: bool = False, profi
 
 
 def _guess_form(first: bytes) -> Form:
-    form = _FORM_BY_FIRST_BYTE.get(first.lstrip()[:1])
+    start = first.lstrip()[:1]
+    if not start:
+        raise Corrupt("the input is empty")
+    form = _FORM_BY_FIRST_BYTE.get(start)
     if form is None:
         raise Corrupt("neither binary, JSON nor XML by its first byte; name the form with --from", offset=0)
     return form

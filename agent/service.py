@@ -26,6 +26,7 @@ from agent.page_config import OFF
 from agent.pipeline import Pipeline
 from agent.service_manager import ALIVE, READY, STOPPING, notify, reloading, watchdog_interval_s
 from agent.status import collect_status, write_status
+from agent.version import VERSION
 
 if TYPE_CHECKING:
     from firmware_bridge import Questions
@@ -43,9 +44,7 @@ def key_file_of(config: Config) -> Path:
     """Named in the configuration, else handed in or named by the environment, else below the data directory."""
     if config.device.key_file is not None:
         return config.device.key_file
-    found = find_key_file(os.environ)
-    own = config.device.data_directory / "keys" / "device.keys"
-    return own if own.exists() else found
+    return find_key_file(os.environ, usual=config.device.data_directory / "keys" / "device.keys")
 
 
 def open_keys(config: Config) -> DeviceKeys:
@@ -91,7 +90,7 @@ class Service:
 
     async def _announce(self) -> None:
         notify(READY)
-        log.info("running; device=%s configuration=%s", self._config.device.name, self._config.path)
+        log.info("running; device=%s configuration=%s version=%s", self._config.device.name, self._config.path, VERSION)
 
     # Signals
 

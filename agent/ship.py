@@ -31,7 +31,7 @@ from agent.archive import KeptArchive
 from agent.archiving import Archiving
 from agent.atomic_files import sync_directory
 from agent.config import ShipConfig
-from agent.errors import LinkDown, Rejected
+from agent.errors import LinkDown, Rejected, in_words
 from agent.keys import DeviceKeys
 from agent.public_key_file import read_public_key
 from drivers import Backoff
@@ -232,7 +232,7 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
                 if receipt is not None:
                     return receipt
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
-        raise LinkDown(f"{config.url}: {error or type(error).__name__}") from error
+        raise LinkDown(f"{config.url}: {in_words(error)}") from error
     raise LinkDown(f"{config.url}: {MAX_RESTARTS} attempts did not bring {archive.file_name} over")
 
 
@@ -280,10 +280,9 @@ class _Session:
     def offset(self) -> int:
         """How much is there; -1 if all is, and a receipt can be had."""
         answer = self._ask("HEAD", archive_path(self._archive.sha256))
-        body = answer.read(MAX_PROBLEM_BYTES)
-        if answer.status != http.HTTPStatus.OK:
-            self._refuse(answer.status, body)
-            return 0
+        answer.read()
+        if answer.status != http.HTTPStatus.OK:  # without a word, as answers to HEAD are; to this it says why
+            return 0 if self.receipt() is None else -1
         if answer.getheader(UPLOAD_COMPLETE) == COMPLETE:
             return -1
         return self._checked_offset(answer)
@@ -342,7 +341,8 @@ class _Session:
             case Reaction.SET_ASIDE:
                 raise Rejected(f"{status} {code}: {detail}")
             case _:
-                raise LinkDown(f"the collector answers {status} {code or ''}: {detail}")
+                answer = f"the collector answers {status} {code or ''}".rstrip()
+                raise LinkDown(f"{answer}: {detail}" if detail else answer)
 
 
 def _read_receipt(body: bytes) -> Receipt:

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-__all__ = ["DAY_S", "duration_text", "megabytes_text"]
+__all__ = ["DAY_S", "bytes_text", "duration_text"]
 
 DAY_S: Final = 86_400
 
 
-def megabytes_text(count: float) -> str:
-    return f"{count / 1e6:.1f} MB"
+def bytes_text(count: float) -> str:
+    return f"{count / 1e6:.1f} MB" if count < 1e10 else f"{count / 1e9:.1f} GB"
 
 
 def duration_text(seconds: float) -> str:

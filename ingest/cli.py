@@ -58,7 +58,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", type=Path, metavar="DIR", help="the collector's list of devices; others are refused"
     )
-    parser.add_argument("--device", action="append", metavar="ADDRESS", help="a device to take, besides --devices")
+    parser.add_argument(
+        "--device", action="append", metavar="ADDRESS", help="a device to take, besides --devices; may be given again"
+    )
     parser.add_argument("--group-keys", type=Path, metavar="FILE", help="keys of encrypted streams, in JSON")
     parser.add_argument(
         "--sealing-key", type=Path, metavar="FILE", help="the collector's key that opens sealed archives"
@@ -67,9 +69,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
     )
     parser.add_argument(
-        "--batch-megabytes", type=int, default=64, metavar="N", help="archives per commit, by their size"
+        "--batch-megabytes", type=int, default=64, metavar="N", help="of archives per commit (default: %(default)s)"
     )
-    parser.add_argument("--batch-archives", type=int, metavar="N", help="archives per commit, by their number")
+    parser.add_argument("--batch-archives", type=int, metavar="N", help="per commit, whatever their size")
     parser.add_argument("--report", type=Path, metavar="FILE", help="at the end, write one HTML page about the tables")
     parser.add_argument("--json", action="store_true", help="at the end, print the figures of the report")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -103,7 +105,9 @@ def _add_gaps(parser: argparse.ArgumentParser) -> None:
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
-    parser.add_argument("--min-files", type=int, default=2, metavar="N", help="leave dates with fewer files alone")
+    parser.add_argument(
+        "--min-files", type=int, default=2, metavar="N", help="leave dates with fewer alone (default: 2)"
+    )
     _add_spark(parser)
     parser.set_defaults(act=_compact)
 
@@ -114,7 +118,9 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
 
 def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="of a Spark cluster (default: this machine, all cores)")
-    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark; may be given again"
+    )
 
 
 def _spark_options(arguments: argparse.Namespace) -> dict[str, str]:

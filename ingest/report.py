@@ -95,7 +95,8 @@ def _volume(volume: list[dict[str, Any]]) -> str:
     for row in volume:
         by_hour.setdefault(row["hour"], {})[row["device"]] = row["messages"]
     devices = sorted({row["device"] for row in volume})
-    return stacked_plot(sorted(by_hour.items()), devices, HOUR_S) + _legend(devices)
+    plot = stacked_plot(sorted(by_hour.items()), devices, HOUR_S)
+    return f'<div class="scroll">{plot}</div>{_legend(devices)}'
 
 
 def _legend(devices: Sequence[str]) -> str:

@@ -24,10 +24,10 @@ header p{margin:4px 0 0;color:var(--soft)}
 .tile b{display:block;font-size:24px;line-height:1.25;font-variant-numeric:tabular-nums}
 .tile span{color:var(--soft);font-size:13px}.tile.no b{color:var(--bad)}
 section{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:16px 18px;margin-bottom:16px}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:16px;align-items:start}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:16px;align-items:start}
 .pair section{margin:0}.pair{margin-bottom:16px}.stack{display:grid;gap:16px}.pair h2 small{display:block}
 section p{margin:2px 0 8px;color:var(--soft);font-size:13px}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto}.scroll svg{min-width:640px}
 table{border-collapse:collapse;font-size:12.5px;width:100%;font-variant-numeric:tabular-nums}
 td,th{padding:5px 6px;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--soft);font-weight:600;font-size:11.5px;white-space:normal;vertical-align:bottom}
@@ -44,6 +44,7 @@ svg .line{fill:none;stroke:var(--s0);stroke-width:1.8;stroke-linejoin:round}svg 
 .yes{color:var(--good)}.no{color:var(--bad);font-weight:600}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--text:#000;--soft:#444;--rule:#ccc}
 body{font-size:11px}main{max-width:none;padding:0}section,.tile{break-inside:avoid}
-.pair{grid-template-columns:1fr 1fr}.scroll{overflow:visible}td,th{padding:2px 5px;font-size:9px}
+.pair{grid-template-columns:1fr 1fr}.scroll{overflow:visible}.scroll svg{min-width:0}
+td,th{padding:2px 5px;font-size:9px}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 """

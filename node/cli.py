@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     serve = actions.add_parser("run", help="serve until SIGTERM")
     serve.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; there need be none")
-    serve.add_argument("--listen", metavar="HOST:PORT", help=f"port 0: any that is free; default {DEFAULT_LISTEN}")
-    serve.add_argument("--data", type=Path, metavar="DIR", help=f"where all is kept; default {DEFAULT_DATA}")
+    serve.add_argument("--listen", metavar="HOST:PORT", help=f"port 0: any that is free (default: {DEFAULT_LISTEN})")
+    serve.add_argument("--data", type=Path, metavar="DIR", help=f"where all is kept (default: {DEFAULT_DATA})")
     serve.add_argument("--json", action="store_true", help="say where it listens in JSON")
     add_overlay_arguments(serve)
     add_mqtt_arguments(serve)
@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("stat", "sum up what is stored"),
     ):
         reading = actions.add_parser(name, help=what)
-        reading.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="the node's directory")
+        reading.add_argument(
+            "--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="of the node (default: %(default)s)"
+        )
         reading.add_argument("--json", action="store_true", help="for scripts")
 
 

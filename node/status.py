@@ -27,7 +27,8 @@ STYLE: Final = (
     "background:#fff}"
     "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;overflow-wrap:anywhere}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00020;font-weight:600}.good{color:#146c2e}"
+    "td:first-child{min-width:9rem}.wide{overflow-x:auto}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.bad{color:#b00020;font-weight:600}.good{color:#146c2e}"
     "@media(prefers-color-scheme:dark){body{background:#12181f;color:#dbe3ea}th,td{border-color:#33404d}"
     ".bad{color:#ff8a80}.good{color:#7ddf9a}}"
 )
@@ -78,12 +79,12 @@ class StatusApi:
         self._access.check_status(request.peer)
         failing = self._services.counters.storage_failing
         health = '<span class="bad">storage fails</span>' if failing else '<span class="good">serving</span>'
-        gauges = await self._gauges()
+        gauges = [(_words(name), value) for name, value in (await self._gauges()).items()]
         body = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate node</title>'
             f'<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="{REFRESH_S}">'
             f"<style>{STYLE}</style></head><body><h1>Headgate node: {health}</h1>"
-            f"<h2>Now</h2>{_table(('', 'value'), gauges.items())}"
+            f"<h2>Now</h2>{_table(('', 'value'), gauges)}"
             f"<h2>Streams</h2>{_table(STREAM_COLUMNS, await self._stream_rows())}"
             f"<h2>Since the start</h2>{_table(('', 'count'), self._counter_rows())}</body></html>"
         )
@@ -107,7 +108,7 @@ class StatusApi:
 
     def _counter_rows(self) -> list[tuple[str, int]]:
         own = _counter_rows(self._services.counters)
-        return own + [(name.replace("_", " "), value) for name, value in self._count_parts().items()]
+        return own + [(_words(name), value) for name, value in self._count_parts().items()]
 
     async def _stream_rows(self) -> list[tuple[str | int, ...]]:
         subscribers = self._services.hub.subscribed_parts
@@ -135,18 +136,18 @@ def prometheus_text(counters: Counters, gauges: Mapping[str, float], of_parts: M
     return "\n".join([*lines, ""])
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _counter_rows(counters: Counters) -> list[tuple[str, int]]:
-    return [
-        (each.name.replace("_", " "), getattr(counters, each.name))
-        for each in fields(counters)
-        if each.name not in GAUGES
-    ]
+    return [(_words(each.name), getattr(counters, each.name)) for each in fields(counters) if each.name not in GAUGES]
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:
     head = "".join(f"<th{_alignment(index)}>{column}</th>" for index, column in enumerate(columns))
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def _cells(row: Iterable[str | float]) -> str:

@@ -25,11 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     run_parser = actions.add_parser("run", help="run scenarios")
     run_parser.add_argument("scenarios", nargs="+", metavar="NAME|FILE", help="a name that `list` shows, or a file")
-    run_parser.add_argument("--jobs", type=_positive, default=DEFAULT_JOBS, metavar="N", help="at once (default: 2)")
+    run_parser.add_argument(
+        "--jobs", type=_positive, default=DEFAULT_JOBS, metavar="N", help="at once (default: %(default)s)"
+    )
     run_parser.add_argument("--seed", type=int, metavar="N", help="instead of the one in the file")
     soak = actions.add_parser("soak", help="random scenarios, one after the other, until one fails or time is over")
     soak.add_argument("--seed", type=int, metavar="N", help="of the first one (default: by chance)")
-    soak.add_argument("--minutes", type=float, default=DEFAULT_SOAK_MINUTES, metavar="M", help="default: 10")
+    soak.add_argument(
+        "--minutes",
+        type=float,
+        default=DEFAULT_SOAK_MINUTES,
+        metavar="M",
+        help="go on for so long (default: %(default)g)",
+    )
     soak.add_argument("--count", type=_positive, metavar="N", help="so many, however long it takes")
     for each in (run_parser, soak):
         each.add_argument("--folder", type=Path, metavar="DIR", help="where evidence is kept (default: the system's)")

@@ -84,7 +84,7 @@ class SmallCollector:
                 prefix = RECEIPTS_PATH if self.command == "GET" else ARCHIVES_PATH
                 assert digest_in_path(self.path, prefix) == claim.archive
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                if collector.refuse_with is not None and self.command != "HEAD":
+                if collector.refuse_with is not None:
                     self._answer(
                         collector.refuse_with.status, {}, json.dumps({"code": collector.refuse_with.code}).encode()
                     )

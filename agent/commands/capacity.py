@@ -1,7 +1,6 @@
 """`headgate capacity`: how long the journal holds, and how large it must be for an outage."""
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
@@ -14,9 +13,9 @@ from agent.capacity import LaneLoad, Outage, card_life_s, forecast, measure_lane
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import JournalConfig, find_config
 from agent.exit_codes import ExitCode
-from agent.journal import DirectoryDisk, JournalSettings
-from agent.journal.inspection import look
-from agent.span_texts import duration_text, megabytes_text
+from agent.journal import JournalSettings
+from agent.journal.inspection import look, opened_to_look
+from agent.span_texts import bytes_text, duration_text
 
 DESCRIPTION = (
     "How long each lane of the journal holds while nothing is published, and how large the journal must be for an"
@@ -88,8 +87,7 @@ def _measured(arguments: argparse.Namespace) -> tuple[JournalSettings, list[Lane
         directory, settings = config.journal_directory, config.journal.settings(config.cursors)
     else:
         directory, settings = arguments.journal, None
-    next(directory.iterdir(), None)  # looking at a journal never makes one
-    with contextlib.closing(DirectoryDisk(directory, read_only=True)) as disk:
+    with opened_to_look(directory) as disk:
         view = look(disk)
         lanes = measure_lanes(view)
     state = view.state
@@ -109,7 +107,7 @@ def _lines(answer: dict[str, Any], lanes: list[LaneLoad], outage: Outage) -> Ite
     if not lanes:
         yield "nothing is in the journal; plan with --rate"
     verdict = "enough" if answer["is_enough"] else "TOO SMALL"
-    yield f"room         {megabytes_text(outage.room_bytes)} of max_megabytes = {answer['max_megabytes']}"
+    yield f"room         {bytes_text(outage.room_bytes)} of max_megabytes = {answer['max_megabytes']}"
     wanted = f"max_megabytes = {answer['needed_megabytes']} is wanted"
     yield f"outage       {duration_text(answer['offline_s'])}: {verdict}; {wanted}"
     life = answer["card_life_s"]

@@ -5,7 +5,7 @@ import json
 
 from agent.commands.config_argument import add_config_argument, load_named_config
 from agent.config import Config
-from agent.errors import ConfigError
+from agent.errors import ConfigError, in_words
 from agent.exit_codes import ExitCode
 from agent.keys import binding_as_json, read_binding, read_key_file
 from agent.page_config import OFF
@@ -42,8 +42,10 @@ def check_files(config: Config) -> None:
     problems = []
     try:
         read_key_file(key_file_of(config))
+    except PermissionError as error:
+        problems.append(f"device.key_file: {in_words(error)}; only root and the agent's own user may read it")
     except (ConfigError, OSError) as error:
-        problems.append(f"device.key_file: {error}")
+        problems.append(f"device.key_file: {in_words(error)}")
     keys = {
         "archive.seal_to": config.archive.seal_to if config.archive else None,
         "ship.collector_key": config.ship.collector_key if config.ship else None,
@@ -62,7 +64,8 @@ def check_files(config: Config) -> None:
         except ConfigError as error:
             problems.append(f"page.token_file: {error}")
     if problems:
-        raise ConfigError("\n  ".join([f"{config.path}: {len(problems)} problem(s) with files", *problems]))
+        counted = f"{len(problems)} problem{'' if len(problems) == 1 else 's'} with files"
+        raise ConfigError("\n  ".join([f"{config.path}: {counted}", *problems]))
 
 
 def _counted(config: Config) -> str:

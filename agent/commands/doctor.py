@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = [dataclasses.asdict(each) for each in findings]
         print(json.dumps({"errors": errors, "warnings": warnings, "findings": listed}))
     else:
-        print("\n".join([*lines_of(findings), f"{errors} errors, {warnings} warnings"]))
+        print("\n".join([*lines_of(findings), f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}"]))
     return ExitCode.NO if errors else ExitCode.OK
 
 
@@ -37,3 +37,7 @@ def lines_of(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{MARKS[each.severity]:<9}{each.area}: {each.text}"
         if each.advice:
             yield f"{'':<9}→ {each.advice}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

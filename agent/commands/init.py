@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from agent.atomic_files import create_file
-from agent.config import find_config, load_config
+from agent.config import SYSTEM_CONFIG, find_config, load_config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.keys import DeviceKeys, binding_as_json, create_key_file, new_passphrase_from, read_binding
@@ -49,7 +49,7 @@ data_directory = "{data}"
 # [archive]
 # every_s = 900.0
 # [ship]
-# url = "https://collector.example:8443"
+# url = "https://collector.example:8440"
 # collector_key = "collector.key"  ## 64 hex digits: only receipts that it signed let anything be deleted
 
 ## The status page: for this machine alone, unless there is a token.
@@ -90,7 +90,9 @@ path = "{path}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="where to write it (default: the usual place)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"where to write it (default: $HEADGATE_CONFIG, or {SYSTEM_CONFIG})"
+    )
     parser.add_argument("--name", help="the device's name (default: asked for, or the host's name)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where it keeps its data (default: /var/lib/headgate)")
     parser.add_argument("--node", metavar="URL", help="the node to publish to; without it, messages go to a file")

@@ -15,9 +15,9 @@ from typing import Any, TextIO
 from agent.exit_codes import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Loss, Record
 from agent.journal.following import Follower
-from agent.journal.inspection import Verdict, look, stats_of, verify
+from agent.journal.inspection import Verdict, check_is_journal, look, opened_to_look, stats_of, verify
 from agent.journal.repair import repair
-from agent.span_texts import duration_text, megabytes_text
+from agent.span_texts import bytes_text, duration_text
 
 DESCRIPTION = (
     "Look into a journal, check it, mend it, take records out of it. All but repair work while the agent runs."
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def add(name: str, action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        subparser = actions.add_parser(name, help=text, description=text)
-        subparser.add_argument("directory", type=Path, help="the journal's directory")
+        subparser = actions.add_parser(name, help=text)
+        subparser.add_argument("directory", type=Path, metavar="DIRECTORY", help="of the journal")
         subparser.set_defaults(perform=action)
         return subparser
 
@@ -43,16 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("repair", _repair, "make gaps of all damage and rewrite the segments it is in; the agent must be stopped")
     )
     exporting = add("export", _export, "write records as JSON lines")
-    exporting.add_argument("--lane", type=int, help="only this lane")
-    exporting.add_argument("--from", dest="position", type=int, default=0, help="only from this position on")
-    exporting.add_argument("--output", type=Path, help="a file to write to (default: stdout)")
+    exporting.add_argument("--lane", type=int, metavar="N", help="only this lane")
+    exporting.add_argument(
+        "--from", dest="position", type=int, default=0, metavar="N", help="only from this position on"
+    )
+    exporting.add_argument("--output", type=Path, metavar="FILE", help="a file to write to (default: stdout)")
     tailing = add("tail", _tail, "write the last records of each lane as JSON lines")
-    tailing.add_argument("--records", type=int, default=10, help="how many of each lane (default: 10)")
+    tailing.add_argument("--records", type=int, default=10, metavar="N", help="how many of each lane (default: 10)")
     tailing.add_argument("--follow", action="store_true", help="go on with new ones as they are committed")
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object for scripts")
+    parser.add_argument("--json", action="store_true", help="for scripts")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stat(arguments: argparse.Namespace) -> int:
-    with _looking_at(arguments.directory) as disk:
+    with opened_to_look(arguments.directory) as disk:
         stats = stats_of(look(disk), _now_ms())
     print(json.dumps(_stats_json(stats)) if arguments.json else "\n".join(_stats_lines(stats)))
     return ExitCode.OK
@@ -84,11 +86,11 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     yield f"gaps waiting: {stats.pending_gaps}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
-    yield f"on disk: {megabytes_text(stats.bytes_on_disk)} of {megabytes_text(stats.max_bytes)}"
+    yield f"on disk: {bytes_text(stats.bytes_on_disk)} of {bytes_text(stats.max_bytes)}"
     yield f"full if nothing is released: {_forecast(stats.full_in_s)}"
     ratio = stats.written_per_payload_byte
     written = "" if ratio is None else f", {ratio:.2f} bytes for each byte of payload"
-    yield f"written: {megabytes_text(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
+    yield f"written: {bytes_text(stats.written_bytes)}{written}, {stats.commits_per_s:.2f} commits/s"
     yield f"card worn out: {_forecast(stats.card_life_s)}"
 
 
@@ -100,7 +102,7 @@ def _forecast(seconds: float | None) -> str:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    with _looking_at(arguments.directory) as disk:
+    with opened_to_look(arguments.directory) as disk:
         verdict = verify(disk, _Progress("positions"))
     if arguments.json:
         print(json.dumps({**dataclasses.asdict(verdict), "is_sound": verdict.is_sound}))
@@ -127,7 +129,7 @@ def _loss_text(loss: Loss) -> str:
 
 def _repair(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
-    _must_exist(directory)
+    check_is_journal(directory)
     with contextlib.closing(DirectoryDisk(directory)) as disk:
         done = repair(disk, new_journal_id=secrets.randbits(64), now_ms=_now_ms(), progress=_Progress("segments"))
     if arguments.json:
@@ -155,7 +157,7 @@ class _Progress:
 
 def _export(arguments: argparse.Namespace) -> int:
     progress = _Progress("records")
-    with _looking_at(arguments.directory) as disk, _output(arguments.output) as output:
+    with opened_to_look(arguments.directory) as disk, _output(arguments.output) as output:
         view = look(disk)
         chosen = [lane for lane in view.lanes.values() if arguments.lane in (None, lane.number)]
         total = sum(lane.next_position - max(lane.first_position, arguments.position) for lane in chosen)
@@ -167,10 +169,10 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _tail(arguments: argparse.Namespace) -> int:
-    with _looking_at(arguments.directory) as disk:
+    with opened_to_look(arguments.directory) as disk:
         follower = Follower(look(disk), arguments.records)
     while True:
-        with _looking_at(arguments.directory) as disk:
+        with opened_to_look(arguments.directory) as disk:
             for record in follower.new_records(disk):
                 print(_record_json(record), flush=True)
         if not arguments.follow:
@@ -195,18 +197,6 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         return
     with path.open("w", encoding="utf-8") as file:
         yield file
-
-
-@contextlib.contextmanager
-def _looking_at(directory: Path) -> Iterator[DirectoryDisk]:
-    _must_exist(directory)
-    with contextlib.closing(DirectoryDisk(directory, read_only=True)) as disk:
-        yield disk
-
-
-def _must_exist(directory: Path) -> None:
-    """Looking at a journal never makes one."""
-    next(directory.iterdir(), None)
 
 
 def _now_ms() -> int:

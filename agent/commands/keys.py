@@ -22,6 +22,7 @@ from agent.keys import (
     read_key_file,
     replace_key_file,
 )
+from agent.keys.key_store import DEFAULT_KEY_FILE
 from agent.keys.private_files import read_private_file
 from protocol.archive import Binding, binding_statement
 
@@ -35,7 +36,7 @@ MAX_PRIVATE_KEY_TEXT_BYTES = 128
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument(
-        "--keys", type=Path, metavar="FILE", help="the key file (default: $HEADGATE_KEYS, or the usual place)"
+        "--keys", type=Path, metavar="FILE", help=f"the key file (default: $HEADGATE_KEYS, or {DEFAULT_KEY_FILE})"
     )
     unlocking = argparse.ArgumentParser(add_help=False)
     unlocking.add_argument(

@@ -26,7 +26,9 @@ LOOK_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("streams", nargs="*", metavar="STREAM", help="stream ids (default: all that are encrypted)")
-    parser.add_argument("--wait", type=float, default=DEFAULT_WAIT_S, metavar="SECONDS", help="for the agent (10)")
+    parser.add_argument(
+        "--wait", type=float, default=DEFAULT_WAIT_S, metavar="S", help="for the agent (default: %(default)g s)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import logging
+import math
 import sys
 
 from agent.clock import SystemClock
@@ -30,8 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="read for a few seconds and print; keep and publish nothing"
     )
     parser.add_argument(
-        "--seconds", type=float, default=DEFAULT_ONCE_S, help="how long to read with --once or --dry-run (default: 5)"
+        "--seconds",
+        type=_span,
+        default=DEFAULT_ONCE_S,
+        metavar="S",
+        help="how long to read with --once or --dry-run (default: %(default)g)",
     )
+
+
+def _span(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a time above 0 s")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,7 +82,8 @@ async def _print_readings(config: Config, seconds: float) -> None:
 async def _print_driver(driver: object) -> None:
     async for happening in attend(driver):  # type: ignore[arg-type]
         if isinstance(happening, DeviceChange):
-            logging.getLogger(__name__).info("device %s; device=%s", happening.after, happening.device)
+            reason = f" reason={happening.reason}" if happening.reason else ""
+            logging.getLogger(__name__).info("device %s; device=%s%s", happening.after, happening.device, reason)
             continue
         for reading in happening:
             value = f"{len(reading.value)} bytes" if isinstance(reading.value, bytes) else reading.value

@@ -1,6 +1,7 @@
 """`headgate status`: how the agent is doing, on one screen."""
 
 import argparse
+import errno
 import json
 import time
 from collections.abc import Iterator
@@ -43,9 +44,12 @@ class Seen(NamedTuple):
 
 
 def last_seen(config: Config) -> Seen:
-    """Raises: ConfigError if the file is no status, OSError if it cannot be read."""
+    """Raises: ConfigError if the file is no status, FileNotFoundError if the agent never ran here, OSError."""
     try:
         status = read_status(config.status_file)
+    except FileNotFoundError:
+        problem = f"the agent has not run yet; start it: headgate run --config {config.path}"
+        raise FileNotFoundError(errno.ENOENT, problem, str(config.status_file)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
     age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)

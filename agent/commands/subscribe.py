@@ -61,7 +61,9 @@ _IS_BAD = (Unverified, Locked, Lost)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stream", metavar="STREAM", help="the id of the stream")
-    parser.add_argument("--node", type=_node_url, default=DEFAULT_NODE, metavar="URL", help=f"default: {DEFAULT_NODE}")
+    parser.add_argument(
+        "--node", type=_node_url, default=DEFAULT_NODE, metavar="URL", help=f"whom to ask (default: {DEFAULT_NODE})"
+    )
     parser.add_argument("--partition", type=_count, default=0, metavar="N", help="of the stream (default: 0)")
     parser.add_argument("--keys", type=Path, metavar="FILE", help="log in and ask for stream keys with this key file")
     parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="of the key file, if it has one")
@@ -197,7 +199,9 @@ class _Reader:
         """Raises: Rejected, if it is the subscription itself that is refused."""
         problem = f"{self._settings.url}: {error.error_code}: {error.error_message}"
         if error.request_id == "live":
-            raise Rejected(problem)
+            is_stranger = error.error_code == "PERMISSION_DENIED" and self._arguments.keys is None
+            hint = "; --keys FILE asks as someone who may, such as the device itself" if is_stranger else ""
+            raise Rejected(problem + hint)
         print(f"headgate: {problem}", file=sys.stderr)
 
     def _resend_request(self, event: AskResend, token: str | None) -> ControlMessage:

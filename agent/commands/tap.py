@@ -1,7 +1,6 @@
 """`headgate tap`: messages as they pass through the agent on this machine, read from its journal."""
 
 import argparse
-import contextlib
 import itertools
 import sys
 import time
@@ -13,9 +12,9 @@ from agent.commands.config_argument import add_config_argument, load_named_confi
 from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
-from agent.journal import DirectoryDisk, Record
+from agent.journal import Record
 from agent.journal.following import Follower
-from agent.journal.inspection import look
+from agent.journal.inspection import look, opened_to_look
 from agent.subscription import Locked, Opened
 from agent.subscription_report import as_json_line, as_text_line
 from protocol.errors import WireError
@@ -56,10 +55,10 @@ def matches(stream_id: str, wanted: str) -> bool:
 
 
 def _messages(directory: Path, last: int) -> Iterator[StreamMessage]:
-    with _looking_at(directory) as disk:
+    with opened_to_look(directory) as disk:
         follower = Follower(look(disk), last)
     while True:
-        with _looking_at(directory) as disk:
+        with opened_to_look(directory) as disk:
             for record in follower.new_records(disk):
                 yield from _message(record)
         time.sleep(LOOK_EVERY_S)
@@ -70,13 +69,6 @@ def _message(record: Record) -> Iterator[StreamMessage]:
         yield parse_stream_message(record.payload)
     except WireError as problem:
         print(f"headgate: lane {record.lane}, position {record.position}: {problem}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _looking_at(directory: Path) -> Iterator[DirectoryDisk]:
-    next(directory.iterdir(), None)  # looking at a journal never makes one
-    with contextlib.closing(DirectoryDisk(directory, read_only=True)) as disk:
-        yield disk
 
 
 class _Keys:

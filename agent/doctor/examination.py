@@ -16,7 +16,7 @@ from agent.doctor.machine import gather_machine, judge_machine
 from agent.doctor.ports import gather_ports, judge_port
 from agent.doctor.service import gather_service, gather_unit, judge_service, judge_unit
 from agent.doctor.storage import gather_disks, gather_journal, judge_disk, judge_journal
-from agent.errors import ConfigError
+from agent.errors import ConfigError, in_words
 from agent.keys import DeviceKeys, read_key_file
 from agent.keys.passphrase import PASSPHRASE_CREDENTIAL, find_credential
 from agent.service import key_file_of, open_keys
@@ -42,7 +42,7 @@ def examine(load: Callable[[], Config]) -> list[Finding]:
         config = load()
     except (ConfigError, OSError) as problem:
         advice = "edit it, then headgate check; or write one with headgate init"
-        return [error("configuration", str(problem), advice), *perform(general)]
+        return [error("configuration", in_words(problem), advice), *perform(general)]
     return [good("configuration", f"{config.path} is good"), *perform([*general, *_checks(config)])]
 
 
@@ -57,13 +57,17 @@ def _checks(config: Config) -> list[Check]:
         own_pid = (gather_service(config).status or {}).get("pid", 0)
         return [each for facts in gather_ports(config, {own_pid, os.getpid()}) for each in judge_port(facts)]
 
+    def look_at_service() -> list[Finding]:
+        unit = gather_unit(config)
+        return [*judge_service(gather_service(config), has_unit=unit.is_installed), *judge_unit(unit)]
+
     return [
         Check("disk", lambda: [each for facts in gather_disks(config) for each in judge_disk(facts)]),
         Check("journal", lambda: judge_journal(gather_journal(config))),
         Check("keys", look_at_keys),
         Check("port", look_at_ports),
         *(Check(f"link {end.name}", partial(_look_at_link, end, keys)) for end in far_ends(config)),
-        Check("service", lambda: [*judge_service(gather_service(config)), *judge_unit(gather_unit(config))]),
+        Check("service", look_at_service),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good, warning
-from agent.errors import ConfigError
+from agent.errors import ConfigError, in_words
 from agent.keys import DeviceKeys, binding_as_json, read_binding, read_key_file
 from agent.public_key_file import read_public_key
 from protocol.errors import HeadgateError
@@ -35,7 +35,7 @@ def gather_keys(config: Config, file: Path, unlock: Callable[[], DeviceKeys] | N
         key_file, binding = read_key_file(file), read_binding(file)
         can_unlock = None if unlock is None else bool(unlock())
     except (HeadgateError, OSError) as refusal:
-        return KeyFacts(file=file, problem=str(refusal), public_key_problems=others)
+        return KeyFacts(file=file, problem=in_words(refusal), public_key_problems=others)
     return KeyFacts(
         file=file,
         address=binding_as_json(binding)["device"],

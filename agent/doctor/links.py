@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good
+from agent.errors import in_words
 from agent.keys import DeviceKeys
 from agent.publish.node_url import NodeUrl
 from agent.publisher_config import (
@@ -120,7 +121,8 @@ def gather_link(end: FarEnd, keys: Callable[[], DeviceKeys] | None) -> LinkFacts
         elif end.broker is not None:
             asyncio.run(_greet(end.broker, end.client_id))
     except (OSError, HeadgateError, UnicodeError) as refusal:
-        return LinkFacts(name=end.name, where=where, failed_at=step, problem=str(refusal) or "no answer in time")
+        problem = "no answer in time" if isinstance(refusal, TimeoutError) else in_words(refusal)
+        return LinkFacts(name=end.name, where=where, failed_at=step, problem=problem)
     return LinkFacts(name=end.name, where=where)
 
 

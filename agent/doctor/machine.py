@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.doctor.finding import Finding, error, good, warning
-from agent.span_texts import megabytes_text
+from agent.span_texts import bytes_text
 from agent.version import VERSION
 from drivers.kernel_files import numeric_file, read_kernel_file
 from drivers.system.proc import parse_memory
@@ -109,7 +109,7 @@ def _judge_supply(facts: MachineFacts) -> Iterator[Finding]:
 def _judge_memory(facts: MachineFacts) -> Iterator[Finding]:
     available = facts.memory_available_bytes
     if available is not None and available < LOW_MEMORY_BYTES:
-        yield warning(AREA, f"{megabytes_text(available)} of memory are left", "stop what else runs here")
+        yield warning(AREA, f"{bytes_text(available)} of memory are left", "stop what else runs here")
     for swap in facts.swaps_on_card:
         advice = "dphys-swapfile swapoff, and disable it; swap in compressed memory (zram) spares the card"
         yield warning(AREA, f"{swap}: swap on the card wears it out", advice)

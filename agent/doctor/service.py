@@ -10,6 +10,7 @@ from typing import Any, Final
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good, warning
 from agent.errors import ConfigError
+from agent.span_texts import duration_text
 from agent.status import is_process, read_status
 from agent.unit_drop_in import DROP_IN_PATH, compose_drop_in
 
@@ -20,7 +21,10 @@ UNIT: Final = "headgate.service"
 STALE_S: Final = 60.0
 NOTHING_NEEDED: Final = "[Service]\n"
 SYSTEMCTL_TIMEOUT_S: Final = 5.0
-START_ADVICE: Final = "systemctl start headgate; journalctl -u headgate tells why it ended"
+START_ADVICE: Final = {
+    True: "systemctl start headgate; journalctl -u headgate tells why it ended",
+    False: "start it by headgate run, or install the service with systemd/install.sh",
+}  # by whether there is a unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +61,12 @@ def gather_service(config: Config) -> ServiceFacts:
         return ServiceFacts(problem=f"its status cannot be read: {refusal}")
 
 
-def judge_service(facts: ServiceFacts) -> list[Finding]:
+def judge_service(facts: ServiceFacts, *, has_unit: bool) -> list[Finding]:
+    advice = START_ADVICE[has_unit]
     if facts.status is None:
-        return [warning(AREA, facts.problem, START_ADVICE)]
+        return [warning(AREA, facts.problem, advice)]
     if not facts.is_alive or facts.age_s > STALE_S:
-        return [error(AREA, f"it does not run; it last said something {facts.age_s:.0f} s ago", START_ADVICE)]
+        return [error(AREA, f"it does not run; it last said something {duration_text(facts.age_s)} ago", advice)]
     try:
         return [*_judge_running(facts.status), *_judge_parts(facts.status)] or [good(AREA, "it runs, and all is up")]
     except (KeyError, TypeError, AttributeError):
@@ -142,7 +147,7 @@ def _judge_state(facts: UnitFacts) -> Iterator[Finding]:
         advice = "headgate check, then: systemctl reset-failed headgate && systemctl start headgate"
         yield error(AREA, f"the unit failed ({facts.result}, exit {facts.exit_status})", advice)
     elif facts.restarts:
-        text = f"systemd had to start it again {facts.restarts} time(s)"
+        text = f"systemd had to start it again {facts.restarts} times"
         yield warning(
             AREA, text, "journalctl -u headgate tells why; a watchdog kill means that the disk did not answer"
         )

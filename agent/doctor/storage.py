@@ -1,6 +1,5 @@
 """Is there room, may it be written, and what does the journal say of itself and the card?"""
 
-import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -10,9 +9,10 @@ from typing import Final
 
 from agent.config import Config
 from agent.doctor.finding import Finding, error, good, warning
-from agent.journal import DirectoryDisk, JournalStats
-from agent.journal.inspection import look, stats_of
-from agent.span_texts import duration_text, megabytes_text
+from agent.errors import in_words
+from agent.journal import JournalStats
+from agent.journal.inspection import look, opened_to_look, stats_of
+from agent.span_texts import bytes_text, duration_text
 
 __all__ = ["DiskFacts", "JournalFacts", "gather_disks", "gather_journal", "judge_disk", "judge_journal"]
 
@@ -67,7 +67,7 @@ def _look_at(folder: Path, max_bytes: int) -> DiskFacts:
         foreign = tuple(files_not_of(folder.stat().st_uid, folder)) if there == folder else ()
         used_bytes = _size(folder) if max_bytes and there == folder else 0
     except OSError as refusal:
-        return DiskFacts(folder=folder, problem=str(refusal))
+        return DiskFacts(folder=folder, problem=in_words(refusal))
     return DiskFacts(
         folder=folder,
         is_read_only=bool(stat.f_flag & os.ST_RDONLY),
@@ -99,9 +99,7 @@ def judge_disk(facts: DiskFacts) -> list[Finding]:
     if facts.is_read_only:
         advice = "mount it again; if the kernel did it (dmesg), the card is failing: copy the data and replace it"
         return [error(DISK, f"{where}: mounted read-only", advice)]
-    return [*_judge_access(facts), *_judge_room(facts)] or [
-        good(DISK, f"{where}: {megabytes_text(facts.free_bytes)} free")
-    ]
+    return [*_judge_access(facts), *_judge_room(facts)] or [good(DISK, f"{where}: {bytes_text(facts.free_bytes)} free")]
 
 
 def _judge_access(facts: DiskFacts) -> Iterator[Finding]:
@@ -114,11 +112,11 @@ def _judge_access(facts: DiskFacts) -> Iterator[Finding]:
 
 
 def _judge_room(facts: DiskFacts) -> Iterator[Finding]:
-    free = megabytes_text(facts.free_bytes)
+    free = bytes_text(facts.free_bytes)
     if facts.free_bytes < FULL_BYTES:
         yield error(DISK, f"{facts.folder}: full, {free} left", FREE_ADVICE)
     elif facts.free_bytes < facts.still_to_come_bytes:
-        text = f"{facts.folder}: {free} left, and the journal may want {megabytes_text(facts.still_to_come_bytes)} more"
+        text = f"{facts.folder}: {free} left, and the journal may want {bytes_text(facts.still_to_come_bytes)} more"
         yield warning(DISK, text, FREE_ADVICE)
     elif facts.free_bytes < LOW_SHARE * facts.total_bytes:
         yield warning(DISK, f"{facts.folder}: nearly full, {free} left", FREE_ADVICE)
@@ -129,13 +127,13 @@ def _judge_room(facts: DiskFacts) -> Iterator[Finding]:
 
 def gather_journal(config: Config) -> JournalFacts:
     directory = config.journal_directory
-    if not directory.is_dir():
-        return JournalFacts(directory=directory)
     try:
-        with contextlib.closing(DirectoryDisk(directory, read_only=True)) as disk:
+        with opened_to_look(directory) as disk:
             return JournalFacts(directory=directory, stats=stats_of(look(disk), time.time_ns() // 1_000_000))
+    except FileNotFoundError:
+        return JournalFacts(directory=directory)
     except OSError as refusal:
-        return JournalFacts(directory=directory, problem=str(refusal))
+        return JournalFacts(directory=directory, problem=in_words(refusal))
 
 
 def judge_journal(facts: JournalFacts) -> list[Finding]:
@@ -147,7 +145,7 @@ def judge_journal(facts: JournalFacts) -> list[Finding]:
         return [good(JOURNAL, f"{facts.directory}: none yet")]
     waiting = sum(cursor.depth for cursor in facts.stats.cursors.values())
     return [*_judge_losses(facts.stats), *_judge_forecasts(facts.stats, waiting)] or [
-        good(JOURNAL, f"{waiting} waiting, {megabytes_text(facts.stats.bytes_on_disk)} on disk")
+        good(JOURNAL, f"{waiting} waiting, {bytes_text(facts.stats.bytes_on_disk)} on disk")
     ]
 
 

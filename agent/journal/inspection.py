@@ -4,14 +4,17 @@ A live journal moves while it is looked at: its writer may be in the middle of a
 counts only if a second look, taken later, finds the same positions live and still damaged.
 """
 
+import errno
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from agent.journal.disk import Disk
+from agent.journal.disk import DirectoryDisk, Disk
 from agent.journal.figures import JournalStats, cursor_stats, lane_stats
 from agent.journal.lane import Chunk, Lane, LaneReader
 from agent.journal.layout import PAGE_BYTES
-from agent.journal.pool import segment_pages
+from agent.journal.pool import file_number, segment_pages
 from agent.journal.records import Loss, Record
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.state import STATE_NAMES, State, StateFiles, load_copy
@@ -54,6 +57,22 @@ class View:
     def records(self, lane: Lane, position: int = 0) -> Iterator[Record]:
         for chunk in self.chunks(lane, position):
             yield from chunk.records
+
+
+def check_is_journal(directory: Path) -> None:
+    """Looking at a journal never makes one. Raises: FileNotFoundError if this is none, OSError."""
+    names = [path.name for path in directory.iterdir()] if directory.exists() else []
+    if not any(name in STATE_NAMES or file_number(name) is not None for name in names):
+        problem = "there is no journal; the agent makes it when it first runs"
+        raise FileNotFoundError(errno.ENOENT, problem, str(directory))
+
+
+@contextmanager
+def opened_to_look(directory: Path) -> Iterator[DirectoryDisk]:
+    """Read only, without a lock, also beside the agent. Raises: FileNotFoundError if this is no journal, OSError."""
+    check_is_journal(directory)
+    with closing(DirectoryDisk(directory, read_only=True)) as disk:
+        yield disk
 
 
 def look(disk: Disk) -> View:

@@ -1,5 +1,6 @@
 """The key file on the disk: made once, read often, never replaced by accident."""
 
+import errno
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,14 +33,14 @@ KEYS_VARIABLE = "HEADGATE_KEYS"
 KEYS_CREDENTIAL = "headgate.keys"
 
 
-def find_key_file(environment: Mapping[str, str]) -> Path:
+def find_key_file(environment: Mapping[str, str], usual: Path = DEFAULT_KEY_FILE) -> Path:
     """Handed in by the service manager, else named by the environment, else at the usual place."""
     credential = find_credential(environment, KEYS_CREDENTIAL)
-    return credential or Path(environment.get(KEYS_VARIABLE) or DEFAULT_KEY_FILE)
+    return credential or Path(environment.get(KEYS_VARIABLE) or usual)
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """Raises: ConfigError for a file that others can read, or that is damaged, foreign or of a later version.
+    """Raises: ConfigError for a file that others can read, or that is damaged, foreign or of a later version; OSError.
 
     A file that cannot be used is never a reason to make new keys: that would be another device.
     """
@@ -56,8 +57,12 @@ def read_binding(path: Path) -> Binding:
 def _read(path: Path) -> bytes:
     if path.name == KEYS_CREDENTIAL:
         return read_credential(path, max_bytes=MAX_KEY_FILE_BYTES)
-    check_private_folder(path.parent)
-    return read_private_file(path, max_bytes=MAX_KEY_FILE_BYTES)
+    try:
+        check_private_folder(path.parent)
+        return read_private_file(path, max_bytes=MAX_KEY_FILE_BYTES)
+    except FileNotFoundError:
+        problem = f"there are no keys; restore your copy, or make a new device: headgate keys init --keys {path}"
+        raise FileNotFoundError(errno.ENOENT, problem, str(path)) from None
 
 
 def load_keys(path: Path, passphrase: Callable[[], Secret]) -> DeviceKeys:

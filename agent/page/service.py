@@ -6,7 +6,7 @@ from typing import Final
 
 from agent.clock import Clock
 from agent.config import Config
-from agent.errors import ConfigError
+from agent.errors import ConfigError, in_words
 from agent.page.access import Access
 from agent.page.history import SAMPLE_S, History
 from agent.page.looks import Looks
@@ -30,7 +30,7 @@ async def serve_page(pipeline: Pipeline, clock: Clock) -> None:
             await _serve(pipeline, clock, config, history)
             problem = ""
         except* (ConfigError, OSError) as group:
-            told = str(group.exceptions[0])
+            told = in_words(group.exceptions[0])
             if told != problem:
                 log.warning("no status page, trying again; listen=%s problem=%s", config.page.listen, told)
             problem = told

@@ -11,7 +11,7 @@ The publishers are imported from their modules, so that a device loads only what
 """
 
 from agent.publish.backoff import Backoff
-from agent.publish.contract import Acknowledged, Outcome, Publisher, Refused
+from agent.publish.contract import Acknowledged, Outcome, Publisher, Refused, run_of
 from agent.publish.delivery import Clocks, Delivery, DeliverySettings, LinkStatus
 from agent.publish.quarantine import Quarantine
 from agent.publish.source import CursorSource, JournalCall
@@ -29,4 +29,5 @@ __all__ = [
     "Publisher",
     "Quarantine",
     "Refused",
+    "run_of",
 ]

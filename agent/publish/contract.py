@@ -13,9 +13,10 @@ A publisher carries journal records to one far end. It knows nothing of cursors,
    `LinkDown` where the far end is out of reach, within a bounded time.
 2. `send` takes records in the order they must arrive in and never changes that order within a chain. It may wait for
    the far end to take more; it does not wait for proof.
-3. `outcomes` waits for the next proofs. `Acknowledged` means that the far end has the message and is answerable for it;
-   `Refused`, that it never will take this message, and why. Each record gets one of the two, once per connection and in
-   any order, or the connection ends.
+3. `outcomes` waits for the next proofs. `Acknowledged` means that the far end has the messages and is answerable for
+   them; `Refused`, that it never will take them, and why. Both speak of a run, which is everything that was sent of a
+   lane from one position to another, be it one record or many. Each record gets one of the two, once per connection
+   and in any order, or the connection ends.
 4. Whenever the connection is lost, `send` and `outcomes` raise `LinkDown`. Silence is not noticed here: `Delivery` ends
    a connection on which something is under way and nothing was proved within its deadline.
 5. `close` may be called at any time and more than once. It does not raise.
@@ -29,22 +30,29 @@ from typing import NamedTuple, Protocol
 
 from agent.journal import Record
 
-__all__ = ["Acknowledged", "Outcome", "Publisher", "Refused"]
+__all__ = ["Acknowledged", "Outcome", "Publisher", "Refused", "run_of"]
 
 
 class Acknowledged(NamedTuple):
-    """The far end has it."""
+    """The far end has all of the run."""
 
     lane: int
-    position: int
+    first: int
+    last: int
 
 
 class Refused(NamedTuple):
-    """The far end will never take this one; the reason is in its own words, or ours."""
+    """The far end will never take any of the run; the reason is in its own words, or ours."""
 
     lane: int
-    position: int
+    first: int
+    last: int
     reason: str
+
+
+def run_of(records: Sequence[Record]) -> tuple[int, int, int]:
+    """Lane, first and last position of records that are a run."""
+    return records[0].lane, records[0].position, records[-1].position
 
 
 Outcome = Acknowledged | Refused

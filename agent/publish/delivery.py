@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish.backoff import Backoff, RateLimit
-from agent.publish.contract import Outcome, Publisher, Refused
+from agent.publish.contract import Outcome, Publisher, Refused, run_of
 from agent.publish.quarantine import Quarantine, SetAside
 from agent.publish.source import CursorSource
 from agent.publish.window import Window
@@ -160,7 +160,7 @@ class Delivery:
         place = suspect.lane, suspect.position
         self._losses_with[place] = self._losses_with.get(place, 0) + 1
         if problem.by_message or self._losses_with[place] >= MAX_LOSSES_WITH_SUSPECT:
-            await self._settle([Refused(*place, str(problem))])
+            await self._settle([Refused(*run_of([suspect]), str(problem))])
 
     async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -260,15 +260,16 @@ class Delivery:
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
         refused = {
-            outcome[:2]: SetAside(record, outcome.reason)
+            (record.lane, record.position): SetAside(record, outcome.reason)
             for outcome in outcomes
-            if isinstance(outcome, Refused) and (record := self._window.get(outcome.lane, outcome.position))
+            if isinstance(outcome, Refused)
+            for record in self._window.under_way(*outcome[:3])
         }
         try:
             if refused:  # on the disk before the journal may forget it
                 await self._set_aside(list(refused.values()))
         finally:  # what is being set aside is not sent again, even if the link is lost meanwhile
-            settled = self._window.settle_all(outcomes)
+            settled = sum([self._window.settle(*outcome[:3]) for outcome in outcomes])
             self.status.acknowledged += settled - len(refused)
             self._note_progress(settled)
 

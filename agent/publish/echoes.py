@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Refused
+from agent.publish.contract import Acknowledged, Refused, run_of
 from protocol.streamr import MessageRef
 
 __all__ = ["ChainId", "EchoSettings", "EchoTracker", "MessageKey", "Question", "message_key"]
@@ -111,12 +111,13 @@ class EchoTracker:
             return None
         if len(self._echoed_chains) < MAX_ECHOED_CHAINS:
             self._echoed_chains.add(key.chain_id)
-        return Acknowledged(sent.record.lane, sent.record.position)
+        return Acknowledged(*run_of([sent.record]))
 
     def refuse(self, lane: int, position: int, reason: str) -> Refused | None:
         """The node said why it does not take it."""
         key = self._keys.get((lane, position))
-        return None if key is None or self._close(key) is None else Refused(lane, position, reason)
+        sent = None if key is None else self._close(key)
+        return None if sent is None else Refused(*run_of([sent.record]), reason)
 
     def ask(self, now_s: float) -> list[Question]:
         """What to look for in the storage: one question for each chain of which something is overdue."""
@@ -148,7 +149,7 @@ class EchoTracker:
         if sent.sends >= self._settings.max_sends:
             self._close(sent.key)
             reason = f"sent {sent.sends} times, never echoed, and not found in the node's storage"
-            return Refused(sent.record.lane, sent.record.position, reason)
+            return Refused(*run_of([sent.record]), reason)
         sent.sends += 1
         sent.question, sent.due_at_s = None, now_s + self._settings.timeout_s
         return sent.record

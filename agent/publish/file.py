@@ -7,6 +7,7 @@ renamed, so that whoever watches the directory never sees half of one; names sor
 
 import asyncio
 import errno
+import itertools
 import os
 import select
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import Literal
 
 from agent.errors import LinkDown
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Outcome, Refused
+from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
 from agent.publish.outcome_box import OutcomeBox
 
 __all__ = ["FilePublisher", "FileSettings"]
@@ -69,11 +70,10 @@ class FilePublisher:
             os.close(descriptor)
 
     def _outcomes(self, records: Sequence[Record]) -> Iterable[Outcome]:
-        for record in records:
-            if self._fits(record):
-                yield Acknowledged(record.lane, record.position)
-            else:
-                yield Refused(record.lane, record.position, "a message with a line feed does not fit on one line")
+        for (_, fits), neighbours in itertools.groupby(records, lambda record: (record.lane, self._fits(record))):
+            run = run_of(list(neighbours))
+            reason = "a message with a line feed does not fit on one line"
+            yield Acknowledged(*run) if fits else Refused(*run, reason)
 
     def _fits(self, record: Record) -> bool:
         return self._settings.form == "directory" or b"\n" not in record.payload

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 
 from agent.errors import LinkDown, Rejected
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Outcome, Refused
+from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
 from agent.publish.node_rest import NodeRest, NodeSession, Reply, refusal_text
 from agent.publish.node_url import NodeUrl
 from agent.publish.outcome_box import OutcomeBox
@@ -111,12 +111,12 @@ class _Worker:
         try:
             self._poster.post(record)
         except Rejected as problem:
-            self._in_loop(self._box.put, Refused(record.lane, record.position, str(problem)))
+            self._in_loop(self._box.put, Refused(*run_of([record]), str(problem)))
         except LinkDown as problem:
             self._is_closed = True  # or the next message of the chain would overtake
             self._in_loop(self._box.fail, problem)
         else:
-            self._in_loop(self._box.put, Acknowledged(record.lane, record.position))
+            self._in_loop(self._box.put, Acknowledged(*run_of([record])))
 
     def _in_loop(self, function: Callable[[Told], None], told: Told) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for this any more

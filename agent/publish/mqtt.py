@@ -14,7 +14,6 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from agent.errors import LinkDown
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Outcome, Refused
+from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
 from agent.publish.mqtt_payload import PayloadForm, Publication, check_topic_template, pack
 from agent.publish.outcome_box import OutcomeBox
 
@@ -39,7 +38,6 @@ MAX_PUBLICATION_BYTES = 2 * 1024 * 1024
 MISC_INTERVAL_S = 1.0
 _PASSING_TROUBLE = (0x80, 0x83, 0x91, 0x97)  # unspecified, implementation specific, packet id in use, quota exceeded
 _PACKET_TOO_LARGE = 0x95
-_acknowledged = partial(tuple.__new__, Acknowledged)  # one for each message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +206,7 @@ class _Link:
             if isinstance(publication, Publication):
                 await self._publish(publication)
             else:
-                record, reason = publication
-                self.box.put(Refused(record.lane, record.position, reason))
+                self.box.put(publication)
 
     async def _publish(self, publication: Publication) -> None:
         await self._has_room.wait()
@@ -251,12 +248,12 @@ class _Link:
         if publication is None:
             return
         if not reason.is_failure:
-            self.box.put(*[_acknowledged((record.lane, record.position)) for record in publication.records])
+            self.box.put(Acknowledged(*run_of(publication.records)))
         elif reason.value in _PASSING_TROUBLE:
             self.box.fail(self._down(f"the broker does not take messages: {reason}"))
         else:
             problem = f"{_address(self._settings)}: {publication.topic}: {reason}"
-            self.box.put(*(Refused(record.lane, record.position, problem) for record in publication.records))
+            self.box.put(Refused(*run_of(publication.records), problem))
 
     def _on_socket_open(self, _client: Client, _data: object, sock: Any) -> None:
         """In the thread that connects."""

@@ -9,19 +9,21 @@ A reader tells one from several by the first element: a number, or an array.
 """
 
 import base64
-import binascii
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from itertools import accumulate, groupby
+from typing import Literal, NamedTuple
 
 import orjson
 
 from agent.errors import Rejected
 from agent.journal import Record
+from agent.publish.contract import Refused, run_of
 from agent.wrap import chain_name
 from protocol.streamr import EncryptionType
 
-__all__ = ["PayloadForm", "Publication", "Unsendable", "check_topic_template", "pack", "topic_of"]
+__all__ = ["PayloadForm", "Publication", "check_topic_template", "pack", "topic_of"]
 
 PayloadForm = Literal["stream_message", "io_message"]
 
@@ -37,12 +39,7 @@ _topics_of_chains: dict[tuple[str, str], str] = {}  # by template and chain
 class Publication(NamedTuple):
     topic: str
     payload: bytes
-    records: tuple[Record, ...]
-
-
-class Unsendable(NamedTuple):
-    record: Record
-    reason: str
+    records: Sequence[Record]
 
 
 def check_topic_template(template: str) -> None:
@@ -67,75 +64,87 @@ def topic_of(template: str, stream_id: str, partition: int, publisher: str, chai
 
 def pack(
     records: Sequence[Record], template: str, form: PayloadForm, *, max_messages: int, max_bytes: int
-) -> Iterator[Publication | Unsendable]:
-    """Publications of neighbouring records with the same topic, in order; a record that cannot be sent comes alone.
+) -> Iterator[Publication | Refused]:
+    """Publications of neighbours in a lane with the same topic, in order; what cannot be sent is refused in its place.
 
     `max_bytes` is what the broker takes as one packet.
     """
-    max_messages = max_messages if form == "stream_message" else 1
-    packed_bytes = min(PACKED_BYTES, max_bytes)
-    waiting: list[Record] = []
-    payloads: list[bytes] = []
-    topic, size = "", 0
-    for record in records:
-        try:
-            own_topic, payload = _topic_and_payload(record, template, form)
-            own_size = _packet_size(own_topic, payload, max_bytes)
-        except Rejected as problem:
-            yield Unsendable(record, str(problem))
-            continue
-        is_full = len(waiting) >= max_messages or size + own_size > packed_bytes
-        if waiting and (is_full or own_topic != topic):
-            yield Publication(topic, _joined(payloads), tuple(waiting))
-            waiting, payloads, size = [], [], 0
-        topic = own_topic
-        waiting.append(record)
-        payloads.append(payload)
-        size += own_size
-    if waiting:
-        yield Publication(topic, _joined(payloads), tuple(waiting))
+    for (_, topic), neighbours in groupby(records, lambda record: (record.lane, _topic_or_problem(record, template))):
+        if isinstance(topic, Rejected):
+            yield Refused(*run_of(list(neighbours)), str(topic))
+        elif form == "stream_message":
+            yield from _packed(topic, list(neighbours), max_messages, max_bytes)
+        else:
+            yield from (_io_publication(topic, record, max_bytes) for record in neighbours)
 
 
-def _packet_size(topic: str, payload: bytes, max_bytes: int) -> int:
-    """An upper bound, in bytes. Raises: Rejected."""
-    size = len(payload) + len(topic) * 4 + PACKET_OVERHEAD_BYTES
-    if size > max_bytes:
-        raise Rejected(f"{size} bytes are more than the {max_bytes} that the broker takes")
-    return size
+def _packed(
+    topic: str, records: Sequence[Record], max_messages: int, max_bytes: int
+) -> Iterator[Publication | Refused]:
+    """As many in one publication as fit; what is too large for any comes alone."""
+    payloads = [record.payload for record in records]
+    ends = list(accumulate([len(payload) + 1 for payload in payloads], initial=0))  # a bracket or comma before each …
+    packed_bytes = min(PACKED_BYTES, max_bytes) - _overhead_bytes(topic) - 1  # … and one bracket at the end
+    start = 0
+    while start < len(records):
+        fitting = bisect_right(ends, ends[start] + packed_bytes) - 1
+        end = max(start + 1, min(start + max_messages, fitting))
+        yield _publication(topic, _joined(payloads[start:end]), records[start:end], max_bytes)
+        start = end
 
 
-def _topic_and_payload(record: Record, template: str, form: PayloadForm) -> tuple[str, bytes]:
-    """Raises: Rejected. All messages of one chain have one topic, so only the first of them is taken apart for it."""
-    known = _topics_of_chains.get((template, record.chain))
-    if known is not None and form == "stream_message":
-        return known, record.payload
+def _io_publication(topic: str, record: Record, max_bytes: int) -> Publication | Refused:
     try:
-        elements = orjson.loads(record.payload)
-        stream_id, partition, _, _, publisher, chain = elements[1]
+        return _publication(topic, _io_message(record.payload), [record], max_bytes)
+    except Rejected as problem:
+        return Refused(*run_of([record]), str(problem))
+
+
+def _publication(topic: str, payload: bytes, records: Sequence[Record], max_bytes: int) -> Publication | Refused:
+    size = len(payload) + _overhead_bytes(topic)
+    if size > max_bytes:
+        return Refused(*run_of(records), f"{size} bytes are more than the {max_bytes} that the broker takes")
+    return Publication(topic, payload, records)
+
+
+def _overhead_bytes(topic: str) -> int:
+    """An upper bound of what a packet has beside its payload."""
+    return len(topic) * 4 + PACKET_OVERHEAD_BYTES
+
+
+def _topic_or_problem(record: Record, template: str) -> str | Rejected:
+    """All messages of one chain have one topic, so only the first of them is taken apart for it."""
+    known = _topics_of_chains.get((template, record.chain))
+    if known is not None:
+        return known
+    try:
+        stream_id, partition, _, _, publisher, chain = orjson.loads(record.payload)[1]
         topic = topic_of(template, stream_id, partition, publisher, chain)
-        payload = record.payload if form == "stream_message" else _io_message(elements)
     except (ValueError, TypeError, LookupError) as problem:
-        raise Rejected(f"not a stream message: {problem}") from problem
+        return Rejected(f"not a stream message: {problem}")
+    except Rejected as problem:
+        return problem
     if record.chain == chain_name(stream_id, partition, chain):
         if len(_topics_of_chains) >= MAX_REMEMBERED_TOPICS:
             _topics_of_chains.clear()
         _topics_of_chains[template, record.chain] = topic
-    return topic, payload
+    return topic
 
 
-def _io_message(elements: list[Any]) -> bytes:
-    """Of a message of version 32, which is what the agent writes."""
-    encryption_type, content = elements[5], elements[7]
-    if encryption_type != EncryptionType.NONE:
-        raise Rejected("the content is encrypted; an encrypted stream is sent as stream_message")
-    parsed = orjson.loads(content)
-    if isinstance(parsed, dict) and isinstance(encoded := parsed.get("ioMessage"), str):
-        try:
+def _io_message(payload: bytes) -> bytes:
+    """Of a message of version 32, which is what the agent writes. Raises: Rejected."""
+    try:
+        elements = orjson.loads(payload)
+        encryption_type, content = elements[5], elements[7]
+        if encryption_type != EncryptionType.NONE:
+            raise Rejected("the content is encrypted; an encrypted stream is sent as stream_message")
+        parsed = orjson.loads(content)
+        if isinstance(parsed, dict) and isinstance(encoded := parsed.get("ioMessage"), str):
             return base64.b64decode(encoded, validate=True)
-        except binascii.Error as problem:
-            raise Rejected(f"ioMessage: {problem}") from problem
+    except (ValueError, TypeError, LookupError) as problem:
+        raise Rejected(f"no ioMessage in it: {problem}") from problem
     return str(content).encode()
 
 
-def _joined(payloads: list[bytes]) -> bytes:
+def _joined(payloads: Sequence[bytes]) -> bytes:
     return payloads[0] if len(payloads) == 1 else b"[" + b",".join(payloads) + b"]"

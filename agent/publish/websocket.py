@@ -19,7 +19,7 @@ import orjson
 
 from agent.errors import LinkDown
 from agent.journal import Record
-from agent.publish.contract import Outcome, Refused
+from agent.publish.contract import Outcome, Refused, run_of
 from agent.publish.echoes import EchoSettings, EchoTracker, MessageKey, Question, message_key
 from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
 from agent.publish.node_rest import NodeSession
@@ -192,7 +192,7 @@ class _Link:
         await self._connection.send_text(frame)
 
     def _refuse(self, record: Record, reason: str) -> None:
-        self.box.put(Refused(record.lane, record.position, reason))
+        self.box.put(Refused(*run_of([record]), reason))
 
     # --- subscribing ---
 

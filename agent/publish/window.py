@@ -10,13 +10,16 @@ connection repeats and never skips.
 After a lost connection what is not settled is sent again. What was settled already is remembered, and not sent again.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from agent.journal import Record
-from agent.publish.contract import Outcome
 
 __all__ = ["Window"]
+
+_LANE, _POSITION = attrgetter("lane"), attrgetter("position")
 
 
 class Window:
@@ -28,26 +31,21 @@ class Window:
 
     def add(self, records: Iterable[Record]) -> list[Record]:
         """Take records of any lane, by rising position; give those to send: all but the ones settled already."""
-        to_send = [record for record in records if self._lane(record.lane).add(record)]
+        to_send: list[Record] = []
+        for lane, several in groupby(records, key=_LANE):
+            to_send += self._lane(lane).add(list(several))
         self.in_flight += len(to_send)
         return to_send
 
-    def settle_all(self, outcomes: Iterable[Outcome]) -> int:
-        """How many of them were under way."""
-        return sum([self.settle(outcome.lane, outcome.position) for outcome in outcomes])
+    def under_way(self, lane: int, first: int, last: int) -> list[Record]:
+        """Those of the run that are."""
+        return self._lane(lane).under_way(first, last)
 
-    def get(self, lane: int, position: int) -> Record | None:
-        """The record, if it is under way."""
-        known = self._lanes.get(lane)
-        return None if known is None else known.get(position)
-
-    def settle(self, lane: int, position: int) -> bool:
-        """Whether it was under way: a proof that comes twice, or too late, changes nothing."""
-        known = self._lanes.get(lane)
-        if known is None or not known.settle(position):
-            return False
-        self.in_flight -= 1
-        return True
+    def settle(self, lane: int, first: int, last: int) -> int:
+        """How many of the run were under way: a proof that comes twice, or too late, changes nothing."""
+        settled = self._lane(lane).settle(first, last)
+        self.in_flight -= settled
+        return settled
 
     def take_settled(self) -> dict[int, int]:
         """Per lane, the last position of the unbroken settled run, where it has grown since the last call."""
@@ -77,40 +75,42 @@ class Window:
 
 
 class _LaneWindow:
-    """One lane: what was added and not yet told of, oldest first, and what of it is under way."""
+    """One lane: what was added and not yet told of, and what of it is under way; both by rising position."""
 
     def __init__(self) -> None:
-        self._positions: deque[int] = deque()
+        self._positions: list[int] = []
         self._under_way: dict[int, Record] = {}
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
-    def add(self, record: Record) -> bool:
-        """Whether the record is to be sent."""
-        position = record.position
-        self._positions.append(position)
-        if self._settled_early:
-            is_settled = position in self._settled_early
-            # What lies before will not come again: it was shed meanwhile, or it is this very one.
-            self._settled_early = {each for each in self._settled_early if each > position}
-            if is_settled:
-                return False
-        self._under_way[position] = record
-        return True
+    def add(self, records: list[Record]) -> list[Record]:
+        """Those that are to be sent."""
+        early = self._settled_early
+        to_send = [record for record in records if record.position not in early] if early else records
+        # What lies before will not come again: it was shed meanwhile, or it is one of these.
+        self._settled_early = {position for position in early if position > records[-1].position}
+        self._positions += map(_POSITION, records)
+        self._under_way.update(zip(map(_POSITION, to_send), to_send, strict=True))
+        return to_send
 
-    def get(self, position: int) -> Record | None:
-        return self._under_way.get(position)
+    def under_way(self, first: int, last: int) -> list[Record]:
+        return [self._under_way[each] for each in self._positions_in(first, last) if each in self._under_way]
 
-    def settle(self, position: int) -> bool:
-        return self._under_way.pop(position, None) is not None
+    def settle(self, first: int, last: int) -> int:
+        before, take_away = len(self._under_way), self._under_way.pop
+        for position in self._positions_in(first, last):
+            take_away(position, None)
+        return before - len(self._under_way)
 
     def has_settled(self) -> bool:
         return bool(self._positions) and self._positions[0] not in self._under_way
 
     def take_settled(self) -> int | None:
-        end = None
-        positions, under_way = self._positions, self._under_way
-        while positions and positions[0] not in under_way:
-            end = positions.popleft()
+        if not self.has_settled():
+            return None
+        first_in_flight = next(iter(self._under_way), self._positions[-1] + 1)
+        count = bisect_left(self._positions, first_in_flight)
+        end = self._positions[count - 1]
+        del self._positions[:count]
         return end
 
     def first_in_flight(self) -> Record | None:
@@ -120,3 +120,9 @@ class _LaneWindow:
         self._settled_early.update(position for position in self._positions if position not in self._under_way)
         self._positions.clear()
         self._under_way.clear()
+
+    def _positions_in(self, first: int, last: int) -> Sequence[int]:
+        """Of the run; some may be missing, where records were shed."""
+        if first == last:
+            return (first,)
+        return self._positions[bisect_left(self._positions, first) : bisect_right(self._positions, last)]

@@ -1,6 +1,7 @@
 """Modbus devices, RTU over a serial line or TCP, through pymodbus."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,8 @@ class ModbusDriver(PolledDriver):
         except (OSError, TimeoutError) as error:
             raise DeviceError(self._says(f"does not open ({error}); check address and settings")) from error
         if not connected:
-            raise DeviceError(self._says("does not open; check that it is plugged in and not held by another program"))
+            what = "host, port, and that it listens" if self._port.is_tcp else "that it is plugged in and free"
+            raise DeviceError(self._says(f"does not open; check {what}"))
         if not self._port.is_tcp:
             self._port.learn()
 
@@ -139,6 +141,7 @@ class ModbusDriver(PolledDriver):
         """No reconnecting of its own: whoever attends this driver does that."""
         from pymodbus.client import AsyncModbusSerialClient, AsyncModbusTcpClient
 
+        logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # what is wrong this driver tells, once
         settings = self.settings
         if self._port.is_tcp:
             host, tcp_port = self._port.host_and_port

@@ -93,7 +93,7 @@ class AllowList:
         device = self.find(claim.device)
         name = checksum_address(claim.device)
         if device is None:
-            raise Refused(Refusal.DEVICE_UNKNOWN, f"{name} is not enrolled here")
+            raise Refused(Refusal.DEVICE_UNKNOWN, f"{name} is not enrolled here; headgate collector enrol does that")
         if device.is_revoked:
             raise Refused(Refusal.DEVICE_REVOKED, f"{name} is not welcome any more")
         if device.archive_key not in (None, claim.binding.archive_key):

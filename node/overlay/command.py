@@ -21,14 +21,17 @@ def add_overlay_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("other nodes")
     group.add_argument("--join", metavar="URL", help="take part in the network of this tracker, ws://HOST:PORT")
     group.add_argument(
-        "--overlay", default=DEFAULT_OVERLAY, metavar="HOST:PORT", help=f"where neighbours connect; {DEFAULT_OVERLAY}"
+        "--overlay",
+        default=DEFAULT_OVERLAY,
+        metavar="HOST:PORT",
+        help="where neighbours connect (default: %(default)s)",
     )
     group.add_argument("--advertise", metavar="URL", help="where others reach that, if they do not by its own name")
     group.add_argument(
         "--peer-type",
         choices=[PeerType.STORAGE.value, PeerType.NODE.value],
         default=PeerType.STORAGE.value,
-        help="storage keeps every stream of the network, node only those its clients use; default storage",
+        help="storage keeps every stream of the network, node only those its clients use (default: storage)",
     )
     group.add_argument("--network-layer", action="store_true", help="also join old nodes, at the same port and tracker")
     group.add_argument("--tracker", metavar="HOST:PORT", help="run a tracker in this process too")

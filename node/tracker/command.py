@@ -19,15 +19,17 @@ DEFAULT_LISTEN: Final = "127.0.0.1:7071"
 
 
 def add_tracker_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT", help=f"default {DEFAULT_LISTEN}")
-    parser.add_argument("--id", metavar="NAME", help="what nodes know it by; default where it listens")
+    parser.add_argument(
+        "--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT", help="where nodes connect (default: %(default)s)"
+    )
+    parser.add_argument("--id", metavar="NAME", help="what nodes know it by (default: where it listens)")
     parser.add_argument(
         "--max-neighbours",
         type=int,
         choices=range(LEAST_MAX_NEIGHBOURS, 21),
         default=DEFAULT_MAX_NEIGHBOURS,
         metavar="N",
-        help=f"how many links a node has in one partition at most; default {DEFAULT_MAX_NEIGHBOURS}",
+        help=f"how many links a node has in one partition at most (default: {DEFAULT_MAX_NEIGHBOURS})",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="make whom it links with whom repeatable")
 

@@ -32,8 +32,12 @@ DEFAULT_REPORT: Final = "headgate-demo.html"  # in the system's place for tempor
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="go on at the end, with all pages open, until Ctrl-C")
     parser.add_argument("--fast", action="store_true", help="shorter scenes")
-    parser.add_argument("--devices", type=_devices, default=DEFAULT_DEVICES, metavar="N", help="weather stations")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="where the report goes")
+    parser.add_argument(
+        "--devices", type=_devices, default=DEFAULT_DEVICES, metavar="N", help="weather stations (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help=f"where the report goes (default: {DEFAULT_REPORT}, in $TMPDIR)"
+    )
 
 
 def _devices(text: str) -> int:

@@ -173,11 +173,13 @@ def test_a_link_that_goes_down_shows_and_is_read_out_and_comes_back(page: Browse
     page.wait_for("document.getElementById('state').textContent === 'all is well'")
     node.stop()
     page.wait_for("document.getElementById('state').textContent === '1 link down'")
-    assert page.run("document.getElementById('said').textContent") == "links down: node"
+    assert page.run("document.getElementById('said').textContent") == "down: node"
+    page.wait_for("document.getElementById('complaints').textContent.startsWith('link node is down')")
     page.wait_for("[...document.querySelectorAll('.link .problem')].some((each) => each.textContent.includes(':'))")
     page.wait_for("document.getElementById('events').textContent.includes('link down, buffering')")
     node.start()
     page.wait_for("document.getElementById('state').textContent === 'all is well'")
+    assert page.run("document.getElementById('complaints').hidden")
 
 
 @in_a_browser

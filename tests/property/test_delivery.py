@@ -2,9 +2,11 @@
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from agent.publish import (
     Outcome,
     Quarantine,
     Refused,
+    run_of,
 )
 from agent.publish.outcome_box import OutcomeBox
 from agent.publish.window import Window
@@ -31,7 +34,9 @@ LANES = [(0, "a", 12), (0, "b", 7), (4, "c", 15)]
 
 
 class UnreliablePublisher:
-    """Settles what it was sent in any order, refuses some, fails at any moment, and loses what it then had."""
+    """Settles what it was sent in any order, one by one or by runs, refuses some, fails at any moment, and loses what
+    it then had.
+    """
 
     name = "unreliable"
     max_in_flight = 6
@@ -41,7 +46,7 @@ class UnreliablePublisher:
         self.settled: dict[tuple[int, int], bool] = {}  # whether it was acknowledged
         self._chance = chance
         self._failures = 0
-        self._open: list[Record] = []
+        self._open: list[list[Record]] = []  # runs
         self._box = OutcomeBox()
 
     async def connect(self) -> None:
@@ -54,8 +59,8 @@ class UnreliablePublisher:
         for each in records:
             self._maybe_fail(0.05)
             self.sent[-1].append(each)
-            self._open.append(each)
             await self._maybe_yield()
+        self._open += self._runs(records)
         self._answer_some()
 
     async def outcomes(self) -> Sequence[Outcome]:
@@ -69,14 +74,23 @@ class UnreliablePublisher:
         self._chance.shuffle(self._open)
         count = self._chance.randint(1, len(self._open)) if self._open else 0
         for _ in range(count):
-            each = self._open.pop()
+            run = self._open.pop()
             is_good = self._chance.random() > 0.1
-            self.settled[each.lane, each.position] = is_good
-            outcome = Acknowledged(each.lane, each.position) if is_good else Refused(each.lane, each.position, "no")
+            self.settled |= {(each.lane, each.position): is_good for each in run}
+            outcome = Acknowledged(*run_of(run)) if is_good else Refused(*run_of(run), "no")
             self._box.put(*[outcome] * self._chance.randint(1, 2))
         if self._chance.random() < 0.15 and self._failures < MAX_FAILURES:
             self._failures += 1
             self._box.fail(LinkDown("unreliable"))
+
+    def _runs(self, records: Sequence[Record]) -> Iterator[list[Record]]:
+        """Neighbours of a lane, as many together as chance will have it."""
+        for _, neighbours in groupby(records, key=lambda each: each.lane):
+            rest = list(neighbours)
+            while rest:
+                size = self._chance.randint(1, 4)
+                yield rest[:size]
+                rest = rest[size:]
 
     def _maybe_fail(self, probability: float) -> None:
         if self._failures < MAX_FAILURES and self._chance.random() < probability:
@@ -105,7 +119,8 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
         delivery = asyncio.run(scenario(folder))
     assert {lane: cursor.position(lane) for lane in (0, 4)} == {0: 19, 4: 15}
     assert len(publisher.settled) == 34
-    assert delivery.status.acknowledged + delivery.status.set_aside == 34
+    assert delivery.status.acknowledged == sum(publisher.settled.values())
+    assert delivery.status.set_aside == 34 - delivery.status.acknowledged
     for sent in publisher.sent:
         for lane in (0, 4):
             positions = [each.position for each in sent if each.lane == lane]
@@ -127,22 +142,26 @@ def check_nothing_is_skipped(connections: list[list[Record]]) -> None:
     steps=st.lists(
         st.one_of(
             st.tuples(st.just("take"), st.integers(1, 5)),
-            st.tuples(st.just("settle"), st.integers(0, 30)),
+            st.tuples(st.just("settle"), st.tuples(st.integers(0, 30), st.integers(0, 5))),
             st.tuples(st.just("tell"), st.just(0)),
             st.tuples(st.just("disconnect"), st.just(0)),
         ),
         max_size=60,
     )
 )
-def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, int]]) -> None:
+def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]]) -> None:
     window, settled, told, taken = Window(), set[int](), -1, 0
     for action, number in steps:
         if action == "take":
             to_send = window.add([record(position) for position in range(taken, taken + number)])
             assert [each.position for each in to_send] == [p for p in range(taken, taken + number) if p not in settled]
             taken += number
-        elif action == "settle" and window.settle(0, number):
-            settled.add(number)
+        elif action == "settle":
+            first, last = number[0], sum(number)
+            open_ones = [p for p in range(max(first, told + 1), min(last + 1, taken)) if p not in settled]
+            assert [each.position for each in window.under_way(0, first, last)] == open_ones
+            assert window.settle(0, first, last) == len(open_ones)
+            settled.update(open_ones)
         elif action == "tell":
             told = window.take_settled().get(0, told)
             assert settled >= set(range(told + 1))

@@ -165,12 +165,35 @@ function judge(status, problems) {
   const links = down(status.links, (link) => !link.is_up);
   const devices = down(status.devices, (device) => device.state === "down");
   if (problems.length) return ["bad", "not storing", problems.join("; ")];
-  if (devices.length) return ["bad", counted(devices, "device") + " down", `devices down: ${devices.join(", ")}`];
-  if (links.length) return ["attention", counted(links, "link") + " down", `links down: ${links.join(", ")}`];
-  return ["good", "all is well", "all is well"];
+  if (!devices.length && !links.length) return ["good", "all is well", "all is well"];
+  const counts = [counted(devices, "device"), counted(links, "link")].filter(Boolean);
+  return [devices.length ? "bad" : "attention", `${counts.join(", ")} down`, `down: ${[...devices, ...links].join(", ")}`];
 }
 
-const counted = (names, what) => `${names.length} ${what}${names.length > 1 ? "s" : ""}`;
+const counted = (names, what) => names.length && `${names.length} ${what}${names.length > 1 ? "s" : ""}`;
+
+/* What is wrong, before all that is well: on a phone the sensors are several screens long. */
+function showComplaints(status) {
+  const devices = Object.entries(status.devices).filter(([, device]) => ["down", "troubled"].includes(device.state));
+  const links = Object.entries(status.links).filter(([, link]) => !link.is_up);
+  const { problem, ship_problem } = status.archives ?? {};
+  const complaints = [
+    ...devices.map(([name, device]) => ({ mood: DEVICE_MOODS[device.state], what: `device ${name} is ${device.state}`, why: withoutName(device.reason, name) })),
+    ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is down`, why: link.problem })),
+    ...(problem ? [{ mood: "bad", what: "archiving fails", why: problem }] : []),
+    ...(ship_problem ? [{ mood: "attention", what: "archives wait", why: ship_problem }] : []),
+  ];
+  fill(byId("complaints"), complaints, ({ what }) => what, makeComplaint, (element, { why }) => write(element.lastChild, why));
+  byId("complaints").hidden = !complaints.length;
+}
+
+const withoutName = (reason, name) => (reason.startsWith(`${name}: `) ? reason.slice(name.length + 2) : reason);
+
+function makeComplaint({ mood, what }) {
+  const element = make("li", "", make("strong", "", what), make("span", "quiet"));
+  element.dataset.mood = mood;
+  return element;
+}
 
 function showState(mood, text, told) {
   const badge = byId("state");
@@ -374,6 +397,7 @@ function take({ status, problems }) {
   remember(status.devices);
   showHead(status);
   showState(...judge(status, problems));
+  showComplaints(status);
   showOutlook(status);
   showDevices(status.devices);
   showLinks(status);

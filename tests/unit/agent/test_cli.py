@@ -50,6 +50,11 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"usage: headgate {name}" in done.stdout
 
 
+def test_every_action_of_a_command_says_what_it_does() -> None:
+    done = headgate("collector", "keys", "init", "--help")
+    assert "\n\nMake new keys; never replaces any.\n\n" in done.stdout
+
+
 def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
     done = headgate("mesage")
     assert done.returncode == ExitCode.USAGE

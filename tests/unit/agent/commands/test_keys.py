@@ -54,7 +54,7 @@ def test_init_makes_keys_once_and_never_again(private: Path, capsys: pytest.Capt
 
 def test_show_without_a_file_says_so(private: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "show", "--keys", str(private / "none.keys")]) == ExitCode.NO_INPUT
-    assert "none.keys" in capsys.readouterr().err
+    assert f"{private / 'none.keys'}: there are no keys" in capsys.readouterr().err
 
 
 def test_show_prints_who_and_where(private: Path, capsys: pytest.CaptureFixture[str]) -> None:

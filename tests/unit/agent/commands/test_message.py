@@ -100,7 +100,7 @@ def test_decode_tells_absent_from_zero_and_names_what_is_missing_and_odd(termina
         (b'{"id":', "json", "not JSON"),
         (b"<a/>", "xml", "the root element is <a>, not <iomessage>"),
         (b"hello", None, "neither binary, JSON nor XML by its first byte; name the form with --from (at byte 0)"),
-        (b"", None, "neither binary, JSON nor XML"),
+        (b"", None, "the input is empty"),
     ],
 )
 def test_bad_data_ends_with_65_the_reason_and_the_place(

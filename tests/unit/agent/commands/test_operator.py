@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -56,7 +57,9 @@ def test_check_tells_of_missing_keys_and_wrong_settings(tmp_path: Path, capsys: 
     path = _init(tmp_path)
     (tmp_path / "data" / "keys" / "device.keys").unlink()
     assert main(["check", "--config", str(path)]) == 78
-    assert "device.key_file:" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "1 problem with files" in told
+    assert f"device.key_file: {tmp_path / 'data' / 'keys' / 'device.keys'}: there are no keys" in told
     path.write_text(path.read_text() + "\n[jurnal]\n")
     assert main(["run", "--config", str(path)]) == 78
     assert "did you mean journal?" in capsys.readouterr().err
@@ -117,3 +120,31 @@ def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:
     assert main(["status", "--config", str(path)]) == 66
     (tmp_path / "data" / "status.json").write_text("[]")
     assert main(["status", "--config", str(path)]) == 78
+
+
+@pytest.mark.parametrize("command", ["check", "run", "status", "top", "tap", "capacity", "rekey", "systemd"])
+def test_without_a_configuration_the_way_to_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main([command, "--config", str(tmp_path / "headgate.toml")]) == 66
+    told = capsys.readouterr().err
+    assert told.startswith(f"headgate: {tmp_path / 'headgate.toml'}: there is no configuration; 'headgate init'")
+
+
+@pytest.mark.parametrize("command", ["status", "top", "tap", "capacity"])
+def test_an_agent_that_never_ran_is_told_as_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = _init(tmp_path)
+    assert main([command, "--config", str(path)]) == 66
+    assert re.search("the agent (has not run yet|makes it when it first runs)", capsys.readouterr().err)
+
+
+def test_a_folder_that_is_no_journal_is_not_taken_for_an_empty_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").touch()
+    for action in ("stat", "verify", "repair", "export", "tail"):
+        assert main(["journal", action, str(tmp_path)]) == 66
+        assert f"{tmp_path}: there is no journal" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"], "looking made nothing"

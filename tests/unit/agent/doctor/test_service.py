@@ -46,7 +46,7 @@ def _facts(**changes: Any) -> ServiceFacts:
         (_facts(), Severity.OK, "all is up"),
         (ServiceFacts(problem="it has never run here"), Severity.WARNING, "never"),
         (replace(_facts(), is_alive=False), Severity.ERROR, "does not run"),
-        (replace(_facts(), age_s=600.0), Severity.ERROR, "600 s ago"),
+        (replace(_facts(), age_s=600.0), Severity.ERROR, "10.0 min ago"),
         (_facts(is_moving=False), Severity.ERROR, "do not get to the disk"),
         (_facts(storage_problem="No space left"), Severity.ERROR, "No space left"),
         (_facts(refused_readings=2), Severity.WARNING, "2 readings were too large"),
@@ -59,7 +59,7 @@ def _facts(**changes: Any) -> ServiceFacts:
     ],
 )
 def test_a_running_agent_is_judged(facts: ServiceFacts, severity: Severity, word: str) -> None:
-    (finding,) = judge_service(facts)
+    (finding,) = judge_service(facts, has_unit=True)
     assert finding.severity is severity
     assert word in finding.text
 
@@ -70,7 +70,7 @@ def test_a_running_agent_is_judged(facts: ServiceFacts, severity: Severity, word
         (UnitFacts(), Severity.OK, "no unit"),
         (RUNNING, Severity.OK, "active"),
         (replace(RUNNING, state="failed", result="exit-code", exit_status=78), Severity.ERROR, "exit 78"),
-        (replace(RUNNING, restarts=3), Severity.WARNING, "3 time(s)"),
+        (replace(RUNNING, restarts=3), Severity.WARNING, "3 times"),
         (replace(RUNNING, is_drop_in_current=False), Severity.ERROR, "ports and paths"),
         (replace(RUNNING, drop_in_problem="/home/pi is hidden"), Severity.ERROR, "/home/pi"),
     ],
@@ -79,6 +79,11 @@ def test_the_unit_is_judged(facts: UnitFacts, severity: Severity, word: str) -> 
     (finding,) = judge_unit(facts)
     assert finding.severity is severity
     assert word in finding.text
+
+
+def test_who_has_no_unit_is_not_sent_to_systemctl() -> None:
+    (finding,) = judge_service(ServiceFacts(problem="it has never run here"), has_unit=False)
+    assert "headgate run" in finding.advice
 
 
 def _config(folder: Path, port: str = "") -> Config:

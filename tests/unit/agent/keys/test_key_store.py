@@ -96,7 +96,7 @@ def test_no_traceback_of_a_file_that_cannot_be_used_has_its_secrets(key_path: Pa
 
 
 def test_a_missing_file_is_an_error_not_a_new_identity(key_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=f"there are no keys; .* headgate keys init --keys {key_path}"):
         load_keys(key_path, no_passphrase)
     assert not key_path.exists()
 
@@ -186,6 +186,7 @@ def test_the_service_manager_may_hand_in_the_key_file_and_grant_access_by_list(t
 def test_the_key_file_is_named_by_the_environment_or_at_its_usual_place() -> None:
     assert find_key_file({"HEADGATE_KEYS": "/some/where"}) == Path("/some/where")
     assert find_key_file({}) == Path("/var/lib/headgate/keys/device.keys")
+    assert find_key_file({}, usual=Path("/else/where")) == Path("/else/where")
 
 
 def test_a_passphrase_comes_from_a_file_then_a_credential_then_the_terminal(tmp_path: Path) -> None:

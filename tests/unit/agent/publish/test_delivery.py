@@ -18,6 +18,7 @@ from agent.publish import (
     Outcome,
     Quarantine,
     Refused,
+    run_of,
 )
 from agent.publish.outcome_box import OutcomeBox
 from tests.unit.agent.publish.records import NOW_MS, filled_journal, source_of
@@ -49,7 +50,7 @@ class FakePublisher:
             self.answer(record)
 
     def answer(self, record: Record) -> None:
-        self.box.put(Acknowledged(record.lane, record.position))
+        self.box.put(Acknowledged(*run_of([record])))
 
     async def outcomes(self) -> Sequence[Outcome]:
         return await self.box.take()
@@ -98,7 +99,7 @@ def test_a_refused_message_is_on_the_disk_before_the_journal_forgets_it(tmp_path
     class Refusing(FakePublisher):
         def answer(self, record: Record) -> None:
             if record.position == 3:
-                self.box.put(Refused(record.lane, record.position, "bad\nmessage"))
+                self.box.put(Refused(*run_of([record]), "bad\nmessage"))
             else:
                 super().answer(record)
 

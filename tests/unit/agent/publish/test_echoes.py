@@ -20,7 +20,7 @@ def tracker_with(*numbers: int, now_s: float = 0.0) -> EchoTracker:
 
 def test_an_echo_is_proof_once() -> None:
     tracker = tracker_with(1)
-    assert tracker.prove(key(1)) == Acknowledged(0, 1)
+    assert tracker.prove(key(1)) == Acknowledged(0, 1, 1)
     assert tracker.prove(key(1)) is None
     assert tracker.prove(key(2)) is None
     assert len(tracker) == 0
@@ -28,7 +28,7 @@ def test_an_echo_is_proof_once() -> None:
 
 def test_a_refusal_ends_the_wait() -> None:
     tracker = tracker_with(1)
-    assert tracker.refuse(0, 1, "no") == Refused(0, 1, "no")
+    assert tracker.refuse(0, 1, "no") == Refused(0, 1, 1, "no")
     assert tracker.refuse(0, 1, "no") is None
     assert tracker.prove(key(1)) is None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import LinkDown
-from agent.publish.contract import Acknowledged, Outcome
+from agent.publish.contract import Acknowledged, Outcome, Refused
 from agent.publish.file import FilePublisher, FileSettings
 from tests.unit.agent.publish.records import record
 
@@ -25,9 +25,17 @@ def publish(settings: FileSettings, *payloads: bytes) -> list[Outcome]:
 
 def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    assert publish(FileSettings(path=path), b"[1]", b"[2]") == [Acknowledged(0, 0), Acknowledged(0, 1)]
+    assert publish(FileSettings(path=path), b"[1]", b"[2]") == [Acknowledged(0, 0, 1)]
     publish(FileSettings(path=path), b"[3]")
     assert path.read_bytes() == b"[1]\n[2]\n[3]\n"
+
+
+def test_a_message_that_makes_more_than_a_line_is_refused_alone(tmp_path: Path) -> None:
+    first, second, third = publish(FileSettings(path=tmp_path / "out.jsonl"), b"[1]", b"[2]", b"[\n3]", b"[4]")
+    assert (first, third) == (Acknowledged(0, 0, 1), Acknowledged(0, 3, 3))
+    assert isinstance(second, Refused)
+    assert second[:3] == (0, 2, 2)
+    assert (tmp_path / "out.jsonl").read_bytes() == b"[1]\n[2]\n[4]\n"
 
 
 def test_a_line_that_a_crash_cut_short_spoils_no_other(tmp_path: Path) -> None:

@@ -1,11 +1,22 @@
 import base64
+import itertools
 import json
 
 import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from agent.journal import Record
-from agent.publish.mqtt_payload import PayloadForm, Publication, Unsendable, check_topic_template, pack
+from agent.publish.contract import Refused, run_of
+from agent.publish.mqtt_payload import (
+    PACKET_OVERHEAD_BYTES,
+    PayloadForm,
+    Publication,
+    check_topic_template,
+    pack,
+)
+from agent.wrap import chain_name
 from protocol.streamr import EncryptionType, MessageID, StreamMessage
 from tests.unit.agent.publish.records import record
 
@@ -24,13 +35,13 @@ def message(number: int, *, stream: str = "site/boiler", content: str = '{"n":1}
 
 def packed(
     records: list[Record], template: str = "{stream}", form: PayloadForm = "stream_message", max_bytes: int = MAX_BYTES
-) -> list[Publication | Unsendable]:
+) -> list[Publication | Refused]:
     return list(pack(records, template, form, max_messages=3, max_bytes=max_bytes))
 
 
 def test_one_message_is_sent_byte_for_byte() -> None:
     only = message(1)
-    assert packed([only]) == [Publication("site/boiler", only.payload, (only,))]
+    assert packed([only]) == [Publication("site/boiler", only.payload, [only])]
 
 
 def test_neighbours_share_a_publication_in_order() -> None:
@@ -38,7 +49,7 @@ def test_neighbours_share_a_publication_in_order() -> None:
     first, second = packed(records)
     assert isinstance(first, Publication)
     assert isinstance(second, Publication)
-    assert (first.records, second.records) == (tuple(records[:3]), tuple(records[3:]))
+    assert (first.records, second.records) == (records[:3], records[3:])
     assert orjson.loads(first.payload) == [orjson.loads(each.payload) for each in records[:3]]
 
 
@@ -48,6 +59,54 @@ def test_another_topic_begins_another_publication() -> None:
     assert topics == ["site/boiler", "other", "site/boiler"]
 
 
+def test_another_lane_begins_another_publication() -> None:
+    """What is acknowledged at once is a run, and a run is of one lane."""
+    records = [message(0), message(1), message(0)._replace(lane=3)]
+    publications = [each for each in packed(records, "all") if isinstance(each, Publication)]
+    assert [each.records for each in publications] == [records[:2], records[2:]]
+
+
+def test_chains_with_the_same_topic_share_a_publication() -> None:
+    records = [message(0)._replace(chain="one"), message(1)._replace(chain="other")]
+    (publication,) = packed(records)
+    assert isinstance(publication, Publication)
+    assert publication.records == records
+
+
+def test_what_is_known_of_a_chain_is_not_looked_for_again() -> None:
+    named = chain_name("site/boiler", 2, "chain")
+    first, second = message(0)._replace(chain=named), record(1, chain=named, payload=b"no message")
+    assert [type(each) for each in packed([first]) + packed([second])] == [Publication, Publication]
+
+
+@given(
+    sizes=st.lists(st.one_of(st.integers(1, 300), st.integers(1, 3_000)), min_size=1, max_size=40),
+    max_messages=st.integers(1, 6),
+    max_bytes=st.integers(300, 4_000),
+)
+@example(sizes=[1, 1, 1], max_messages=3, max_bytes=302)  # one byte short of three
+def test_packets_are_as_full_as_they_may_be_and_hold_everything_in_order(
+    sizes: list[int], max_messages: int, max_bytes: int
+) -> None:
+    records = [message(number, content="x" * size) for number, size in enumerate(sizes)]
+    outcomes = list(pack(records, "t", "stream_message", max_messages=max_messages, max_bytes=max_bytes))
+    positions: list[int] = []
+    for each in outcomes:
+        lane, first, last = run_of(each.records) if isinstance(each, Publication) else each[:3]
+        positions += range(first, last + 1)
+        assert lane == 0
+    assert positions == list(range(len(records)))
+    for each in outcomes:
+        if isinstance(each, Publication):
+            assert len(each.payload) + PACKET_OVERHEAD_BYTES <= max_bytes
+            assert len(each.records) <= max_messages
+        else:
+            assert len(records[each.first].payload) + PACKET_OVERHEAD_BYTES + 4 > max_bytes
+    for before, after in itertools.pairwise(outcomes):
+        if isinstance(before, Publication) and isinstance(after, Publication) and len(before.records) < max_messages:
+            assert len(before.payload) + len(after.records[0].payload) + PACKET_OVERHEAD_BYTES + 7 > max_bytes
+
+
 def test_the_template_names_the_topic() -> None:
     (publication,) = packed([message(0)], "hg/{publisher}/{partition}/{chain}")
     assert isinstance(publication, Publication)
@@ -55,13 +114,15 @@ def test_the_template_names_the_topic() -> None:
 
 
 def test_what_the_broker_would_not_take_is_refused_alone() -> None:
+    """And in its place: what is sent together is a run, of which nothing else is part."""
     records = [message(0), message(1, content=json.dumps("x" * 2_000)), message(2)]
-    first, second = packed(records, max_bytes=1_000)
-    assert isinstance(first, Unsendable)
-    assert first.record == records[1]
-    assert "1000 that the broker takes" in first.reason
-    assert isinstance(second, Publication)
-    assert second.records == (records[0], records[2])
+    first, second, third = packed(records, max_bytes=1_000)
+    assert isinstance(first, Publication)
+    assert isinstance(second, Refused)
+    assert isinstance(third, Publication)
+    assert second[:3] == (0, 1, 1)
+    assert "1000 that the broker takes" in second.reason
+    assert (first.records, third.records) == ([records[0]], [records[2]])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +130,7 @@ def test_what_the_broker_would_not_take_is_refused_alone() -> None:
 )
 def test_what_is_no_message_is_refused(payload: bytes) -> None:
     (refused,) = packed([record(0, payload=payload)])
-    assert isinstance(refused, Unsendable)
+    assert isinstance(refused, Refused)
 
 
 def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
@@ -83,7 +144,7 @@ def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
 
 def test_an_encrypted_message_has_no_io_message_to_show() -> None:
     (refused,) = packed([message(0, content="ab" * 20, encrypted=True)], form="io_message")
-    assert isinstance(refused, Unsendable)
+    assert isinstance(refused, Refused)
     assert "encrypted" in refused.reason
 
 
