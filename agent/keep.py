@@ -97,19 +97,22 @@ class Keeper:
         routed = self._route(batches)
         lasting, all_routed = LastingReadings(batches), list(routed)
         wrapped, first_positions = Wrapped.nothing(), dict[int, int]()
-        await self._insist(lambda: self._wrapper.wrap(routed, self._clock.read(), wrapped))
+
+        def store() -> None:
+            """In one visit to the journal's thread. What one try has wrapped and appended stays so for the next."""
+            self._wrapper.wrap(routed, self._clock.read(), wrapped)
+            self._append(wrapped, first_positions)
+            if lasting:
+                self._tokens.note(lasting.place(all_routed, wrapped.refused, first_positions))
+            self._journal.journal.commit(self._clock.now_ms())
+
+        await self._insist(store)
         self._note_refusals(wrapped.refused)
-        messages = sum(map(len, wrapped.lanes.values()))
-        await self._insist(lambda: self._append(wrapped, first_positions))
-        if lasting:
-            places = lasting.place(all_routed, wrapped.refused, first_positions)
-            await self._insist(lambda: self._tokens.note(places))
-        await self._insist(lambda: self._journal.journal.commit(self._clock.now_ms()))
         self.moved_at_s = time.monotonic()
         if any(batch.route is None for batch in batches):  # the agent's own words keep no reading waiting
             self._committed_at_s = self.moved_at_s
         self.status.commits += 1
-        self.status.messages += messages
+        self.status.messages += sum(len(readings) for _, readings in all_routed) - len(wrapped.refused)
         self._on_commit()
         for batch in batches:
             await self._acknowledge(batch)

@@ -74,7 +74,8 @@ class Quality:
 
     def good(self) -> None:
         self.good_frames += 1
-        self._weigh(0.0)
+        if self._share:
+            self._weigh(0.0)
 
     def damaged(self, problem: str) -> None:
         self.damaged_frames += 1

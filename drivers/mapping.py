@@ -3,16 +3,17 @@
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import orjson
 
-from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Scalar
+from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Reading, Scalar, checked_reading
 from drivers.settings import Between
 
 __all__ = [
+    "PayloadReader",
     "Quantities",
     "Quantity",
     "fields_of_json",
@@ -20,13 +21,15 @@ __all__ = [
     "fields_of_row",
     "fields_of_struct",
     "measure",
+    "reader_of",
 ]
 
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
 ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
 _NESTED: Final = frozenset({dict, list})
-_NUMBERS: Final = frozenset({int, float})
+_NUMBERS: Final[frozenset[type[float]]] = frozenset({int, float})
+_NOTHING_FOUND: Final = "none of the quantities is in it"
 OFF: Final = frozenset({"0", "off", "false", "no", "closed", "offline", "low"})
 
 
@@ -45,9 +48,15 @@ class Quantity:
         if len(self.unit) > MAX_NAME_CHARS:
             raise ValueError(f"unit is longer than {MAX_NAME_CHARS} characters")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a finite number is its value as it stands."""
+        return self.kind == "number" and self.scale == 1 and not self.offset and self.decimals is None
+
 
 Quantities = dict[str, Quantity]
 Fields = Mapping[str, Any]
+PayloadReader = Callable[[bytes, int, int | None], list[Reading]]  # payload, taken_at_ms, token; raises ValueError
 
 
 def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[str, Scalar, str]]:
@@ -61,8 +70,41 @@ def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[st
         if (raw := fields.get(quantity.field or name)) is not None and raw != ""
     ]
     if not found:
-        raise ValueError("none of the quantities is in it")
+        raise ValueError(_NOTHING_FOUND)
     return found
+
+
+def reader_of(sensor: str, quantities: Mapping[str, Quantity], fields_of: Callable[[bytes], Fields]) -> PayloadReader:
+    """`measure` for the many payloads of one sensor, as readings: what these have in common is checked once, here."""
+    wanted = [
+        (quantity.field or name, name, quantity.unit, quantity.is_plain and _is_sound(sensor, name), quantity)
+        for name, quantity in quantities.items()
+    ]
+
+    def read(payload: bytes, taken_at_ms: int, token: int | None) -> list[Reading]:
+        fields = fields_of(payload)
+        readings: list[Reading] = []
+        for field, name, unit, is_sound_and_plain, quantity in wanted:
+            raw = fields.get(field)
+            if is_sound_and_plain and raw.__class__ in _NUMBERS and math.isfinite(raw):  # as nearly all are
+                readings.append(checked_reading((sensor, name, raw, unit, taken_at_ms, "", token)))
+            elif raw is not None and raw != "":
+                value = _value_of(name, raw, quantity)
+                readings.append(Reading(sensor, name, value, unit, taken_at_ms=taken_at_ms, token=token))
+        if not readings:
+            raise ValueError(_NOTHING_FOUND)
+        return readings
+
+    return read
+
+
+def _is_sound(sensor: str, quantity: str) -> bool:
+    """Whether readings can have such names."""
+    try:
+        Reading(sensor, quantity, 0, taken_at_ms=0)
+    except ValueError:
+        return False
+    return True
 
 
 def _value_of(name: str, raw: Any, quantity: Quantity) -> Scalar:

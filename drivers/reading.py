@@ -2,9 +2,10 @@
 
 import math
 import time
+from functools import partial
 from typing import Final, NamedTuple, Self
 
-__all__ = ["MAX_NAME_CHARS", "MAX_PAYLOAD_BYTES", "MAX_TEXT_CHARS", "Reading", "Scalar", "now_ms"]
+__all__ = ["MAX_NAME_CHARS", "MAX_PAYLOAD_BYTES", "MAX_TEXT_CHARS", "Reading", "Scalar", "checked_reading", "now_ms"]
 
 Scalar = float | int | bool | str
 
@@ -62,6 +63,9 @@ class Reading(_Fields):
                 f"{sensor}: taken_at_ms {taken_at_ms}, unit {unit!r:.60} or MIME type {mime_type!r:.60} is wrong"
             )
         return tuple.__new__(cls, (sensor, quantity, value, unit, taken_at_ms, mime_type, token))
+
+
+checked_reading: Final = partial(tuple.__new__, Reading)  # of all seven fields, by whoever has checked each of them
 
 
 def _check_rare_value(name: str, value: object, mime_type: str) -> None:

@@ -1,7 +1,6 @@
 """One connection to a broker: paho without its threads, driven by the event loop."""
 
 import asyncio
-from collections import deque
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ class MqttConnection:
         self._client: BulkClient | None = None
         self._socket: socket.socket | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._waiting: deque[Message] = deque()
+        self._waiting: list[Message] = []
         self._something_came = asyncio.Event()
         self._failure = ""
         self._answered: asyncio.Future[None] | None = None
@@ -69,7 +68,7 @@ class MqttConnection:
                 return []
         if not self._waiting and self._failure:
             raise self._error(self._failure)
-        messages = [self._waiting.popleft() for _ in range(min(max_messages, len(self._waiting)))]
+        messages, self._waiting = self._waiting[:max_messages], self._waiting[max_messages:]
         self._resume_reading()
         return messages
 

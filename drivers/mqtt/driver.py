@@ -16,14 +16,15 @@ from drivers.errors import DeviceError
 from drivers.health import Quality
 from drivers.mqtt.connection import MqttConnection
 from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger, Message
+from drivers.mqtt.mappings import FirmwareMapping, SubscriptionMapping, TopicReader
 from drivers.mqtt.mappings import Mapping as TopicMapping
-from drivers.mqtt.mappings import Sample, SubscriptionMapping
 from drivers.mqtt.ready_made import READY_MADE
 from drivers.mqtt.settings import MqttSettings
 from drivers.reading import Reading, now_ms
 from drivers.settings import check_settings
 
 MAX_MESSAGES_PER_READ: Final = 500
+MAX_REMEMBERED_TOPICS: Final = 1024  # a source that invents topics costs time, not memory
 IDLE_S: Final = 1.0  # silence is no fault of a broker; the link itself is watched by keep-alive
 
 
@@ -42,9 +43,10 @@ class MqttDriver(Driver):
         self._surplus: list[Reading] = []
         self._connection: MqttConnection | None = None
         self._has_room = asyncio.Event()
-        made = [READY_MADE[kind]() for kind in settings.ready_made]
+        made = [FirmwareMapping(READY_MADE[kind]()) for kind in settings.ready_made]
         own = [SubscriptionMapping(name, subscription) for subscription in settings.subscriptions]
         self._mappings: list[TopicMapping] = [*made, *own]
+        self._readers: dict[str, list[TopicReader]] = {}  # by topic, first come first asked
 
     @property
     def trouble(self) -> str:
@@ -62,10 +64,9 @@ class MqttDriver(Driver):
             raise DeviceError(f"{self.name}: {self.settings.host} is not open; open it before reading")
         if not self._surplus and (room := await self._wait_for_room()):
             messages = await self._connection.receive(min(room, MAX_MESSAGES_PER_READ), IDLE_S)
-            at_ms = now_ms()
-            for message in messages:
-                self._surplus += self._take(message, at_ms)
-        readings, self._surplus = self._surplus[:MAX_READINGS_PER_READ], self._surplus[MAX_READINGS_PER_READ:]
+            self._surplus = self._take(messages, now_ms())
+        end = _end_of_messages(self._surplus, MAX_READINGS_PER_READ)
+        readings, self._surplus = self._surplus[:end], self._surplus[end:]
         return readings
 
     async def _wait_for_room(self) -> int:
@@ -85,19 +86,17 @@ class MqttDriver(Driver):
         if connection is not None:
             connection.close()
 
-    def _take(self, message: Message, at_ms: int) -> list[Reading]:
-        """The readings of one message. What gives none is acknowledged here: there is nothing to commit."""
-        if not message.number:
-            return self._readings_of(message, None, at_ms)
-        if self._ledger.is_committed(message):
-            self._acknowledge_now([message.number])
-            return []
-        token = self._ledger.hand_over(message)
-        if token is None:
-            return []
-        readings = self._readings_of(message, token, at_ms)
-        if not readings:
-            self._acknowledge_now(self._ledger.commit([token]))
+    def _take(self, messages: Sequence[Message], at_ms: int) -> list[Reading]:
+        """The readings of messages. What gives none is acknowledged here: there is nothing to commit."""
+        readings: list[Reading] = []
+        known, empty = list[int](), list[int]()
+        for message, token in self._ledger.hand_over(messages, known):
+            found = self._readings_of(message, token, at_ms)
+            readings += found
+            if not found and token is not None:
+                empty.append(token)
+        if known or empty:
+            self._acknowledge_now([*known, *self._ledger.commit(empty)])
         return readings
 
     def _acknowledge_now(self, numbers: Collection[int]) -> None:
@@ -106,24 +105,37 @@ class MqttDriver(Driver):
             self._connection.acknowledge(numbers)
 
     def _readings_of(self, message: Message, token: int | None, at_ms: int) -> list[Reading]:
-        if message.is_retained and self.settings.retained == "skip":
+        topic, payload, _, _, is_retained = message
+        if is_retained and self.settings.retained == "skip":
             return []
+        found: list[Reading] | None = None
         try:
-            readings = [
-                Reading(sensor, quantity, value, unit, taken_at_ms=at_ms, mime_type=mime_type, token=token)
-                for sensor, quantity, value, unit, mime_type in self._samples_of(message)
-            ]
+            for read in self._readers.get(topic) or self._find_readers(topic):
+                found = read(payload, at_ms, token)
+                if found is not None:
+                    break
         except ValueError as error:
-            self.quality.damaged(f"{message.topic[:60]}: {error}")
+            self.quality.damaged(f"{topic[:60]}: {error}")
             return []
-        if readings:
-            self.quality.good()
-        return readings
+        if not found:
+            return []
+        self.quality.good()
+        return found
 
-    def _samples_of(self, message: Message) -> Sequence[Sample]:
-        """By the first mapping that the message is for. Raises ValueError."""
-        for mapping in self._mappings:
-            samples = mapping.read(message.topic, message.payload)
-            if samples is not None:
-                return samples
-        return []
+    def _find_readers(self, topic: str) -> list[TopicReader]:
+        """By the mappings that the topic is for, in their order."""
+        if len(self._readers) >= MAX_REMEMBERED_TOPICS:
+            self._readers.clear()
+        found = [mapping.reader(topic) for mapping in self._mappings]
+        readers = self._readers[topic] = [read for read in found if read is not None]
+        return readers
+
+
+def _end_of_messages(readings: Sequence[Reading], most: int) -> int:
+    """How many to give at a time: the readings of one message are committed together, or some of them could be lost."""
+    if len(readings) <= most:
+        return len(readings)
+    end, cut_token = most, readings[most].token
+    while cut_token is not None and end and readings[end - 1].token == cut_token:
+        end -= 1
+    return end or most

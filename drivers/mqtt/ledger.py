@@ -8,8 +8,8 @@ once more, as QoS 1 allows.
 A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
@@ -27,31 +27,36 @@ class Message(NamedTuple):
 
 class Ledger:
     def __init__(self) -> None:
-        self._next_token = 0
+        self._tokens = count(1)
         self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
-        self._committed: OrderedDict[int, int] = (
-            OrderedDict()
-        )  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
 
     def __len__(self) -> int:
         """How many are handed over and not committed."""
         return len(self._pending)
 
-    def hand_over(self, message: Message) -> int | None:
-        """The token of a message; None if it was handed over before."""
-        entry = (message.number, _hash(message))
-        if message.is_duplicate and entry in self._pending.values():
-            return None
-        self._next_token += 1
-        self._pending[self._next_token] = entry
-        return self._next_token
+    def hand_over(self, messages: Iterable[Message], known: list[int]) -> Iterator[tuple[Message, int | None]]:
+        """Each message that is not under way already, with its token; None for QoS 0.
 
-    def is_committed(self, message: Message) -> bool:
-        """Whether a message that comes again needs no more than its acknowledgement."""
-        if message.is_duplicate:
-            return self._committed.get(message.number) == _hash(message)
-        self._committed.pop(message.number, None)  # the number begins a new life
-        return False
+        A message that is committed needs no more than its acknowledgement: its number goes to `known`.
+        """
+        pending, committed, tokens = self._pending, self._committed, self._tokens
+        for message in messages:
+            topic, payload, number, is_duplicate, _ = message
+            if not number:
+                yield message, None
+                continue
+            entry = (number, hash((topic, payload)))
+            if not is_duplicate:
+                committed.pop(number, None)  # the number begins a new life
+            elif committed.get(number) == entry[1]:
+                known.append(number)
+                continue
+            elif entry in pending.values():
+                continue
+            token = next(tokens)
+            pending[token] = entry
+            yield message, token
 
     def commit(self, tokens: Iterable[int]) -> list[int]:
         """The numbers to acknowledge; a token that is unknown gives none."""
@@ -60,10 +65,6 @@ class Ledger:
         for number, hashed in known:
             committed.pop(number, None)
             committed[number] = hashed
-        while len(committed) > MAX_UNACKNOWLEDGED:
-            committed.popitem(last=False)
+        for number in list(islice(committed, max(0, len(committed) - MAX_UNACKNOWLEDGED))):
+            del committed[number]
         return [number for number, _ in known]
-
-
-def _hash(message: Message) -> int:
-    return hash((message.topic, message.payload))

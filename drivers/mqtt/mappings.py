@@ -1,27 +1,29 @@
-"""From a topic and a payload to samples: what the settings say, and ready-made for well-known firmware. Pure."""
+"""From a topic and a payload to readings: what the settings say, and ready-made for well-known firmware. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
+from drivers.contract import MAX_READINGS_PER_READ
 from drivers.errors import ConfigError
-from drivers.mapping import Quantities, Quantity, fields_of_json, measure
-from drivers.reading import Scalar
+from drivers.mapping import PayloadReader, Quantities, Quantity, fields_of_json, reader_of
+from drivers.reading import Reading, Scalar
 from drivers.settings import Text
 
 __all__ = [
     "MAX_TOPIC_LEVELS",
+    "Firmware",
+    "FirmwareMapping",
     "Mapping",
     "Sample",
     "Subscription",
     "SubscriptionMapping",
+    "TopicReader",
     "match_topic",
     "plain_filter",
 ]
 
 MAX_TOPIC_LEVELS: Final = 32
-MAX_REMEMBERED_TOPICS: Final = 1024  # a source that invents topics costs time, not memory
 PLACEHOLDERS: Final = ("{sensor}", "{quantity}")
 
 
@@ -33,7 +35,8 @@ class Sample(NamedTuple):
     mime_type: str = ""
 
 
-_sample: Final = partial(tuple.__new__, Sample)
+# Of one topic. Takes what a `PayloadReader` does; None if the payload is not for this mapping.
+TopicReader = Callable[[bytes, int, int | None], list[Reading] | None]
 
 
 class Mapping(Protocol):
@@ -41,8 +44,38 @@ class Mapping(Protocol):
     def filters(self) -> tuple[str, ...]:
         """Topic filters to subscribe to."""
 
+    def reader(self, topic: str) -> TopicReader | None:
+        """What reads the payloads of a topic; None if that is not for this mapping."""
+
+
+class Firmware(Protocol):
+    """What a well-known firmware publishes."""
+
+    @property
+    def filters(self) -> tuple[str, ...]: ...
+
     def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
-        """What a message says; None if it is not for this mapping. Raises ValueError if it makes no sense."""
+        """What a message says; None if it is none of this firmware's. Raises ValueError if it makes no sense."""
+
+
+class FirmwareMapping:
+    def __init__(self, firmware: Firmware) -> None:
+        self.filters = firmware.filters
+        self._firmware = firmware
+
+    def reader(self, topic: str) -> TopicReader:
+        def read(payload: bytes, taken_at_ms: int, token: int | None) -> list[Reading] | None:
+            samples = self._firmware.read(topic, payload)
+            if samples is None:
+                return None
+            if len(samples) > MAX_READINGS_PER_READ:  # they are committed together
+                raise ValueError(f"{len(samples)} readings in one message; the limit is {MAX_READINGS_PER_READ}")
+            return [
+                Reading(sensor, quantity, value, unit, taken_at_ms=taken_at_ms, mime_type=mime_type, token=token)
+                for sensor, quantity, value, unit, mime_type in samples
+            ]
+
+        return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,36 +141,27 @@ class SubscriptionMapping:
         self.filters = (plain_filter(subscription.topic),)
         self._default_sensor = default_sensor
         self._subscription = subscription
-        self._single = _single_quantity(subscription)
-        self._named: dict[str, tuple[str, str] | None] = {}  # topic ──► sensor and quantity
 
-    def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
-        subscription = self._subscription
-        named = self._named[topic] if topic in self._named else self._remember(topic)
-        if named is None:
-            return None
-        sensor, quantity = named
-        if subscription.format == "raw":
-            return [Sample(sensor, quantity, payload, "", subscription.mime_type)]
-        if subscription.format == "json":
-            found = measure(fields_of_json(payload), subscription.quantities)
-        else:
-            found = measure({quantity: payload.decode().strip()}, {quantity: self._single})
-        return [_sample((sensor, name, value, unit, "")) for name, value, unit in found]
-
-    def _remember(self, topic: str) -> tuple[str, str] | None:
-        if len(self._named) >= MAX_REMEMBERED_TOPICS:
-            self._named.clear()
-        named = self._named[topic] = self._names_in(topic)
-        return named
-
-    def _names_in(self, topic: str) -> tuple[str, str] | None:
-        subscription = self._subscription
-        found = match_topic(subscription.topic, topic)
+    def reader(self, topic: str) -> PayloadReader | None:
+        found = match_topic(self._subscription.topic, topic)
         if found is None:
             return None
+        subscription = self._subscription
         sensor = found.get("sensor") or subscription.sensor or self._default_sensor
-        return sensor, found.get("quantity") or subscription.quantity
+        quantity = found.get("quantity") or subscription.quantity
+        if subscription.format == "raw":
+            return _raw_reader(sensor, quantity, subscription.mime_type)
+        if subscription.format == "json":
+            return reader_of(sensor, subscription.quantities, fields_of_json)
+        return reader_of(
+            sensor, {quantity: _single_quantity(subscription)}, lambda payload: {quantity: payload.decode().strip()}
+        )
+
+
+def _raw_reader(sensor: str, quantity: str, mime_type: str) -> PayloadReader:
+    return lambda payload, taken_at_ms, token: [
+        Reading(sensor, quantity, payload, taken_at_ms=taken_at_ms, mime_type=mime_type, token=token)
+    ]
 
 
 def _single_quantity(subscription: Subscription) -> Quantity:

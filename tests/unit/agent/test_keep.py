@@ -1,6 +1,6 @@
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,48 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
             keeping.cancel()
         assert acknowledged_at == [1]
         assert len(bench.records()) == 3
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_a_commit_is_one_visit_to_the_journals_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        bench, visits = Bench(tmp_path), list[object]()
+        call = bench.thread.call
+
+        async def counting(work: Callable[[], None]) -> None:
+            visits.append(work)
+            await call(work)
+
+        monkeypatch.setattr(bench.thread, "call", counting)
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", _readings(3)))
+            await bench.queue.join()
+            keeping.cancel()
+        assert len(visits) == bench.commits == 1
+        await bench.thread.close()
+
+    asyncio.run(run())
+
+
+def test_what_no_message_can_hold_is_counted_once_and_not_among_the_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.keep.RETRY_S", 0.01)
+    monkeypatch.setattr(FlakyJournal, "failures_left", 3)
+
+    async def run() -> None:
+        bench = Bench(tmp_path)
+        too_large = Reading("s", "q", bytes(100_000), taken_at_ms=1, mime_type="image/jpeg")
+        async with asyncio.timeout(TIMEOUT_S):
+            keeping = asyncio.create_task(bench.keeper.run())
+            await bench.queue.put(Batch("known", [*_readings(2), too_large, *_readings(3)]))
+            await bench.queue.join()
+            keeping.cancel()
+        assert len(bench.records()) == bench.keeper.status.messages == 5
+        assert bench.keeper.status.refused == 1
         await bench.thread.close()
 
     asyncio.run(run())

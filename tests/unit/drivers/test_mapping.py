@@ -2,7 +2,9 @@
 
 import re
 import struct
+from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,19 @@ from drivers.mapping import (
     fields_of_row,
     fields_of_struct,
     measure,
+    reader_of,
+)
+from drivers.reading import Reading
+
+LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=6)
+QUANTITIES = st.builds(
+    Quantity,
+    field=st.sampled_from(["", "a", "b.c"]),
+    unit=st.sampled_from(["", "Cel"]),
+    kind=st.sampled_from(["number", "boolean", "text"]),
+    scale=st.sampled_from([1.0, 0.1, 1e308]),
+    offset=st.sampled_from([0.0, -40.0]),
+    decimals=st.sampled_from([None, 0, 2]),
 )
 
 
@@ -41,6 +56,49 @@ def test_what_is_no_number_is_refused(raw: object) -> None:
 def test_nothing_found_is_refused() -> None:
     with pytest.raises(ValueError, match="none of the quantities"):
         measure({"y": 1}, {"x": Quantity()})
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), LEAVES | st.dictionaries(st.sampled_from("abc"), LEAVES)),
+    st.dictionaries(st.sampled_from(["a", "b", "x" * 129]), QUANTITIES, min_size=1),
+)
+def test_a_reader_gives_the_readings_of_what_is_measured(document: dict[str, Any], quantities: dict[str, Any]) -> None:
+    def measured(payload: bytes) -> list[Reading]:
+        found = measure(fields_of_json(payload), quantities)
+        return [Reading("boiler", name, value, unit, taken_at_ms=5, token=9) for name, value, unit in found]
+
+    payload, read = orjson.dumps(document), reader_of("boiler", quantities, fields_of_json)
+    try:
+        expected = measured(payload)
+    except ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 - of two problems, either is told
+            read(payload, 5, 9)
+    else:
+        readings = read(payload, 5, 9)
+        assert readings == expected
+        assert [type(reading.value) for reading in readings] == [type(reading.value) for reading in expected]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value"),
+    [
+        (Quantity(), 1.25),
+        (Quantity(kind="text"), "1.25"),
+        (Quantity(scale=2), 2.5),
+        (Quantity(offset=1), 2.25),
+        (Quantity(decimals=1), 1.2),
+    ],
+)
+def test_a_reader_converts_a_number_as_its_quantity_says(quantity: Quantity, value: object) -> None:
+    (reading,) = reader_of("boiler", {"t": quantity}, fields_of_json)(b'{"t":1.25}', 5, None)
+    assert reading.value == value
+
+
+def test_a_number_as_it_stands_needs_no_conversion_but_is_still_finite() -> None:
+    read = reader_of("boiler", {"t": Quantity(unit="Cel")}, lambda payload: {"t": float(payload)})
+    assert read(b"21.5", 5, None) == [Reading("boiler", "t", 21.5, "Cel", taken_at_ms=5)]
+    with pytest.raises(ValueError, match="t is inf"):
+        read(b"inf", 5, None)
 
 
 def test_json_leaves_have_dotted_paths() -> None:

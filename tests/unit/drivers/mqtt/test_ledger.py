@@ -7,15 +7,30 @@ def message(number: int, payload: bytes = b"1", *, again: bool = False) -> Messa
     return Message("t", payload, number, is_duplicate=again, is_retained=False)
 
 
-def handed_over(ledger: Ledger, message: Message) -> int:
-    token = ledger.hand_over(message)
-    assert token is not None
-    return token
+def hand_over(ledger: Ledger, *messages: Message) -> list[int | None]:
+    """The tokens of what is handed over; all of it is."""
+    known: list[int] = []
+    handed_over = list(ledger.hand_over(messages, known))
+    assert [message for message, _ in handed_over] == list(messages)
+    assert known == []
+    return [token for _, token in handed_over]
+
+
+def commit(ledger: Ledger, *messages: Message) -> list[int]:
+    return ledger.commit([token for token in hand_over(ledger, *messages) if token is not None])
+
+
+def known_of(ledger: Ledger, *messages: Message) -> list[int]:
+    """The numbers of those that are committed already; none is handed over."""
+    known: list[int] = []
+    assert list(ledger.hand_over(messages, known)) == []
+    return known
 
 
 def test_a_message_is_acknowledged_by_its_number_once_committed() -> None:
     ledger = Ledger()
-    token = handed_over(ledger, message(7))
+    (token,) = hand_over(ledger, message(7))
+    assert token is not None
     assert len(ledger) == 1
     assert ledger.commit([token]) == [7]
     assert ledger.commit([token]) == []
@@ -24,36 +39,52 @@ def test_a_message_is_acknowledged_by_its_number_once_committed() -> None:
 
 def test_a_message_that_comes_again_before_commit_is_not_handed_over_twice() -> None:
     ledger = Ledger()
-    token = handed_over(ledger, message(7))
-    assert not ledger.is_committed(message(7, again=True))
-    assert ledger.hand_over(message(7, again=True)) is None
+    (token,) = hand_over(ledger, message(7))
+    assert known_of(ledger, message(7, again=True)) == []
+    assert token is not None
     assert ledger.commit([token]) == [7]
 
 
 def test_a_message_whose_acknowledgement_was_lost_is_known_however_often_it_comes() -> None:
     ledger = Ledger()
-    ledger.commit([handed_over(ledger, message(7))])
-    assert ledger.is_committed(message(7, again=True))
-    assert ledger.is_committed(message(7, again=True))
+    commit(ledger, message(7))
+    assert known_of(ledger, message(7, again=True), message(7, again=True)) == [7, 7]
+    assert len(ledger) == 0
 
 
 def test_another_message_under_an_old_number_is_not_taken_for_the_old_one() -> None:
     ledger = Ledger()
-    ledger.commit([handed_over(ledger, message(7, b"old"))])
-    assert not ledger.is_committed(message(7, b"new", again=True))
-    assert not ledger.is_committed(message(7, b"old"))
-    assert not ledger.is_committed(message(7, b"old", again=True))
+    commit(ledger, message(7, b"old"))
+    hand_over(ledger, message(7, b"new", again=True))
+    hand_over(ledger, message(7, b"old"))
+    assert known_of(ledger, message(7, b"old", again=True)) == []  # of the new one, which is under way
 
 
 def test_two_messages_alike_but_for_their_numbers_are_two() -> None:
     ledger = Ledger()
-    assert handed_over(ledger, message(7)) != handed_over(ledger, message(8))
+    assert len(set(hand_over(ledger, message(7), message(8)))) == 2
     assert len(ledger) == 2
+
+
+def test_a_message_that_wants_no_acknowledgement_has_no_token_and_is_not_remembered() -> None:
+    ledger = Ledger()
+    assert hand_over(ledger, message(0), message(0)) == [None, None]
+    assert len(ledger) == 0
+
+
+def test_of_many_only_those_that_are_known_are_left_out() -> None:
+    ledger, known = Ledger(), list[int]()
+    commit(ledger, message(1))
+    hand_over(ledger, message(2))
+    messages = [message(1, again=True), message(2, again=True), message(3, again=True), message(4)]
+    assert [each for each, _ in ledger.hand_over(messages, known)] == messages[2:]
+    assert known == [1]
 
 
 def test_what_is_remembered_is_bounded_and_the_latest_is_kept() -> None:
     ledger = Ledger()
     for number in range(1, 3 * MAX_UNACKNOWLEDGED):
-        ledger.commit([handed_over(ledger, message(number))])
+        commit(ledger, message(number))
     assert len(ledger._committed) == MAX_UNACKNOWLEDGED
-    assert ledger.is_committed(message(3 * MAX_UNACKNOWLEDGED - 1, again=True))
+    latest = 3 * MAX_UNACKNOWLEDGED - 1
+    assert known_of(ledger, message(latest, again=True)) == [latest]

@@ -7,12 +7,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.errors import ConfigError
-from drivers.mqtt.mappings import Sample, Subscription, SubscriptionMapping, match_topic, plain_filter
+from drivers.mqtt.mappings import (
+    Firmware,
+    FirmwareMapping,
+    Mapping,
+    Sample,
+    Subscription,
+    SubscriptionMapping,
+    match_topic,
+    plain_filter,
+)
+from drivers.reading import Reading
 from drivers.settings import check_settings
+
+AT_MS = 1_700_000_000_000
+TOKEN = 7
 
 
 def mapping(**table: Any) -> SubscriptionMapping:
     return SubscriptionMapping("broker", check_settings(Subscription, table))
+
+
+def read(mapping: Mapping, topic: str, payload: bytes) -> list[Reading] | None:
+    reader = mapping.reader(topic)
+    return None if reader is None else reader(payload, AT_MS, TOKEN)
+
+
+def reading_of(sample: Sample) -> Reading:
+    sensor, quantity, value, unit, mime_type = sample
+    return Reading(sensor, quantity, value, unit, taken_at_ms=AT_MS, mime_type=mime_type, token=TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +81,50 @@ def test_the_broker_sees_only_its_own_wildcards() -> None:
     ],
 )
 def test_each_format_gives_its_sample(table: dict[str, Any], topic: str, payload: bytes, sample: Sample) -> None:
-    assert mapping(**table).read(topic, payload) == [sample]
+    assert read(mapping(**table), topic, payload) == [reading_of(sample)]
 
 
 def test_a_message_of_another_topic_is_not_ours() -> None:
-    assert mapping(topic="a", quantity="x").read("b", b"1") is None
+    assert mapping(topic="a", quantity="x").reader("b") is None
+
+
+def test_a_reader_keeps_to_its_own_topic() -> None:
+    readers = [mapping(topic="p/{sensor}/{quantity}").reader(topic) for topic in ("p/a/t", "p/b/h")]
+    found = [reader(b"1", AT_MS, TOKEN) for reader in readers if reader is not None]
+    assert found == [[reading_of(Sample("a", "t", 1.0))], [reading_of(Sample("b", "h", 1.0))]]
+
+
+@pytest.mark.parametrize(
+    ("table", "topic"),
+    [
+        ({"topic": "p/{sensor}", "quantity": "t"}, f"p/{'s' * 129}"),
+        ({"topic": "p/{sensor}", "format": "json", "quantities": {"t": {}}}, f"p/{'s' * 129}"),
+        ({"topic": "p/{quantity}"}, "p/"),
+        ({"topic": "p/{quantity}", "format": "raw"}, f"p/{'q' * 129}"),
+        ({"topic": "p", "format": "json", "quantities": {"q" * 129: {"field": "t"}}}, "p"),
+    ],
+)
+def test_names_that_no_reading_can_have_are_refused_with_each_message(table: dict[str, Any], topic: str) -> None:
+    reader = mapping(**table).reader(topic)
+    assert reader is not None
+    for _ in range(2):
+        with pytest.raises(ValueError, match="want 1 to 128 characters"):
+            reader(b'{"t":1}' if table.get("format") == "json" else b"1", AT_MS, TOKEN)
+
+
+class Chatty:
+    filters = ("chat/#",)
+
+    def read(self, topic: str, payload: bytes) -> list[Sample] | None:
+        return [Sample(topic, "a", 1, "V"), Sample(topic, "b", payload, "", "text/plain")] if payload else None
+
+
+def test_what_a_firmware_says_becomes_readings_and_what_it_does_not_claim_stays_unclaimed() -> None:
+    firmware: Firmware = Chatty()
+    assert FirmwareMapping(firmware).filters == firmware.filters
+    expected = [reading_of(Sample("chat/x", "a", 1, "V")), reading_of(Sample("chat/x", "b", b"hi", "", "text/plain"))]
+    assert read(FirmwareMapping(firmware), "chat/x", b"hi") == expected
+    assert read(FirmwareMapping(firmware), "chat/x", b"") is None
 
 
 @pytest.mark.parametrize(
@@ -86,6 +148,6 @@ def test_subscriptions_that_cannot_work_are_refused(table: dict[str, Any], probl
 @given(st.sampled_from(["number", "boolean", "text"]), st.binary(max_size=50))
 def test_any_payload_gives_samples_or_a_value_error(kind: str, payload: bytes) -> None:
     try:
-        assert mapping(topic="a", quantity="x", format=kind).read("a", payload)
+        assert read(mapping(topic="a", quantity="x", format=kind), "a", payload)
     except ValueError:
         return
