@@ -145,7 +145,12 @@ class Archiver:
     ) -> KeptArchive:
         suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else SEALED_SUFFIX
         archive = KeptArchive(
-            file_name=sha256.hex() + suffix, sha256=sha256, size_bytes=size_bytes, lanes=lanes, losses=told
+            file_name=sha256.hex() + suffix,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            lanes=lanes,
+            losses=told,
+            follows=self._store.state.last_archived(lanes),
         )
         self._store.publish(temporary, archive)
         return archive

@@ -1,7 +1,7 @@
 """What the archive directory remembers besides the archives: how far the journal is archived and released."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from protocol import strict_cbor
@@ -11,7 +11,7 @@ from protocol.strict_cbor import CborBounds, CborValue, items
 from protocol.strict_cbor import field as typed
 
 MAGIC = b"HGASTA"
-VERSION = 2
+VERSION = 3
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 CHECKSUM_BYTES = 32
 MAX_KEPT_ARCHIVES = 16_384
@@ -30,6 +30,7 @@ class KeptArchive:
     size_bytes: int
     lanes: tuple[LaneEntry, ...]
     losses: tuple[int, ...] = ()  # the numbers of those that its manifest tells
+    follows: tuple[tuple[int, int], ...] = ()  # lane and the last position in any archive when it was made
 
     @property
     def is_of_this_journal(self) -> bool:
@@ -44,6 +45,10 @@ class ArchiveState:
     kept: tuple[KeptArchive, ...] = ()
     deleting: str = ""  # the file that a receipt has released, until the next change
 
+    def last_archived(self, lanes: Iterable[LaneEntry]) -> tuple[tuple[int, int], ...]:
+        """What an archive with these lanes, made now, follows."""
+        return tuple((each.lane, self.archived_up_to.get(each.lane, NOTHING)) for each in lanes)
+
     def with_archive(self, archive: KeptArchive) -> "ArchiveState":
         archived = dict(self.archived_up_to)
         for lane in archive.lanes:
@@ -54,10 +59,13 @@ class ArchiveState:
         return replace(self, kept=tuple(each for each in self.kept if each != archive), deleting=archive.file_name)
 
     def before_archive(self, archive: KeptArchive) -> "ArchiveState":
-        """As if it had never been made: what it held, and what came after it, is to be archived again."""
-        archived = dict(self.archived_up_to)
+        """As if it had never been made: what it held, and what came after it, is to be archived again.
+
+        Not only from its first position on: what the journal lost before that, it alone has told.
+        """
+        archived, before = dict(self.archived_up_to), dict(archive.follows)
         for lane in archive.lanes:
-            archived[lane.lane] = min(lane.first_position - 1, archived.get(lane.lane, NOTHING))
+            archived[lane.lane] = min(before.get(lane.lane, NOTHING), archived.get(lane.lane, NOTHING))
         return replace(self.without_archive(archive), archived_up_to=archived)
 
     def for_journal(self, journal_id: bytes) -> "ArchiveState":
@@ -67,7 +75,7 @@ class ArchiveState:
         """
         if journal_id == self.journal_id:
             return self
-        kept = tuple(replace(archive, lanes=(), losses=()) for archive in self.kept)
+        kept = tuple(replace(archive, lanes=(), losses=(), follows=()) for archive in self.kept)
         return ArchiveState(journal_id=journal_id, kept=kept, deleting=self.deleting)
 
     def within(self, next_positions: Mapping[int, int]) -> "ArchiveState":
@@ -95,10 +103,7 @@ class ArchiveState:
                 "journal": self.journal_id,
                 "archived": [list(each) for each in sorted(self.archived_up_to.items())],
                 "deleting": self.deleting,
-                "kept": [
-                    [each.file_name, each.sha256, each.size_bytes, list(map(list, each.lanes)), list(each.losses)]
-                    for each in self.kept
-                ],
+                "kept": [_kept_to_cbor(each) for each in self.kept],
             }
         )
         return body + hashlib.sha256(body).digest()
@@ -123,12 +128,20 @@ class ArchiveState:
         )
 
 
+def _kept_to_cbor(archive: KeptArchive) -> list[CborValue]:
+    lanes: list[CborValue] = [list(each) for each in archive.lanes]
+    follows: list[CborValue] = [list(each) for each in archive.follows]
+    return [archive.file_name, archive.sha256, archive.size_bytes, lanes, list(archive.losses), follows]
+
+
 def _kept_from_cbor(value: CborValue) -> KeptArchive:
-    file_name, sha256, size_bytes, lanes, losses = items(value, 5)
+    file_name, sha256, size_bytes, lanes, losses, follows = items(value, 6)
+    pairs = (items(each, 2) for each in items(follows))
     return KeptArchive(
         file_name=typed(file_name, str),
         sha256=typed(sha256, bytes),
         size_bytes=typed(size_bytes, int),
         lanes=tuple(LaneEntry(*(typed(number, int) for number in items(lane, 4))) for lane in items(lanes)),
         losses=tuple(typed(number, int) for number in items(losses)),
+        follows=tuple((typed(lane, int), typed(position, int)) for lane, position in pairs),
     )

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.small_device import SmallDevice
@@ -52,6 +52,7 @@ async def live(steps: list[tuple[str, int]], folder: Path) -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
+@example([("archive", 0), ("write", 70), ("rot archive", 0), ("archive", 0), ("rot archive", 0)])
 def test_every_message_is_at_the_collector_or_told_there(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(live(steps, Path(folder)))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent.archive import ArchiveState, KeptArchive
@@ -15,6 +17,7 @@ def kept(number: int, *lanes: tuple[int, int, int]) -> KeptArchive:
         size_bytes=100 + number,
         lanes=entries,
         losses=(number, 10 + number),
+        follows=((0, number),),
     )
 
 
@@ -35,6 +38,14 @@ def test_a_loss_is_told_while_the_archive_that_tells_of_it_waits() -> None:
     assert STATE.told_losses() == {1, 2, 11, 12}
     assert STATE.without_archive(FIRST).told_losses() == {2, 12}
     assert STATE.before_archive(FIRST).told_losses() == {2, 12}
+
+
+def test_what_was_lost_before_an_archive_is_not_archived_once_it_is_given_up() -> None:
+    after_a_loss = kept(3, (0, 50, 59))
+    made = STATE.with_archive(replace(after_a_loss, follows=STATE.last_archived(after_a_loss.lanes)))
+    assert made.archived_up_to == {0: 59, 1: 4}
+    assert made.before_archive(made.kept[-1]).archived_up_to == {0: 19, 1: 4}
+    assert made.before_archive(replace(made.kept[-1], follows=())).archived_up_to == {0: -1, 1: 4}  # made anew
 
 
 def test_a_lane_is_released_up_to_the_first_archive_that_has_no_receipt() -> None:
