@@ -118,11 +118,6 @@ class StreamEncryption:
         with self._lock:
             return [self._announcements.popleft() for _ in range(len(self._announcements))]
 
-    def set_readers(self, streams: Mapping[str, EncryptionRules]) -> None:
-        """Other rules from now on, as after a reload. Whoever may no longer read is only kept out by rekeying."""
-        with self._lock:
-            self._rules = dict(streams)
-
     def answer(self, message: StreamMessage, now_ms: int) -> Sequence[StreamMessage]:
         """What to publish in answer to a message on our key exchange stream. Never raises."""
         with self._lock:

@@ -32,6 +32,7 @@ from protocol.streamr import ChainWriter, EncryptedGroupKey, MessageRef, Signer
 __all__ = ["Chain", "ChainLock", "Locked", "Refused", "Wrapped", "Wrapper", "chain_name"]
 
 MSG_CHAIN_ID_BYTES: Final = 15  # 20 characters, as the network's own clients have them
+MAX_CHAINS: Final = 2048  # at a time; the one that was longest without a reading ends, and its stream begins another
 MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
 EARLIEST_MS: Final = 946_684_800_000  # 2000: a reading's time before it is by a clock that nobody had set yet
@@ -214,7 +215,7 @@ class Wrapper:
         self._max_payload_bytes = max_payload_bytes
         self._locks = locks
         self._ids = message_ids(secrets.token_bytes(RANDOM_BYTES))
-        self._chains: dict[Route, Chain] = {}
+        self._chains: dict[Route, Chain] = {}  # the one that was used last is the last
 
     def wrap(self, routed: list[tuple[Route, Sequence[Reading]]], clock: ClockReading, wrapped: Wrapped) -> None:
         """Wrap everything in `routed`, which is empty afterwards, into `wrapped`.
@@ -237,18 +238,22 @@ class Wrapper:
 
     def _chain(self, route: Route) -> Chain:
         """Raises ValueError if the route names no possible stream."""
-        try:
-            return self._chains[route]
-        except KeyError:
-            chain = self._chains[route] = Chain(
-                route,
-                signer=self._signer,
-                references=self._references,
-                ids=self._ids,
-                max_payload_bytes=self._max_payload_bytes,
-                lock=None if route.encryption == "none" or self._locks is None else self._locks.of(route.stream_id),
-            )
-            return chain
+        chain = self._chains.pop(route, None) or self._new_chain(route)
+        if len(self._chains) >= MAX_CHAINS:
+            ended = self._chains.pop(next(iter(self._chains)))
+            self._references.forget(ended.name)
+        self._chains[route] = chain
+        return chain
+
+    def _new_chain(self, route: Route) -> Chain:
+        return Chain(
+            route,
+            signer=self._signer,
+            references=self._references,
+            ids=self._ids,
+            max_payload_bytes=self._max_payload_bytes,
+            lock=None if route.encryption == "none" or self._locks is None else self._locks.of(route.stream_id),
+        )
 
 
 class ChainLocks(Protocol):

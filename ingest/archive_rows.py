@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.blocks import BlockDecoder, DamagedBlock, DecodedBlocks, read_blocks
 from ingest.claims import who_else_brought
-from ingest.decoded import ROW_COLUMNS
+from ingest.decoded import ROW_COLUMNS, arrival_us
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
 from ingest.reasons import Reason, Rejected
 from ingest.records import Readers
@@ -241,7 +241,7 @@ def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
 def _rejected_row(number: int, record: Record, problem: Rejected, archive: OpenArchive) -> Row:
     offset = archive.manifest.blocks[archive.index_of(number)].offset
     return (
-        number, record.chain, record.timestamp_ms, record.sequence, record.arrived_at_ms * 1000, offset, 1,
+        number, record.chain, record.timestamp_ms, record.sequence, arrival_us(record.arrived_at_ms), offset, 1,
         problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ __all__ = [
     "Decoded",
     "Ref",
     "Seal",
+    "arrival_us",
     "scalar_columns",
 ]
 
@@ -56,6 +57,11 @@ class Decoded(NamedTuple):
     row: tuple[Any, ...]
     event: GapNotice | ClockCorrection | None = None
     boot: str | None = None  # of a message whose time a correction tells
+
+
+def arrival_us(arrived_at_ms: int) -> int | None:
+    """By a clock that may show anything; what no calendar holds is null."""
+    return arrived_at_ms * 1000 if arrived_at_ms < LATEST_MS else None
 
 
 def scalar_columns(data: bytes) -> tuple[Any, ...]:

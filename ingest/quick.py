@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, Decoded, Ref, Seal, scalar_columns
+from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, Decoded, Ref, Seal, arrival_us, scalar_columns
 from protocol.archive import Record
 from protocol.clock import CORRECTION_INFO_TYPE
 from protocol.errors import WireError
@@ -171,7 +171,7 @@ class QuickReader:
         described = self._describe((publisher, tag, group_id, priority, info_type, info_format))
         sensor, _, _, _, _, _, unit = described
         row = (
-            number, chain, timestamp_ms, sequence, arrived_at_ms * 1000, *identity, *(previous or (None, None)),
+            number, chain, timestamp_ms, sequence, arrival_us(arrived_at_ms), *identity, *(previous or (None, None)),
             "plain", id_.decode(), *described,
             *((None, None, None, None, value) if unit is None else scalar_columns(value)),
             counted, digest, "synchronised", None, None, event_ms * 1000,

@@ -19,6 +19,7 @@ from ingest.decoded import (
     MAX_PRIORITY,
     Decoded,
     Seal,
+    arrival_us,
     scalar_columns,
 )
 from ingest.keyring import Keyring
@@ -76,8 +77,8 @@ def decode_record(record: Record, number: int, device: str, keyring: Keyring, re
         event, described = _read_event(io), _describe(io, digest)
         clock = _read_clock(io.context_data, io.timestamp, timestamp_ms)
     row = (
-        number, record.chain, timestamp_ms, sequence, record.arrived_at_ms * 1000, stream_id, partition, msg_chain_id,
-        *(previous or (None, None)), state, *described, *clock,
+        number, record.chain, timestamp_ms, sequence, arrival_us(record.arrived_at_ms), stream_id, partition,
+        msg_chain_id, *(previous or (None, None)), state, *described, *clock,
     )  # fmt: skip
     _check_fits(row)
     if state == LOCKED:

@@ -84,7 +84,7 @@ def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify
     costs little before its messages are looked at one by one.
     """
     seal, row = first.seal, dict(zip(ROW_COLUMNS, first.row, strict=True))
-    if seal is None or seal.previous_hash is None or row["value"] is None:
+    if seal is None or seal.previous_hash is None or row["value"] is None or max(records.arrivals_ms) >= LATEST_MS:
         return None
     texts = read_texts(records)
     readings = None if texts is None else _read_messages(texts.messages)

@@ -43,6 +43,10 @@ class ChainReferences:
         self._highest_ms = max(self._highest_ms, reference.timestamp_ms)
         return reference
 
+    def forget(self, chain: str) -> None:
+        """Nothing more will be asked for it."""
+        self._last.pop(chain, None)
+
     def reserve(self, now_ms: int) -> None:
         """Raise the ceiling in good time, from a place that may wait for the disk, so that `next` need not."""
         now_ms = next_reference(None, now_ms).timestamp_ms  # within what a clock may say

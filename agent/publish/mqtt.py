@@ -23,7 +23,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from agent.errors import LinkDown
+from agent.errors import LinkDown, in_words
 from agent.journal import Record
 from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
 from agent.publish.mqtt_payload import PayloadForm, Publication, check_topic_template, pack
@@ -138,7 +138,7 @@ class _Link:
         try:
             await asyncio.to_thread(self._connect)
         except (OSError, ValueError) as problem:
-            raise self._down(problem) from problem
+            raise self._down(in_words(problem)) from problem
         self._misc = asyncio.create_task(self._keep_alive(), name="mqtt keep-alive")
         await self._connected
 

@@ -51,7 +51,7 @@ class MqttConnection:
             raise self._error(f"no answer within {settings.connect_timeout_s:g} s") from None
         except (OSError, ValueError) as error:  # refused, unknown host, wrong certificate
             self.close()
-            raise self._error(str(error)) from error
+            raise self._error(getattr(error, "strerror", None) or str(error)) from error
         except DeviceError:
             self.close()
             raise

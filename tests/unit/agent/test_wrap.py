@@ -144,6 +144,21 @@ def test_what_no_message_can_hold_is_refused_and_leaves_no_hole(tmp_path: Path) 
     assert [_io(message).chain_position for message in _messages(wrapped.lanes[4])] == [0, 1]
 
 
+def test_a_source_that_invents_sensors_costs_no_more_than_so_many_chains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.wrap.MAX_CHAINS", 2)
+    wrapper = _wrapper(tmp_path)
+    routes = [BINARY._replace(stream_id=f"0xab/{number}") for number in range(3)]
+    names = [_wrap(wrapper, routes[number], _readings(2), _clock())[0].chain for number in (0, 1, 0, 2, 0, 1)]
+    assert names[0] == names[2] == names[4], "it was used all the time"
+    assert names[1] != names[5], "it ended for the third"
+    assert len(wrapper._chains) == 2
+    [first, second] = _messages(_wrap(wrapper, routes[2], _readings(2), _clock()))
+    assert first.prev_msg_ref is None
+    assert second.prev_msg_ref is not None
+
+
 def test_a_disk_that_keeps_no_key_is_asked_again_and_breaks_no_chain(tmp_path: Path) -> None:
     wrapper = _wrapper(tmp_path, locks=BrokenLock(failures=1))
     routed = [(BINARY, _readings(2)), (SECRET, _readings(2))]

@@ -88,6 +88,21 @@ def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
     assert summary_of(rows).chains["boiler"].forked == 1
 
 
+@pytest.mark.parametrize("count", [3, 60])
+def test_an_arrival_that_no_calendar_holds_is_null_and_stops_nobody_who_reads_it(count: int) -> None:
+    device = Device(9)
+    chain = device.chain("boiler")
+    archive = Archive(device, 0).add([chain.reading(1.0, 1_790_000_000_000 + number) for number in range(count)])
+    last = archive.filed[-1]
+    archive.filed[-1] = replace(last, record=last.record._replace(arrived_at_ms=2**53 - 1))
+    rows = rows_of("x", archive.to_bytes(), DecodeSettings())
+    assert [row["arrived_at"] is None for row in rows[:-1]] == [False] * (count - 1) + [True]
+    forged = Archive(device, 0)
+    forged.filed = [replace(last, record=last.record._replace(arrived_at_ms=2**53 - 1, text=b"nonsense"))]
+    [quarantined, _] = rows_of("x", forged.to_bytes(), DecodeSettings())
+    assert quarantined["arrived_at"] is None
+
+
 def give_receipt(folder: Path, device: Device, file: bytes) -> None:
     key = SigningKey(noise("collector"))
     receipt = sign_receipt(
