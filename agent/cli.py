@@ -132,7 +132,9 @@ def _imported(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is missing; pip install 'headgate[node,ingest]'") from error
+        room = name.partition(".")[0]
+        extra = room if room in ("node", "ingest") else "node,ingest"
+        raise ConfigError(f"{error.name} is missing; pip install 'headgate[{extra}]'") from error
     finally:
         gc.freeze()
         gc.enable()

@@ -97,12 +97,20 @@ def test_each_error_has_its_exit_code_and_text(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("module", "missing", "extra"),
+    [
+        ("no_such_room.cli", "no_such_room", "node,ingest"),
+        ("ingest.no_such_part", "ingest.no_such_part", "ingest"),
+        ("node.no_such_part", "node.no_such_part", "node"),
+    ],
+)
 def test_a_command_that_needs_more_than_is_installed_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: str, missing: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "lacking", cli.Command("no_such_room.cli", "is not here"))
+    monkeypatch.setitem(cli.COMMANDS, "lacking", cli.Command(module, "is not here"))
     assert cli.main(["lacking"]) == ExitCode.BAD_CONFIG
-    assert "no_such_room is missing; pip install 'headgate[node,ingest]'" in capsys.readouterr().err
+    assert f"{missing} is missing; pip install 'headgate[{extra}]'" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
