@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TextIO
 
 from agent.config import LogConfig
+from protocol.shown_text import printable
 
 __all__ = ["RECENT_EVENTS", "Event", "RecentEvents", "set_up_logs"]
 
@@ -64,14 +65,8 @@ class JsonFormatter(logging.Formatter):
 
 def _one_line(text: str) -> str:
     """Whatever is in it: a line break or another control character would begin a line that nobody logged."""
-    text = text[: MAX_LINE_CHARACTERS + 1]
-    if not text.isprintable():
-        text = "".join(each if each.isprintable() else _escaped(each) for each in text)
+    text = printable(text[: MAX_LINE_CHARACTERS + 1])
     return text if len(text) <= MAX_LINE_CHARACTERS else text[: MAX_LINE_CHARACTERS - 1] + "…"
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def _left_out(record: logging.LogRecord) -> str:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from agent.exit_codes import ExitCode
+from protocol.shown_text import printable_start
 from protocol.streamr.signing import Verdict, recover_signer, verify
 from protocol.streamr.stream_codec import parse_stream_message
 from protocol.streamr.stream_message import StreamMessage
@@ -97,14 +98,4 @@ def _code(code: IntEnum) -> str:
 
 
 def _line(label: str, value: object) -> str:
-    return f"{label:<{_LABEL_COLUMNS}}{'none' if value is None else _shown(str(value))}"
-
-
-def _shown(text: str) -> str:
-    start = text[:MAX_SHOWN_CHARACTERS]
-    readable = start if start.isprintable() else "".join(map(_escaped, start))
-    return readable if len(text) == len(start) else f"{readable}… ({len(text)} characters)"
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
+    return f"{label:<{_LABEL_COLUMNS}}{'none' if value is None else printable_start(str(value), MAX_SHOWN_CHARACTERS)}"

@@ -13,6 +13,7 @@ from protocol.errors import WireError
 from protocol.events import MEDIA_TYPE
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
+from protocol.shown_text import printable_start
 from protocol.streamr import EncryptionType, StreamMessage
 from protocol.strict_cbor import CborBounds, decode
 
@@ -163,6 +164,4 @@ def _parsed(content: str) -> Any:
 
 def printable(text: str) -> str:
     """On one line of bounded length, with nothing in it that a terminal would obey."""
-    start = text[:MAX_SHOWN_CHARACTERS]
-    readable = start if start.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
-    return readable if len(start) == len(text) else f"{readable}… ({len(text)} characters)"
+    return printable_start(text, MAX_SHOWN_CHARACTERS)

@@ -16,6 +16,7 @@ from drivers.contract import Driver
 from drivers.errors import ConfigError, DeviceError
 from drivers.reading import Reading
 from drivers.registry import build_driver
+from protocol.shown_text import printable
 
 DESCRIPTION = "Read a few values from one device. No reading is acknowledged, and nothing is stored or published."
 EPILOG = """examples:
@@ -77,8 +78,7 @@ def _show(readings: Iterable[Reading], *, as_json: bool) -> None:
 
 def _as_row(reading: Reading) -> str:
     at = datetime.fromtimestamp(reading.taken_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    row = f"{at}  {reading.sensor:<16} {reading.quantity:<24} {_shown(reading)}".rstrip()
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in row)  # a terminal obeys none of it
+    return printable(f"{at}  {reading.sensor:<16} {reading.quantity:<24} {_shown(reading)}".rstrip())
 
 
 def _shown(reading: Reading) -> str:

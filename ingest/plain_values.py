@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from ingest.errors import IngestError
 
-__all__ = ["as_json", "collect_rows", "plain", "printable"]
+__all__ = ["as_json", "collect_rows", "plain"]
 
 
 def collect_rows(frame: DataFrame) -> list[list[Any]]:
@@ -52,11 +52,6 @@ def plain(value: Any) -> Any:
         case None | bool() | int() | float() | str():
             return value
     return str(value)
-
-
-def printable(text: str) -> str:
-    """With nothing in it that a terminal would obey, whatever a device calls its sensors."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:

@@ -9,10 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import IngestError
-from ingest.plain_values import as_json, collect_rows, plain, printable
+from ingest.plain_values import as_json, collect_rows, plain
 from ingest.schemas import TABLES
 from ingest.spark_command import words_of
 from ingest.store import files_of_all, version_of
+from protocol.shown_text import printable
 
 __all__ = ["Rows", "ask", "open_views", "run_query"]
 

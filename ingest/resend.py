@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 
 from ingest.account import ChainName
 from ingest.decoded import LATEST_MS
-from ingest.plain_values import printable
 from ingest.query import ask
 from ingest.small_tables import OPEN
 from ingest.store import files_of, files_of_all
+from protocol.shown_text import printable
 
 __all__ = ["describe_gaps", "read_gaps", "resend_requests"]
 

@@ -12,6 +12,7 @@ from agent.config import Config
 from agent.errors import ConfigError
 from agent.exit_codes import ExitCode
 from agent.status import is_process, read_status
+from protocol.shown_text import printable
 
 DESCRIPTION = "What the running agent last said of itself. The answer is 1 if it does not run or does not move."
 STALE_S = 60.0
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
     else:
-        print("\n".join(map(_harmless, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
+        print("\n".join(map(printable, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
     return ExitCode.OK if seen.is_moving else ExitCode.NO
 
 
@@ -75,11 +76,6 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     if kept := status["archives"]:
         why = _why(kept["problem"] or kept["ship_problem"])
         yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
-
-
-def _harmless(line: str) -> str:
-    """What a device or a far end says is shown, and not obeyed by the terminal."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def _link(link: dict[str, Any]) -> str:

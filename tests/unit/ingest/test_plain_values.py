@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingest.plain_values import as_json, printable
+from ingest.plain_values import as_json
 from ingest.query import Rows
+from protocol.shown_text import printable
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

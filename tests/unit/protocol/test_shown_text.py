@@ -1,0 +1,24 @@
+import pytest
+
+from protocol.shown_text import printable, printable_start
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("boiler°", "boiler°"),
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("two\nlines\r", "two\\nlines\\r"),
+        ("half \ud800 of one", "half \\ud800 of one"),
+        ("a line\u2028more", "a line\\u2028more"),
+        ("", ""),
+    ],
+)
+def test_a_terminal_obeys_nothing_of_it(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable(shown) == shown
+
+
+def test_what_is_long_is_cut_and_says_how_long_it_is() -> None:
+    assert printable_start("abc", 3) == "abc"
+    assert printable_start("ab\nde", 3) == "ab\\n… (5 characters)"
