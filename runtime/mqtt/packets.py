@@ -1,0 +1,137 @@
+"""The two packets of which there are thousands: publications that come in, acknowledgements that go out. Pure.
+
+    PUBLISH   0x30 | flags   length   topic   number, if QoS 1   properties, if version 5   payload
+    PUBACK    0x40           2        number
+
+All that is waiting is taken apart at once, and all that is committed is acknowledged in one piece. Every other packet
+is left to paho, if it is one that a broker may send (`check_packet`).
+"""
+
+from collections.abc import Collection
+from functools import partial
+from struct import Struct
+from typing import Final, NamedTuple
+
+__all__ = ["CONNACK", "PINGRESP", "Message", "Taken", "acknowledgements", "check_packet", "take_publications"]
+
+MAX_CONTROL_BYTES: Final = 64 * 1024  # of any packet but a publication
+CONNACK: Final = 0x20
+PUBACK: Final = 0x40
+SUBACK: Final = 0x90
+PINGRESP: Final = 0xD0
+DISCONNECT: Final = 0xE0
+_FROM_BROKER: Final = frozenset({CONNACK, PUBACK, SUBACK, PINGRESP})
+_MAX_LENGTH_BYTES: Final = 4
+_PUBLISH: Final = 0x30
+_QOS_BITS: Final = 0x06
+_QOS_1: Final = 0x02
+_DUPLICATE: Final = 0x08
+_RETAINED: Final = 0x01
+_acknowledgement: Final = Struct(">HH").pack
+_PUBACK_HEAD: Final = 0x4002
+
+
+class Message(NamedTuple):
+    """A publication."""
+
+    topic: str
+    payload: bytes
+    number: int  # to acknowledge by; 0 for QoS 0
+    is_duplicate: bool
+    is_retained: bool
+
+
+_message: Final = partial(tuple.__new__, Message)  # what is in it is checked where it is taken apart
+
+
+class Taken(NamedTuple):
+    messages: list[Message]
+    used_bytes: int
+    next_bytes: int  # the size of the packet that follows, of another kind or not all there; 0 while that is unknown
+
+
+def take_publications(data: bytes, *, is_v5: bool, max_bytes: int) -> Taken:
+    """The publications at the head of the data, up to the first packet that is not one or is not all there.
+
+    One loop without calls of its own, as far as common packets go. Messages of one topic share its text.
+
+    Args:
+        max_bytes: the limit of a publication that is not all there; no buffer should grow beyond it.
+
+    Raises ValueError where the data are not MQTT as it was agreed on.
+    """
+    messages: list[Message] = []
+    topics: dict[bytes, str] = {}
+    at, end = 0, len(data)
+    while at + 1 < end:
+        head, length, begin = data[at], data[at + 1], at + 2
+        if length >= 0x80:
+            length, begin = _number_at(data, at + 1)
+            if not begin:
+                break
+        next_at = begin + length
+        if head & 0xF0 != _PUBLISH or next_at > end:
+            is_publication = head & 0xF0 == _PUBLISH
+            return Taken(messages, at, _checked_size(next_at - at, max_bytes if is_publication else MAX_CONTROL_BYTES))
+        topic_end = begin + 2 + (data[begin] << 8 | data[begin + 1]) if length > 1 else next_at + 1
+        body, number = topic_end, 0
+        if head & _QOS_BITS:
+            body += 2
+            number = int.from_bytes(data[topic_end:body])
+            if head & _QOS_BITS != _QOS_1 or not number:
+                raise ValueError("a publication of QoS 2 or without a number, neither of which was asked for")
+        if is_v5:
+            body = _after_properties(data, body) if body < next_at and data[body] else body + 1
+        if body > next_at:
+            raise ValueError("a publication that ends before its payload begins")
+        name = data[begin + 2 : topic_end]
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = name.decode(errors="replace")
+        messages.append(_message((topic, data[body:next_at], number, head & _DUPLICATE != 0, head & _RETAINED != 0)))
+        at = next_at
+    return Taken(messages, at, 0)
+
+
+def _after_properties(data: bytes, at: int) -> int:
+    """None of them concerns us."""
+    if data[at] < 0x80:
+        return at + 1 + data[at]
+    size, begin = _number_at(data, at)
+    return begin + size if begin else len(data) + 1
+
+
+def _number_at(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends; 0 if it is not all there. Raises ValueError."""
+    number = 0
+    for place, byte in enumerate(data[at : at + _MAX_LENGTH_BYTES]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    if len(data) - at >= _MAX_LENGTH_BYTES:
+        raise ValueError(f"a length of more than {_MAX_LENGTH_BYTES} bytes")
+    return 0, 0
+
+
+def _checked_size(size: int, max_bytes: int) -> int:
+    if size > max_bytes:
+        raise ValueError(f"a packet of {size} bytes; the limit is {max_bytes}")
+    return size
+
+
+def check_packet(head: int, *, is_v5: bool, is_connected: bool) -> None:
+    """Whether a broker may send a packet that begins with this byte, now. Raises ValueError.
+
+    The first is CONNACK, and no other is. What only clients send, what answers a request that is never made, and QoS 2
+    are refused: paho would answer some of them, and a broker that does not read the answers would fill our memory.
+    """
+    if (head == CONNACK) == is_connected:
+        raise ValueError("a second CONNACK" if is_connected else f"a packet of kind 0x{head:02x} before CONNACK")
+    is_known = head in _FROM_BROKER or head & 0xF0 == _PUBLISH or (is_v5 and head == DISCONNECT)
+    if not is_known:
+        raise ValueError(f"a packet of kind 0x{head:02x}, which nothing asked for")
+
+
+def acknowledgements(numbers: Collection[int]) -> bytes:
+    """One PUBACK after the other."""
+    return b"".join([_acknowledgement(_PUBACK_HEAD, number) for number in numbers])

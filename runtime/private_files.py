@@ -1,0 +1,93 @@
+"""Files that hold a secret: read only if no other user of the machine can read or change them.
+
+The rule, for every loader (`privacy_problem`):
+
+| | may |
+|---|---|
+| the owner, which is the reader itself or root | read and write |
+| the reader's own group, if root owns the file: `root:headgate 0640` for a service that runs as `headgate` | read |
+| everybody else | nothing |
+
+A file that the reader owns needs no access for a group and has none. Root may read the file of any user; the group of
+the user `headgate` then counts as the reader's own, so that a command run by root judges as the service does.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from runtime.errors import ConfigError
+
+__all__ = ["SERVICE_USER", "Reader", "check_private_file", "privacy_problem", "read_private_file", "read_secret_text"]
+
+SERVICE_USER: Final = "headgate"
+MAX_SECRET_BYTES: Final = 4096
+_OTHERS: Final = 0o007
+_GROUP_READS: Final = 0o040
+_GROUP_CHANGES: Final = 0o030
+_ROOT: Final = 0
+
+
+class Reader(NamedTuple):
+    """The process that will read the file: its user, and the groups that are its own."""
+
+    uid: int
+    groups: frozenset[int]
+
+    @classmethod
+    def this_process(cls) -> "Reader":
+        uid = os.geteuid()
+        return cls(uid, _groups_of_service() if uid == _ROOT else frozenset({os.getegid()}))
+
+
+def privacy_problem(status: os.stat_result, reader: Reader) -> str:
+    """What is wrong with a file of this owner, group and mode as the secret of `reader`; "" if nothing is."""
+    mode = f"mode {stat.S_IMODE(status.st_mode):04o}"
+    if not stat.S_ISREG(status.st_mode):
+        return "not a plain file"
+    is_for_own_group = status.st_uid == _ROOT and status.st_gid in reader.groups
+    if status.st_mode & (_OTHERS | _GROUP_CHANGES | (0 if is_for_own_group else _GROUP_READS)):
+        return f"others can read or change it ({mode}); chmod 600 it, and if it was exposed, replace the secret"
+    if reader.uid != _ROOT and status.st_uid not in (reader.uid, _ROOT):
+        return f"belongs to user {status.st_uid}, not to {reader.uid} or root"
+    return ""
+
+
+def read_private_file(path: Path, *, max_bytes: int) -> bytes:
+    """At most one byte more than `max_bytes`. Raises: ConfigError if it is not private, OSError if it is unreadable."""
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        if problem := privacy_problem(os.fstat(file.fileno()), Reader.this_process()):
+            raise ConfigError(f"{path}: {problem}")
+        return file.read(max_bytes + 1)
+
+
+def check_private_file(path: Path) -> None:
+    """For a file that a library opens by its name. Raises: ConfigError, OSError."""
+    read_private_file(path, max_bytes=0)
+
+
+def read_secret_text(path: Path) -> str:
+    """A password or token: one line of text, without the line's end. Raises: ConfigError, OSError."""
+    data = read_private_file(path, max_bytes=MAX_SECRET_BYTES)
+    try:
+        text = data.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text in UTF-8") from None
+    if not text or len(data) > MAX_SECRET_BYTES:
+        raise ConfigError(f"{path}: a secret of 1 to {MAX_SECRET_BYTES} bytes is expected, on one line")
+    return text
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A named pipe would otherwise block until something writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _groups_of_service() -> frozenset[int]:
+    import pwd
+
+    try:
+        return frozenset({pwd.getpwnam(SERVICE_USER).pw_gid})
+    except KeyError:
+        return frozenset()
