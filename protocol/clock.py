@@ -5,22 +5,39 @@ made in, and how long after that start, by a counter that no one sets. Once the 
 brings a `ClockCorrection`: what the counter and the true time were at one moment. The two together give the time of
 every message of that start, however wrong its timestamp was.
 
-Both are CBOR in its deterministic form (`protocol/strict_cbor.py`).
+A clock that was ahead leaves references ahead of the time. When it is right again, the device ends the chains that are
+held there, begins new ones at the present time, and reports that with an `ExcursionNotice`.
+
+All are CBOR in its deterministic form (`protocol/strict_cbor.py`).
 """
 
 from dataclasses import dataclass
 
 from protocol import strict_cbor
-from protocol.reference import MAX_TIMESTAMP_MS
-from protocol.strict_cbor import CborBounds, field
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
+from protocol.strict_cbor import CborBounds, CborValue, field, items
 
-__all__ = ["BOOT_ID_BYTES", "CORRECTION_INFO_TYPE", "MEDIA_TYPE", "ClockContext", "ClockCorrection"]
+__all__ = [
+    "BOOT_ID_BYTES",
+    "CORRECTION_INFO_TYPE",
+    "EXCURSION_INFO_TYPE",
+    "MAX_NAMED_CHAINS",
+    "MEDIA_TYPE",
+    "ClockContext",
+    "ClockCorrection",
+    "ExcursionNotice",
+]
 
 MEDIA_TYPE = "application/cbor"
 CORRECTION_INFO_TYPE = "clock correction"  # how a correction is told from a reading
 
+EXCURSION_INFO_TYPE = "headgate/clock-excursion"
+
 BOOT_ID_BYTES = 16
+MAX_NAMED_CHAINS = 32
+MAX_CHAIN_BYTES = 1024
 _BOUNDS = CborBounds(max_bytes=256, max_items=16, max_depth=1)
+_NOTICE_BOUNDS = CborBounds(max_bytes=64 * 1024, max_items=16 + 5 * MAX_NAMED_CHAINS, max_depth=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +119,53 @@ class ClockCorrection:
                 utc_ms=field(found["utc_ms"], int),
                 uncertainty_ms=field(found["uncertainty_ms"], int),
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExcursionNotice:
+    """References were ahead of the time; the chains that were held there have ended, and new ones begin at `now_ms`."""
+
+    now_ms: int  # the time at which references go on
+    last: Reference  # the latest reference that was given out
+    count: int  # of the chains that ended; 0 where they were those of an earlier process
+    chains: tuple[tuple[str, Reference], ...] = ()  # up to 32 of them, each with its last reference
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.now_ms < self.last.timestamp_ms:
+            raise ValueError(f"now_ms {self.now_ms} is not within 0..{self.last.timestamp_ms - 1}")
+        if not len(self.chains) <= min(self.count, MAX_NAMED_CHAINS):
+            raise ValueError(f"{len(self.chains)} chains named, of {self.count}, at most {MAX_NAMED_CHAINS}")
+        for reference in (self.last, *(each for _, each in self.chains)):
+            if not (0 <= reference.timestamp_ms <= MAX_TIMESTAMP_MS and 0 <= reference.sequence <= MAX_SEQUENCE):
+                raise ValueError(f"reference {reference} is beyond its limits")
+        if any(len(chain.encode()) > MAX_CHAIN_BYTES for chain, _ in self.chains):
+            raise ValueError(f"a chain's name has more than {MAX_CHAIN_BYTES} bytes")
+
+    def to_bytes(self) -> bytes:
+        chains: list[CborValue] = [[chain, *reference] for chain, reference in self.chains]
+        return strict_cbor.encode(
+            {"now_ms": self.now_ms, "last": list(self.last), "count": self.count, "chains": chains}
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ExcursionNotice":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("excursion notice"):
+            found = strict_cbor.fields(strict_cbor.decode(data, _NOTICE_BOUNDS), "now_ms", "last", "count", "chains")
+            return cls(
+                now_ms=field(found["now_ms"], int),
+                last=_reference(*items(found["last"], 2)),
+                count=field(found["count"], int),
+                chains=tuple(_named(*items(each, 3)) for each in items(found["chains"])),
+            )
+
+
+def _named(chain: CborValue, timestamp_ms: CborValue, sequence: CborValue) -> tuple[str, Reference]:
+    return field(chain, str), _reference(timestamp_ms, sequence)
+
+
+def _reference(timestamp_ms: CborValue, sequence: CborValue) -> Reference:
+    return Reference(field(timestamp_ms, int), field(sequence, int))
 
 
 def _check_moment(boot_id: bytes, monotonic_ms: int) -> None:

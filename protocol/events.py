@@ -5,13 +5,18 @@ before anyone else had them. Its ContentData is a map in deterministic CBOR (`pr
 
 | key | what |
 |---|---|
-| journal | 16 bytes: the journal in which `number` counts |
-| number | never used again in that journal, so that a loss told twice is counted once |
-| chain | the device's name of the chain; empty where damage hides it |
-| count | how many messages |
-| first, last | [timestamp in ms, sequence number] of the first and last of them; null where the chain is empty |
-| cause | a few words: `shed`, `damaged` |
+| journal | 16 bytes: the journal in which the number of the loss counts |
+| loss | which messages, and why: an array, as in the manifest of an archive (`protocol/losses.py`) |
 | archived | true where an archive has them all the same: then they are missing to subscribers, and not to the lake |
+
+A message whose InfoType is `headgate/refused` reports readings that no message can hold: too large, or without a
+possible stream. It is committed with the readings that came with them, before their source is acknowledged.
+
+| key | what |
+|---|---|
+| sensor, quantity | of the readings; both empty where they are of too many kinds to be named |
+| count | how many readings, of this commit |
+| reason | why the first of them was refused |
 
 The other message of this kind, a correction of the clock, is in `protocol/clock.py`.
 """
@@ -20,90 +25,77 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol import strict_cbor
-from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
-from protocol.strict_cbor import CborBounds, CborValue, field, items
+from protocol.losses import Loss
+from protocol.strict_cbor import CborBounds, field
 
-__all__ = ["GAP_INFO_TYPE", "MEDIA_TYPE", "GapNotice"]
+__all__ = ["GAP_INFO_TYPE", "MAX_NOTICE_TEXT_BYTES", "MEDIA_TYPE", "REFUSED_INFO_TYPE", "GapNotice", "RefusedNotice"]
 
 GAP_INFO_TYPE: Final = "headgate/gap"
+REFUSED_INFO_TYPE: Final = "headgate/refused"
 MEDIA_TYPE: Final = "application/cbor"
 
 JOURNAL_ID_BYTES: Final = 16
-MAX_CHAIN_BYTES: Final = 1024
-MAX_CAUSE_BYTES: Final = 256
+MAX_NOTICE_TEXT_BYTES: Final = 512
 MAX_NUMBER: Final = 2**63 - 1
-_BOUNDS: Final = CborBounds(max_bytes=4096, max_items=32, max_depth=2)
+_BOUNDS: Final = CborBounds(max_bytes=4096, max_items=32, max_depth=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapNotice:
-    """Messages that were lost before anyone else had them. Where damage hides the chain, `chain` is empty."""
+    """Tells subscribers and the lake of messages that were lost before anyone else had them."""
 
     journal: bytes
-    number: int  # never used again in its journal, so that a loss told twice is counted once
-    chain: str
-    count: int
-    first: tuple[int, int] | None  # timestamp in ms, sequence number
-    last: tuple[int, int] | None
-    cause: str
+    loss: Loss
     archived: bool = False  # an archive has them all the same: they are missing to subscribers only
 
     def __post_init__(self) -> None:
         _check_within("journal bytes", len(self.journal), JOURNAL_ID_BYTES, JOURNAL_ID_BYTES)
-        _check_within("number", self.number, 0, MAX_NUMBER)
-        _check_within("chain bytes", len(self.chain.encode()), 0, MAX_CHAIN_BYTES)
-        _check_within("count", self.count, 1, MAX_NUMBER)
-        _check_within("cause bytes", len(self.cause.encode()), 1, MAX_CAUSE_BYTES)
-        if (self.first is None) != (self.last is None) or bool(self.chain) != (self.first is not None):
-            raise ValueError("first and last are there exactly where the chain is known")
-        if self.first is not None and self.last is not None:
-            self._check_references(self.first, self.last)
-
-    def _check_references(self, first: tuple[int, int], last: tuple[int, int]) -> None:
-        for name, (timestamp_ms, sequence) in (("first", first), ("last", last)):
-            _check_within(f"{name} timestamp_ms", timestamp_ms, 0, MAX_TIMESTAMP_MS)
-            _check_within(f"{name} sequence", sequence, 0, MAX_SEQUENCE)
-        if last < first:
-            raise ValueError(f"last {last} is before first {first}")
 
     def to_bytes(self) -> bytes:
-        return strict_cbor.encode(
-            {
-                "journal": self.journal,
-                "number": self.number,
-                "chain": self.chain,
-                "count": self.count,
-                "first": None if self.first is None else list(self.first),
-                "last": None if self.last is None else list(self.last),
-                "cause": self.cause,
-                "archived": self.archived,
-            }
-        )
+        return strict_cbor.encode({"journal": self.journal, "loss": self.loss.to_cbor(), "archived": self.archived})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "GapNotice":
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("gap notice"):
-            value = strict_cbor.decode(data, _BOUNDS)
-            names = ("journal", "number", "chain", "count", "first", "last", "cause", "archived")
-            found = strict_cbor.fields(value, *names)
+            found = strict_cbor.fields(strict_cbor.decode(data, _BOUNDS), "journal", "loss", "archived")
             return cls(
                 journal=field(found["journal"], bytes),
-                number=field(found["number"], int),
-                chain=field(found["chain"], str),
-                count=field(found["count"], int),
-                first=_reference_from_cbor(found["first"]),
-                last=_reference_from_cbor(found["last"]),
-                cause=field(found["cause"], str),
+                loss=Loss.from_cbor(found["loss"]),
                 archived=field(found["archived"], bool),
             )
 
 
-def _reference_from_cbor(value: CborValue) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    timestamp_ms, sequence = items(value, 2)
-    return field(timestamp_ms, int), field(sequence, int)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedNotice:
+    """Readings that no message can hold, and that are stored nowhere."""
+
+    sensor: str
+    quantity: str
+    count: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        for name in ("sensor", "quantity", "reason"):
+            _check_within(f"{name} bytes", len(getattr(self, name).encode()), 0, MAX_NOTICE_TEXT_BYTES)
+        _check_within("count", self.count, 1, MAX_NUMBER)
+
+    def to_bytes(self) -> bytes:
+        return strict_cbor.encode(
+            {"sensor": self.sensor, "quantity": self.quantity, "count": self.count, "reason": self.reason}
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "RefusedNotice":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("notice of refused readings"):
+            found = strict_cbor.fields(strict_cbor.decode(data, _BOUNDS), "sensor", "quantity", "count", "reason")
+            return cls(
+                sensor=field(found["sensor"], str),
+                quantity=field(found["quantity"], str),
+                count=field(found["count"], int),
+                reason=field(found["reason"], str),
+            )
 
 
 def _check_within(name: str, value: int, low: int, high: int) -> None:

@@ -3,7 +3,8 @@
 | InfoType | content |
 |---|---|
 | `headgate/start`, `headgate/stop`, `headgate/configuration` | `LifecycleNotice` |
-| `headgate/device` | `DeviceNotice`: a sensor's port came up, went down or is in trouble |
+| `headgate/device` | `DeviceNotice`: a sensor's port came up, went down, fell silent or is in trouble |
+| `headgate/rejected` | `RejectedNotice`: input of a source could not be read |
 
 Losses and clock corrections, which change how other messages are read, are in `protocol/events.py` and
 `protocol/clock.py`.
@@ -20,20 +21,24 @@ __all__ = [
     "CONFIGURATION_INFO_TYPE",
     "DEVICE_INFO_TYPE",
     "MEDIA_TYPE",
+    "REJECTED_INFO_TYPE",
     "START_INFO_TYPE",
     "STOP_INFO_TYPE",
     "DeviceNotice",
     "LifecycleNotice",
+    "RejectedNotice",
 ]
 
 START_INFO_TYPE: Final = "headgate/start"
 STOP_INFO_TYPE: Final = "headgate/stop"
 CONFIGURATION_INFO_TYPE: Final = "headgate/configuration"
 DEVICE_INFO_TYPE: Final = "headgate/device"
+REJECTED_INFO_TYPE: Final = "headgate/rejected"
 MEDIA_TYPE: Final = "application/cbor"
 
 DIGEST_BYTES: Final = 32
 MAX_TEXT_BYTES: Final = 1024
+MAX_COUNT: Final = 2**53
 _BOUNDS: Final = CborBounds(max_bytes=4096, max_items=32, max_depth=1)
 
 
@@ -104,6 +109,50 @@ class DeviceNotice:
                 before=field(found["before"], str),
                 after=field(found["after"], str),
                 lasted_ms=field(found["lasted_ms"], int),
+                reason=field(found["reason"], str),
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedNotice:
+    """Input of a source could not be read, and is in no reading."""
+
+    device: str
+    count: int  # since the previous notice of this device
+    total: int  # since the driver started
+    sensor: str  # of the most frequent kind so far
+    reason: str  # of the same
+
+    def __post_init__(self) -> None:
+        for name in ("device", "sensor", "reason"):
+            _check_text(name, getattr(self, name))
+        if not 0 < self.count <= self.total <= MAX_COUNT:
+            raise ValueError(
+                f"count {self.count} is not within 1..total, or total {self.total} not within 1..{MAX_COUNT}"
+            )
+
+    def to_bytes(self) -> bytes:
+        return strict_cbor.encode(
+            {
+                "device": self.device,
+                "count": self.count,
+                "total": self.total,
+                "sensor": self.sensor,
+                "reason": self.reason,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "RejectedNotice":
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt("notice of rejected input"):
+            value = strict_cbor.decode(data, _BOUNDS)
+            found = strict_cbor.fields(value, "device", "count", "total", "sensor", "reason")
+            return cls(
+                device=field(found["device"], str),
+                count=field(found["count"], int),
+                total=field(found["total"], int),
+                sensor=field(found["sensor"], str),
                 reason=field(found["reason"], str),
             )
 

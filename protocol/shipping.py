@@ -23,7 +23,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
-from protocol.archive import Binding
+from protocol.archive.binding import Binding
 from protocol.errors import Corrupt, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, field
 
@@ -69,12 +69,12 @@ MAX_ARCHIVE_BYTES: Final = 2**40  # what a claim may name; a collector's own lim
 MAX_RECEIPT_BYTES: Final = 1024
 MAX_CLAIM_CHARACTERS: Final = 1024
 
-CLAIM_VERSION = 1
+CLAIM_VERSION = 2
 DIGEST_BYTES = 32
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 _SCHEME = "Headgate "
-_SIGNED_AS = b"headgate claim 1\n"  # so that no other signature of the same key can pass for this one
+_SIGNED_AS = b"headgate claim 2\n"  # so that no other signature of the same key can pass for this one
 _NAMES = ("version", "archive", "size_bytes", "device", "archive_key", "binding", "collector_key")
 _BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=32, max_depth=1)
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -111,6 +111,7 @@ class Refusal(Enum):
     OTHER_COLLECTOR = ("other-collector", 403, Reaction.ASK_OPERATOR)
     DEVICE_UNKNOWN = ("device-unknown", 403, Reaction.ASK_OPERATOR)
     DEVICE_REVOKED = ("device-revoked", 403, Reaction.ASK_OPERATOR)
+    KEY_UNCONFIRMED = ("key-unconfirmed", 403, Reaction.ASK_OPERATOR)
     NOT_FOUND = ("not-found", 404, Reaction.ASK_OPERATOR)
     NOT_STORED = ("not-stored", 404, Reaction.ASK_OFFSET)
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, Reaction.ASK_OPERATOR)
@@ -121,7 +122,7 @@ class Refusal(Enum):
     TOO_LARGE = ("too-large", 413, Reaction.ASK_OPERATOR)
     DIGEST_MISMATCH = ("digest-mismatch", 422, Reaction.START_OVER)
     ARCHIVE_INVALID = ("archive-invalid", 422, Reaction.SET_ASIDE)
-    SEALED_FOR_ANOTHER = ("sealed-for-another", 422, Reaction.ASK_OPERATOR)
+    ENCRYPTED_FOR_ANOTHER = ("encrypted-for-another", 422, Reaction.ASK_OPERATOR)
     TOO_MANY_REQUESTS = ("too-many-requests", 429, Reaction.RETRY)
     HEAD_TOO_LARGE = ("head-too-large", 431, Reaction.ASK_OPERATOR)
     FAULT = ("fault", 500, Reaction.RETRY)
@@ -163,7 +164,7 @@ class UploadClaim:
     """“This device offers this archive to this collector.” A claim that exists is signed by the device it names."""
 
     binding: Binding
-    archive: bytes  # SHA-256 of the file as it is sent, sealed or not
+    archive: bytes  # SHA-256 of the file as it is sent, encrypted or not
     size_bytes: int
     collector_key: bytes  # Ed25519, public; a claim is of no use to another collector
     signature: bytes  # by the archive key of the binding

@@ -1,4 +1,7 @@
-"""The statement that ties a device's archive key to its address, signed by the address."""
+"""The statement that ties a device's archive key to its address, signed by the address.
+
+headgate binding 1 ‖ address (20 bytes) ‖ archive key (32 bytes), as a `Statement`
+"""
 
 from dataclasses import dataclass
 
@@ -6,11 +9,12 @@ from protocol.ethereum import (
     ADDRESS_BYTES,
     SIGNATURE_BYTES,
     Signer,
+    Statement,
     address_of,
     default_backend,
-    eip191_digest,
 )
 
+KIND = "binding 1"
 ED25519_KEY_BYTES = 32
 
 
@@ -31,16 +35,16 @@ class Binding:
             if len(getattr(self, name)) != length:
                 raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
         statement = binding_statement(self.address, self.archive_key)
-        signer = default_backend().recover(eip191_digest(statement.encode()), self.signature)
+        signer = default_backend().recover(statement.digest, self.signature)
         if signer is None or address_of(signer) != f"0x{self.address.hex()}":
             raise ValueError(f"the binding is not signed by 0x{self.address.hex()}")
 
 
-def binding_statement(address: bytes, archive_key: bytes) -> str:
-    return f"Headgate device 0x{address.hex()} signs its archives with the Ed25519 key {archive_key.hex()}."
+def binding_statement(address: bytes, archive_key: bytes) -> Statement:
+    return Statement(KIND, address + archive_key)
 
 
 def sign_binding(identity: Signer, archive_key: bytes) -> Binding:
     address = bytes.fromhex(identity.address.removeprefix("0x"))
-    signature = identity.sign(binding_statement(address, archive_key))
-    return Binding(address=address, archive_key=archive_key, signature=bytes.fromhex(signature.removeprefix("0x")))
+    signature = identity.sign_statement(binding_statement(address, archive_key))
+    return Binding(address=address, archive_key=archive_key, signature=signature)

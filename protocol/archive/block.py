@@ -19,25 +19,31 @@ All numbers are unsigned and big-endian. Columns compress better than rows, and 
 with a handful of calls instead of several per record. Chain keys stand in every block, so each block can be read alone.
 """
 
+import hashlib
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+import zstandard
+
 from protocol.archive.errors import CorruptArchive
+from protocol.archive.layout import FRAME_HEAD
 from protocol.archive.limits import (
     MAX_CHAIN_BYTES,
     MAX_RAW_BLOCK_BYTES,
     MAX_RECORDS_PER_BLOCK,
     MAX_TEXT_BYTES,
 )
+from protocol.archive.manifest import BlockEntry
 from protocol.archive.records import (
-    MAX_LANE,
-    MAX_POSITION,
     Columns,
+    Record,
     check_chain,
     check_within,
 )
+from protocol.losses import MAX_LANE, MAX_POSITION
 from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 _COUNTS = struct.Struct(">II")
@@ -154,3 +160,60 @@ def _cut_texts(raw: bytes, start: int, lengths: Sequence[int]) -> list[bytes]:
     if ends[-1] < len(raw):
         raise CorruptArchive(f"{len(raw) - ends[-1]} bytes after the block's last text")
     return [raw[begin:end] for begin, end in pairwise(ends)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """The records of one block. `first_record` is the number of the first of them within the archive, from 0."""
+
+    index: int
+    entry: BlockEntry
+    first_record: int
+    columns: Columns
+
+    @property
+    def records(self) -> list[Record]:
+        """One by one; made anew each time. Who wants one field of all records takes its column."""
+        return self.columns.records()
+
+
+def decode_block_frame(frame: bytes, *, index: int, offset: int, first_record: int) -> Block:
+    """`frame` with its head, from `offset` of the file. Raises: CorruptArchive, naming the block."""
+    try:
+        raw = decompress(frame[FRAME_HEAD.size :])
+        columns = decode_block(raw)
+    except CorruptArchive as error:
+        raise CorruptArchive(error.problem, block=index, record=error.record, offset=offset) from error
+    entry = BlockEntry(
+        offset=offset,
+        frame_bytes=len(frame),
+        raw_bytes=len(raw),
+        records=len(columns.texts),
+        sha256=hashlib.sha256(frame).digest(),
+    )
+    return Block(index=index, entry=entry, first_record=first_record, columns=columns)
+
+
+DEFAULT_ZSTD_LEVEL = 3
+
+
+def compressor(level: int) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=level, write_content_size=True, write_checksum=False)
+
+
+def decompress(payload: bytes) -> bytes:
+    """The content of exactly one frame that declares its size.
+
+    The declared size is checked before anything is allocated, and the library fills no more than it: a frame that lies
+    is an error. Raises: CorruptArchive.
+    """
+    try:
+        declared = zstandard.get_frame_parameters(payload).content_size
+        if not 1 <= declared <= MAX_RAW_BLOCK_BYTES:  # an absent size is a huge number
+            raise CorruptArchive(f"block declares {declared} bytes, not within 1..{MAX_RAW_BLOCK_BYTES}")
+        raw = zstandard.ZstdDecompressor().decompress(payload, max_output_size=declared, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CorruptArchive(f"block cannot be decompressed: {error}") from error
+    if len(raw) != declared:
+        raise CorruptArchive(f"block declares {declared} bytes and holds {len(raw)}")
+    return raw

@@ -7,7 +7,6 @@ MEBI = 1024 * KIBI
 
 MAX_CHAIN_BYTES = 1 * KIBI  # of one chain key, in UTF-8
 MAX_TEXT_BYTES = 4 * MEBI  # of one record
-MAX_REASON_BYTES = 256  # of one loss, in UTF-8
 
 MAX_RECORDS_PER_BLOCK = 16_384
 MAX_RAW_BLOCK_BYTES = 16 * MEBI  # decompressed

@@ -17,14 +17,8 @@ from protocol.archive.limits import (
     MAX_RECORDS,
     MAX_RECORDS_PER_BLOCK,
 )
-from protocol.archive.records import (
-    MAX_LANE,
-    MAX_POSITION,
-    Loss,
-    check_chain,
-    check_reference,
-    check_within,
-)
+from protocol.archive.records import check_chain, check_reference, check_within
+from protocol.losses import MAX_LANE, MAX_POSITION, Loss, reference_from_cbor
 from protocol.reference import Reference
 from protocol.strict_cbor import CborValue, field, items
 
@@ -102,7 +96,7 @@ class Manifest:
                 "blocks": [list(block) for block in self.blocks],
                 "chains": [[each.chain, each.records, list(each.first), list(each.last)] for each in self.chains],
                 "lanes": [list(lane) for lane in self.lanes],
-                "losses": [_loss_to_cbor(loss) for loss in self.losses],
+                "losses": [loss.to_cbor() for loss in self.losses],
             }
         )
 
@@ -119,7 +113,7 @@ class Manifest:
                 lanes=tuple(
                     LaneEntry(*(field(number, int) for number in items(each, 4))) for each in items(found["lanes"])
                 ),
-                losses=tuple(_loss_from_cbor(each) for each in items(found["losses"])),
+                losses=tuple(Loss.from_cbor(each) for each in items(found["losses"])),
             )
 
 
@@ -153,30 +147,4 @@ def _block_from_cbor(value: CborValue) -> BlockEntry:
 
 def _chain_from_cbor(value: CborValue) -> ChainEntry:
     chain, records, first, last = items(value, 4)
-    return ChainEntry(field(chain, str), field(records, int), _reference_from_cbor(first), _reference_from_cbor(last))
-
-
-def _reference_from_cbor(value: CborValue) -> Reference:
-    timestamp_ms, sequence = items(value, 2)
-    return Reference(field(timestamp_ms, int), field(sequence, int))
-
-
-def _loss_to_cbor(loss: Loss) -> CborValue:
-    first, last = (None if each is None else list[CborValue](each) for each in (loss.first, loss.last))
-    positions = (loss.first_position, loss.last_position)
-    return [loss.number, loss.lane, loss.chain, *positions, loss.count, first, last, loss.reason]
-
-
-def _loss_from_cbor(value: CborValue) -> Loss:
-    number, lane, chain, first_position, last_position, count, first, last, reason = items(value, 9)
-    return Loss(
-        number=field(number, int),
-        lane=field(lane, int),
-        chain=field(chain, str),
-        first_position=field(first_position, int),
-        last_position=field(last_position, int),
-        count=field(count, int),
-        first=None if first is None else _reference_from_cbor(first),
-        last=None if last is None else _reference_from_cbor(last),
-        reason=field(reason, str),
-    )
+    return ChainEntry(field(chain, str), field(records, int), reference_from_cbor(first), reference_from_cbor(last))

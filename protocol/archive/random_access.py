@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from protocol.archive.block_frame import Block, decode_block_frame
+from protocol.archive.block import Block, decode_block_frame
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.header import Header
 from protocol.archive.layout import (

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from operator import gt
 
-from protocol.archive.block_frame import Block, decode_block_frame
+from protocol.archive.block import Block, decode_block_frame
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.header import Header
 from protocol.archive.layout import (

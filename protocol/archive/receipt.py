@@ -10,9 +10,10 @@ from protocol import strict_cbor
 from protocol.archive.binding import ED25519_KEY_BYTES
 from protocol.archive.limits import RECEIPT_BOUNDS
 from protocol.archive.manifest import DIGEST_BYTES
-from protocol.archive.records import MAX_POSITION, check_within
+from protocol.archive.records import check_within
 from protocol.errors import Unsupported
 from protocol.ethereum import ADDRESS_BYTES
+from protocol.losses import MAX_POSITION
 from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field
 
@@ -26,7 +27,7 @@ _NAMES = ("version", "archive", "size_bytes", "device", "received_at_ms", "colle
 class Receipt:
     """A receipt that exists is signed by the collector key it names; whether that key is trusted, `covers` tells."""
 
-    archive: bytes  # SHA-256 of the file as it was received, sealed or not
+    archive: bytes  # SHA-256 of the file as it was received, encrypted or not
     size_bytes: int
     device: bytes
     received_at_ms: int  # by the collector's clock

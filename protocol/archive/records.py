@@ -1,15 +1,11 @@
-"""What an archive keeps: signed texts with where and when they came in, and what was lost before it could be kept."""
+"""What an archive stores: signed texts with where and when they came in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_REASON_BYTES
+from protocol.archive.limits import MAX_CHAIN_BYTES
 from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
-
-MAX_POSITION = 2**63 - 1
-MAX_LANE = 255
 
 
 class Record(NamedTuple):
@@ -56,46 +52,6 @@ class Columns(NamedTuple):
 
     def records(self) -> list[Record]:
         return list(map(Record._make, zip(*self, strict=True)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Messages that were dropped before they could be archived, as the journal noted it.
-
-    Where damage hides the chain, `chain` is empty and both references are None.
-    """
-
-    number: int  # never used again in its journal, so that a loss told twice is counted once
-    lane: int
-    chain: str
-    first_position: int
-    last_position: int
-    count: int  # how many are lost; others between the two positions may be kept
-    first: Reference | None
-    last: Reference | None
-    reason: str
-
-    def __post_init__(self) -> None:
-        check_within("number", self.number, 0, MAX_POSITION)
-        check_within("lane", self.lane, 0, MAX_LANE)
-        check_within("first_position", self.first_position, 0, MAX_POSITION)
-        check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
-        check_within("count", self.count, 1, MAX_POSITION)
-        if len(self.reason.encode()) > MAX_REASON_BYTES:
-            raise ValueError(f"reason of {len(self.reason.encode())} bytes, at most {MAX_REASON_BYTES}")
-        if self.chain:
-            self._check_references()
-        elif self.first is not None or self.last is not None:
-            raise ValueError("a loss with references needs a chain")
-
-    def _check_references(self) -> None:
-        check_chain(self.chain)
-        if self.first is None or self.last is None:
-            raise ValueError("a loss with a chain needs references")
-        check_reference("first", self.first)
-        check_reference("last", self.last)
-        if self.last < self.first:
-            raise ValueError(f"last {tuple(self.last)} is before first {tuple(self.first)}")
 
 
 def check_within(name: str, value: int, low: int, high: int) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from protocol.archive.errors import CorruptArchive
 from protocol.archive.manifest import BlockEntry, ChainEntry, LaneEntry, Manifest
-from protocol.archive.records import Columns, Loss
+from protocol.archive.records import Columns
+from protocol.losses import Loss
 from protocol.reference import Reference
 
 

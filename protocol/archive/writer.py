@@ -3,8 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
-from protocol.archive.block import RECORD_OVERHEAD_BYTES, encode_block
-from protocol.archive.compression import DEFAULT_ZSTD_LEVEL, compressor
+from protocol.archive.block import DEFAULT_ZSTD_LEVEL, RECORD_OVERHEAD_BYTES, compressor, encode_block
 from protocol.archive.header import Header
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.archive.limits import (
@@ -19,8 +18,9 @@ from protocol.archive.limits import (
     MAX_TEXT_BYTES,
 )
 from protocol.archive.manifest import BlockEntry, LaneEntry
-from protocol.archive.records import Columns, Loss, Record, check_within
+from protocol.archive.records import Columns, Record, check_within
 from protocol.archive.tally import Tally
+from protocol.losses import Loss
 
 
 class ArchiveWriter:

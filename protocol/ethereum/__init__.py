@@ -1,4 +1,4 @@
-"""What Headgate takes from Ethereum: keys on secp256k1, addresses, and signatures over texts as wallets make them."""
+"""What Headgate takes from Ethereum: keys on secp256k1, addresses, and signatures (EIP-191)."""
 
 from protocol.ethereum.hashing import (
     ADDRESS_BYTES,
@@ -10,6 +10,7 @@ from protocol.ethereum.hashing import (
 )
 from protocol.ethereum.secp256k1 import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, Backend, PublicKey, default_backend
 from protocol.ethereum.signer import Signer
+from protocol.ethereum.statement import Statement
 
 __all__ = [
     "ADDRESS_BYTES",
@@ -18,6 +19,7 @@ __all__ = [
     "Backend",
     "PublicKey",
     "Signer",
+    "Statement",
     "address_of",
     "checksum_address",
     "default_backend",

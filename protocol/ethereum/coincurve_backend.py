@@ -1,9 +1,11 @@
 """secp256k1 by libsecp256k1, called through coincurve's own binding.
 
 coincurve's classes parse and copy more than a hot loop can afford, and take no compact signature for a known key, so
-its binding is called directly, and its functions are looked up once. What a call writes to is taken from a pool and
-put back afterwards: the binding releases the interpreter's lock, so two threads that shared a buffer would spoil each
-other's signatures; taking from a list and adding to it are atomic.
+its binding is called directly, and its functions are looked up once. The binding releases the interpreter's lock during
+a call, so no memory that the library writes to may be shared between threads: a length cell in use by two calls at once
+makes the library end the process. Every call therefore takes its own set of buffers from a pool and puts it back
+afterwards (taking from a list and adding to it are atomic). The module holds no other foreign memory than the library's
+context, which these functions only read.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import coincurve
 from coincurve._libsecp256k1 import ffi, lib
 from coincurve.context import GLOBAL_CONTEXT
 
-from protocol.ethereum.secp256k1 import (
+from protocol.ethereum.curve import (
     DIGEST_BYTES,
     PRIVATE_KEY_BYTES,
     PUBLIC_KEY_BYTES,
@@ -26,6 +28,7 @@ from protocol.ethereum.secp256k1 import (
 __all__ = ["CoincurveBackend"]
 
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
+_UNCOMPRESSED_BYTES: Final = 1 + PUBLIC_KEY_BYTES
 _NOBODYS_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 
@@ -37,7 +40,7 @@ _PUBLIC_KEY: Final = ffi.typeof("secp256k1_pubkey *")
 _SIGNATURE: Final = ffi.typeof("secp256k1_ecdsa_signature *")
 _SIGNATURES: Final = ffi.typeof("secp256k1_ecdsa_signature[]")
 _RECOVERABLE: Final = ffi.typeof("secp256k1_ecdsa_recoverable_signature *")
-_UNCOMPRESSED_LENGTH: Final = ffi.new("size_t *", 65)  # passed in and given back, and always the same
+_SIZE: Final = ffi.typeof("size_t *")
 
 _new: Final = ffi.new
 _sign_recoverable: Final = lib.secp256k1_ecdsa_sign_recoverable
@@ -65,7 +68,7 @@ class CoincurvePrivateKey:
         return self.sign_all([digest])[0]
 
     def sign_all(self, digests: Sequence[bytes]) -> list[bytes]:
-        buffers = signature, _, written, recovery_id, written_bytes, _ = _take_buffers()
+        buffers = signature, _, written, recovery_id, written_bytes, _, _ = _take_buffers()
         secret, signed = self._secret, []
         for digest in digests:
             if len(digest) != DIGEST_BYTES:
@@ -86,7 +89,7 @@ class CoincurvePublicKey:
         if len(public_key) != PUBLIC_KEY_BYTES:
             raise ValueError(f"a public key has {PUBLIC_KEY_BYTES} bytes, not {len(public_key)}")
         self._key = _new(_PUBLIC_KEY)
-        if not lib.secp256k1_ec_pubkey_parse(_CONTEXT, self._key, _UNCOMPRESSED + public_key, 65):
+        if not lib.secp256k1_ec_pubkey_parse(_CONTEXT, self._key, _UNCOMPRESSED + public_key, _UNCOMPRESSED_BYTES):
             raise ValueError("the public key is not a point on the curve")
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
@@ -95,7 +98,7 @@ class CoincurvePublicKey:
         if len(signature) != SIGNATURE_BYTES:
             return False
         buffers = _take_buffers()
-        parsed = buffers[-1]
+        parsed = buffers[5]
         holds = _parse_compact(_CONTEXT, parsed, signature) and _verify(_CONTEXT, parsed, digest, self._key)
         _buffer_pool.append(buffers)
         return bool(holds)
@@ -128,20 +131,21 @@ class CoincurveBackend:
             raise _wrong_digest(digest)
         if len(signature) != SIGNATURE_BYTES or signature[64] not in V_VALUES:
             return None  # libsecp256k1 would read on, or end the process
-        buffers = parsed, key, written, _, written_bytes, _ = _take_buffers()
+        buffers = parsed, key, written, _, written_bytes, _, written_length = _take_buffers()
         public_key: bytes | None = None
         if _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET) and _recover(
             _CONTEXT, key, parsed, digest
         ):
-            _serialize_public_key(_CONTEXT, written, _UNCOMPRESSED_LENGTH, key, _AS_UNCOMPRESSED)
+            written_length[0] = _UNCOMPRESSED_BYTES  # read by the library as the space there is, then written
+            _serialize_public_key(_CONTEXT, written, written_length, key, _AS_UNCOMPRESSED)
             public_key = written_bytes[1:]
         _buffer_pool.append(buffers)
         return public_key
 
 
 # what the library writes to: recoverable signature, public key, either's 65 bytes, recovery id, a view of the bytes,
-# plain signature
-_Buffers = tuple[Any, Any, Any, Any, Any, Any]
+# plain signature, length of a serialized public key
+_Buffers = tuple[Any, Any, Any, Any, Any, Any, Any]
 _buffer_pool: Final[list[_Buffers]] = []  # as many as ever were in use at once
 
 
@@ -151,7 +155,7 @@ def _take_buffers() -> _Buffers:
     except IndexError:
         written = _new(_CHAR_65)
         view = ffi.buffer(written)
-        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), written, _new(_INT), view, _new(_SIGNATURE)
+        return _new(_RECOVERABLE), _new(_PUBLIC_KEY), written, _new(_INT), view, _new(_SIGNATURE), _new(_SIZE)
 
 
 def _wrong_digest(digest: bytes) -> ValueError:

@@ -14,7 +14,7 @@ from eth_keys.constants import SECPK1_B, SECPK1_N, SECPK1_P
 from eth_keys.datatypes import PrivateKey, PublicKey, Signature
 from eth_keys.exceptions import BadSignature
 
-from protocol.ethereum.secp256k1 import (
+from protocol.ethereum.curve import (
     DIGEST_BYTES,
     PRIVATE_KEY_BYTES,
     PUBLIC_KEY_BYTES,

@@ -1,26 +1,39 @@
-"""The one object that holds a private key."""
+"""The one object that holds a private key.
+
+There is no function that signs any text: each purpose has its own, and what one of them signs none of the others does.
+
+| function | signs | EIP-191 version |
+|---|---|---|
+| `sign_message` | the payload of a StreamMessage: digits stand in front of the publisher's address | 0x45 |
+| `sign_challenge` | the login challenge of a node: one of two fixed texts and a short token | 0x45 |
+| `sign_statement` | what Headgate itself states, such as a binding | 0x00 |
+"""
 
 import binascii
-from typing import NoReturn, Self
+from typing import Final, NoReturn, Self
 
 from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.login_challenge import is_challenge
 from protocol.ethereum.secp256k1 import Backend, default_backend
+from protocol.ethereum.statement import Statement
 
 __all__ = ["Signer"]
 
+_DIGITS: Final = frozenset("0123456789")
+
 
 class Signer:
-    """Signs texts with one secp256k1 key, the way Ethereum wallets do (EIP-191).
+    """Signs messages, logins and statements with one secp256k1 key.
 
     Nothing about it tells the key: not its repr, not an error, and it refuses to be pickled or copied.
     """
 
-    __slots__ = ("_key", "address", "public_key", "sign_digests")
+    __slots__ = ("_key", "address", "public_key", "sign_message_digests")
 
     def __init__(self, secret: bytes, *, backend: Backend | None = None) -> None:
         """Raises ValueError, without the secret, unless it is 32 bytes of a valid key."""
         self._key = (backend or default_backend()).load_private_key(secret)
-        self.sign_digests = self._key.sign_all  # each of 32 bytes → r ‖ s ‖ v
+        self.sign_message_digests = self._key.sign_all  # of payloads that this program built; each → r ‖ s ‖ v
         self.public_key = self._key.public_key  # x ‖ y, 64 bytes
         self.address = address_of(self.public_key)  # lower case, with 0x
 
@@ -33,10 +46,39 @@ class Signer:
             raise ValueError("the private key is not hex digits") from None
         return cls(raw, backend=backend)
 
-    def sign(self, payload: str | bytes) -> str:
-        """The signature over the payload: 0x and the lower-case hex of r ‖ s ‖ v, v being 27 or 28."""
-        signed = payload.encode() if isinstance(payload, str) else payload
-        return "0x" + self._key.sign(eip191_digest(signed)).hex()
+    def sign_message(self, payload: str) -> str:
+        """The signature over the payload of a StreamMessage: 0x and the lower-case hex of r ‖ s ‖ v, v being 27 or 28.
+
+        Raises ValueError unless the payload can be that of a message of this publisher.
+        """
+        if not self._is_publisher_in(payload):
+            raise ValueError(f"not the payload of a message of {self.address}")
+        return self._sign_text(payload)
+
+    def sign_challenge(self, text: str) -> str:
+        """The signature that answers a node's login challenge, written as that of a message.
+
+        Raises ValueError for every other text.
+        """
+        if not is_challenge(text, self.address):
+            raise ValueError("not a login challenge of a Streamr node")
+        return self._sign_text(text)
+
+    def sign_statement(self, statement: Statement) -> bytes:
+        """r ‖ s ‖ v."""
+        return self._key.sign(statement.digest)
+
+    def _sign_text(self, text: str) -> str:
+        return "0x" + self._key.sign(eip191_digest(text.encode())).hex()
+
+    def _is_publisher_in(self, payload: str) -> bool:
+        """Whether the address stands behind a number, as the publisher's does."""
+        found = payload.find(self.address, 1)
+        while found > 0:
+            if payload[found - 1] in _DIGITS:
+                return True
+            found = payload.find(self.address, found + 1)
+        return False
 
     def __repr__(self) -> str:
         address = getattr(self, "address", None)  # a traceback may show it half made

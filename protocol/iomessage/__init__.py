@@ -6,15 +6,15 @@ from protocol.iomessage.chain import (
     ChainBreak,
     ChainHead,
     ChainVerifier,
+    hash_link,
     message_hash,
-    seal,
     verify_chain,
 )
 from protocol.iomessage.fields import Quirk
-from protocol.iomessage.ids import RANDOM_BYTES, message_ids
+from protocol.iomessage.ids import RANDOM_BYTES, element_id, message_ids
 from protocol.iomessage.message import IoMessage
 from protocol.iomessage.reader import DEFAULT_MAX_MESSAGE_BYTES, IoMessageReader
-from protocol.iomessage.template import Draft, SealedTemplate, Sealing
+from protocol.iomessage.template import ChainLinker, Draft, LinkedTemplate
 
 __all__ = [
     "DEFAULT_MAX_MESSAGE_BYTES",
@@ -23,15 +23,16 @@ __all__ = [
     "BreakKind",
     "ChainBreak",
     "ChainHead",
+    "ChainLinker",
     "ChainVerifier",
     "Draft",
     "IoMessage",
     "IoMessageReader",
+    "LinkedTemplate",
     "Quirk",
-    "SealedTemplate",
-    "Sealing",
+    "element_id",
+    "hash_link",
     "message_hash",
     "message_ids",
-    "seal",
     "verify_chain",
 ]

@@ -1,6 +1,7 @@
 """The JSON embodiment: one object with twenty lower-case keys, contents in base64.
 
-Written: every key, always; an absent text is "", an absent integer 0, as every known reader expects.
+Written: every key; an absent text is "", as every known reader expects. Only an absent integer is left out: it is not
+0, and every known reader takes it for 0 all the same.
 Read: missing keys and null are absent; keys in any case; `text_values` says what else is forgiven.
 """
 

@@ -1,23 +1,24 @@
 """The XML embodiment: `<iomessage>` with twenty elements, named as the JSON keys, contents in base64.
 
-Written: every element, always; an absent text is empty, an absent integer 0. XML 1.0 has no form for most control
+Written: every element but those of absent integers; an absent text is empty. XML 1.0 has no form for most control
 characters, so text that holds one is refused.
-Read: elements in any order and case; unknown ones are ignored. A document type, an entity or an external reference ends
-the reading before it can expand. Nothing is built up but the twenty texts.
+Read: elements in any order and case; unknown ones are ignored. Contents that are not base64 are taken as they are, and
+flagged: the one other program that writes XML, ioFog's test message generator, does not encode them. A document type,
+an entity or an external reference ends the reading before it can expand. Nothing is built up but the twenty texts.
 """
 
 import re
 from typing import Final
 
 from protocol.errors import Corrupt, Unsupported, WireError
-from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, JSON_KEYS, TEXT_LIMITS, Fields
-from protocol.iomessage.text_values import fields_from_texts, texts_from_fields
+from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, JSON_KEYS, TEXT_LIMITS, Fields, Quirk
+from protocol.iomessage.text_values import fields_from_texts, read_base64, texts_from_fields
 
 _ROOT: Final = "iomessage"
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})  # \r would be read as \n
 _KEYS: Final = frozenset(JSON_KEYS.values())
-_BLANKS_DO_NOT_COUNT: Final = {JSON_KEYS[name] for name in (*INTEGER_LIMITS, *BLOB_NAMES, "version")}
+_BLANKS_DO_NOT_COUNT: Final = {JSON_KEYS[name] for name in (*INTEGER_LIMITS, "version")}
 
 
 def encode(fields: Fields) -> str:
@@ -60,7 +61,33 @@ def decode(text: str | bytes) -> Fields:
         raise Unsupported("document types and entities are refused in XML") from None
     except (ParseError, LookupError, ValueError) as error:
         raise Corrupt(f"not XML: {error}") from None
-    return fields_from_texts(collector.texts)
+    return _read_contents(collector.texts)
+
+
+def _read_contents(texts: dict[str, str]) -> Fields:
+    """Both contents as base64 or, where one of them cannot be that, as the texts they are: no writer encodes only one.
+
+    Raises: as `decode`.
+    """
+    contents = [texts.pop(JSON_KEYS[name], None) for name in BLOB_NAMES]
+    fields = fields_from_texts(texts)
+    try:
+        context, content = map(_read_base64, BLOB_NAMES, contents)
+    except Corrupt:
+        context, content = (None if text is None else text.encode() for text in contents)
+        fields = fields._replace(quirks=Quirk.RAW_CONTENT)
+    return fields._replace(context_data=context, content_data=content)
+
+
+def _read_base64(name: str, text: str | None) -> bytes | None:
+    """On one line or on many, indented or not; a blank between two characters of a line makes it a text.
+
+    Raises: Corrupt.
+    """
+    lines = [] if text is None else [line.strip() for line in text.strip().split("\n")]
+    if any(" " in line or "\t" in line for line in lines):
+        raise Corrupt(f"{name} is not base64: it has blanks")
+    return None if text is None else read_base64(name, "".join(lines))
 
 
 class _Collector:

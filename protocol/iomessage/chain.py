@@ -1,10 +1,10 @@
-"""The cryptographic chain of ioMessages: each message seals its own content and names the one before it.
+"""The cryptographic chain of ioMessages: each message holds the hash of its content and of the one before it.
 
 `hash` is the SHA-256, in lower-case hex, of the minimal binary embodiment with the hash field empty. `previous_hash` is
 the hash of the message before, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
 of leading zero bits the hash must have, and `nonce` is what was found to reach it; 0 asks for no work.
 
-A sealed message carries every integer, so that its hash survives JSON and XML, which cannot tell an absent one from 0.
+A linked message carries every integer, so that its hash survives other writers, most of which send 0 for an absent one.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ class ChainHead(NamedTuple):
 
     @classmethod
     def of(cls, message: IoMessage) -> Self:
-        """The head after `message`, which must be sealed.
+        """The head after `message`, which must be linked.
 
         Raises:
             ValueError: the message has no chain position.
         """
         if message.chain_position is None:
-            raise ValueError(f"message {message.id} is not sealed: it has no chain position")
+            raise ValueError(f"message {message.id} is not linked: it has no chain position")
         return cls(message.chain_position, message.hash)
 
 
@@ -54,7 +54,7 @@ def message_hash(message: IoMessage) -> str:
     return _digest(Fields._make(message)._replace(hash=None))
 
 
-def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> IoMessage:
+def hash_link(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> IoMessage:
     """The message as the next link after `head`. The work doubles with every bit of difficulty.
 
     Raises:
@@ -63,8 +63,8 @@ def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> 
     if not 0 <= difficulty_target <= HASH_BITS:
         raise ValueError(f"difficulty_target must be between 0 and {HASH_BITS} bits, and is {difficulty_target}")
     if message.missing:
-        raise ValueError(f"a message without {', '.join(message.missing)} is not sealed")
-    unsealed = Fields._make(message)._replace(
+        raise ValueError(f"a message without {', '.join(message.missing)} is not linked")
+    unlinked = Fields._make(message)._replace(
         sequence_number=message.sequence_number or 0,
         sequence_total=message.sequence_total or 0,
         priority=message.priority or 0,
@@ -74,7 +74,7 @@ def seal(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0) -> 
         nonce=None,
         difficulty_target=difficulty_target,
     )
-    return tuple.__new__(IoMessage, _with_hash(unsealed))
+    return tuple.__new__(IoMessage, _with_hash(unlinked))
 
 
 def _with_hash(fields: Fields) -> Fields:
@@ -96,7 +96,7 @@ def leading_zero_bits(digest: str) -> int:
 
 
 class BreakKind(Enum):
-    UNSEALED = "unsealed"  # it has no hash or no position
+    UNLINKED = "unlinked"  # it has no hash or no position
     ALTERED = "altered"  # its hash is not that of its content
     UNWORKED = "unworked"  # its hash does not reach its own difficulty target
     MISSING = "missing"  # messages before it were skipped
@@ -139,16 +139,16 @@ class ChainVerifier:
         """What is wrong with the next message, if anything. The walk goes on after it, whatever is wrong."""
         self._index += 1
         if not message.hash or message.chain_position is None:
-            return self._break(message, BreakKind.UNSEALED, "it carries no hash or no chain position")
+            return self._break(message, BreakKind.UNLINKED, "it carries no hash or no chain position")
         position, link = message.chain_position, _Link(message.hash, message.previous_hash or None)
-        broken_seal = self._check_seal(message)
-        if broken_seal is None:
+        mismatch = self._check_hash(message)
+        if mismatch is None:
             return self._check_link(message, position, link)
         if self._head is not None and position == self._head.position + 1:
             self._advance(position, link)  # what follows names the hash that this message still claims
-        return broken_seal
+        return mismatch
 
-    def _check_seal(self, message: IoMessage) -> ChainBreak | None:
+    def _check_hash(self, message: IoMessage) -> ChainBreak | None:
         try:
             digest = message_hash(message)
         except WireError as error:

@@ -29,6 +29,7 @@ class Quirk(IntFlag):
     NONE = 0
     LATIN1_TEXT = 1  # a text was not UTF-8 and was taken as Latin-1
     DOUBLE_INTEGER = 2  # a timestamp or chain position was written as an IEEE-754 double
+    RAW_CONTENT = 4  # in XML, contents stood as they are where base64 belongs
 
 
 class Fields(NamedTuple):

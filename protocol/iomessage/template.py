@@ -1,7 +1,7 @@
-"""The fast way to sealed binary messages that differ only in id, time, content and place in the chain.
+"""The fast writer of hash-linked binary messages that differ only in id, time, content and place in the chain.
 
 The readings of one sensor are such messages. Everything they share is encoded once; one hash and a few joins remain.
-The bytes are those of `seal(prototype.replace(…), head).to_bytes()`, to the last one.
+The bytes are those of `hash_link(prototype.replace(…), head).to_bytes()`, to the last one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _ZERO: Final = b"\x00"
 _HEADERS_REMEMBERED: Final = 64  # of one template; readings of one sensor differ little in length
 
 
-class SealedTemplate:
+class LinkedTemplate:
     """What all messages like `prototype` share. Its id, timestamp, context, content and chain fields do not matter."""
 
     __slots__ = (
@@ -75,21 +75,21 @@ class SealedTemplate:
         )
         if len(self.headers) >= _HEADERS_REMEMBERED:
             self.headers.clear()
-        sealed_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
-        self.headers[lengths] = sha256(header), sealed_header
+        linked_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
+        self.headers[lengths] = sha256(header), linked_header
         return self.headers[lengths]
 
 
-Draft: TypeAlias = tuple[SealedTemplate, str, int, bytes, bytes]  # id, timestamp, content data, context data
+Draft: TypeAlias = tuple[LinkedTemplate, str, int, bytes, bytes]  # id, timestamp, content data, context data
 
 
-class Sealing:
+class ChainLinker:
     """Makes drafts the next links of one chain. `head` is where the chain stands once they all are."""
 
     def __init__(self, head: ChainHead) -> None:
         self.head = head
 
-    def seal_all(self, drafts: Iterable[Draft]) -> Iterator[bytes]:
+    def link_all(self, drafts: Iterable[Draft]) -> Iterator[bytes]:
         """The links in binary, one by one. One loop without calls of its own: this is the hot path.
 
         Raises:
@@ -105,11 +105,11 @@ class Sealing:
             time = timestamp.to_bytes(MINIMAL_WIDTHS[timestamp.bit_length()])
             place = position.to_bytes(MINIMAL_WIDTHS[position.bit_length()])
             lengths = (len(encoded_id), len(time), len(place), len(previous_hash), len(context), len(content))
-            hashed_header, sealed_header = template.headers.get(lengths) or template.new_headers(lengths)
+            hashed_header, linked_header = template.headers.get(lengths) or template.new_headers(lengths)
             before_hash = b"".join((encoded_id, template.after_id, time, template.after_timestamp, place))
             after_hash = b"".join((previous_hash, template.after_previous_hash, context, content))
             hashed = hashed_header.copy()
             hashed.update(before_hash + after_hash)
             previous_hash = hashed.hexdigest().encode()
-            yield b"".join((sealed_header, before_hash, previous_hash, after_hash))
+            yield b"".join((linked_header, before_hash, previous_hash, after_hash))
         self.head = ChainHead(position, previous_hash.decode() or None)

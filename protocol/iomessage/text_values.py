@@ -32,21 +32,26 @@ def fields_from_texts(values: Mapping[str, object]) -> Fields:
     _check_version(values.get("version"))
     found: dict[str, object] = {name: _read_text(name, values.get(JSON_KEYS[name])) for name in TEXT_LIMITS}
     found |= {name: read_integer(name, values.get(JSON_KEYS[name])) for name in INTEGER_LIMITS}
-    found |= {name: _read_base64(name, values.get(JSON_KEYS[name])) for name in BLOB_NAMES}
+    found |= {name: read_base64(name, values.get(JSON_KEYS[name])) for name in BLOB_NAMES}
     fields = Fields(**found)  # type: ignore[arg-type]
     check_fields(fields)
     return fields
 
 
 def texts_from_fields(fields: Fields) -> dict[str, str | int]:
-    """All twenty keys with the values that every known reader takes: an absent text is "", an absent integer 0."""
-    return {
-        key: _write_base64(getattr(fields, name)) if name in BLOB_NAMES else getattr(fields, name) or _EMPTY[name]
-        for name, key in JSON_KEYS.items()
-    }
-
-
-_EMPTY: Final = {name: 0 if name in INTEGER_LIMITS else "" for name in JSON_KEYS}
+    """By their keys, with the values that every known reader takes: an absent text is "". An absent integer is left
+    out: it says more than 0 does, for a stream without SequenceTotal has no known end, and is read as 0 by all others.
+    """
+    texts: dict[str, str | int] = {}
+    for name, key in JSON_KEYS.items():
+        value = getattr(fields, name)
+        if name in BLOB_NAMES:
+            texts[key] = _write_base64(value)
+        elif name not in INTEGER_LIMITS:
+            texts[key] = value or ""
+        elif value is not None:
+            texts[key] = value
+    return texts
 
 
 def _check_version(value: object) -> None:
@@ -77,7 +82,7 @@ def read_integer(name: str, value: object) -> int | None:
     raise Corrupt(f"{name} must be a whole number between 0 and {MAX_INTEGER}, not {value!r:.60}")
 
 
-def _read_base64(name: str, value: object) -> bytes | None:
+def read_base64(name: str, value: object) -> bytes | None:
     """Standard or URL-safe alphabet, padded or not, white space anywhere."""
     if value is None:
         return None

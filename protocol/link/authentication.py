@@ -1,4 +1,4 @@
-"""Proof that a frame was made by the far end, in this session, by this side, and not before.
+"""Proof that a frame was made by the other side, in this session, by this side, and not before.
 
 Both ends hold a pre-shared key. The host draws a nonce for every SYNC; the device answers with its boot id, which it
 never uses twice, and with how many SYNCs it has taken since. All three make the session key, so neither end can be fed
@@ -44,7 +44,7 @@ def derive_session_key(pre_shared_key: bytes, *, host_nonce: bytes, boot_id: byt
 
 
 class Authenticator:
-    """One end of one session: seals what it sends and checks what it receives. Never printed with its key."""
+    """One end of one session: adds a proof to what it sends and checks what it receives. Never printed with its key."""
 
     def __init__(self, session_key: bytes, *, sends: Direction) -> None:
         self._key = session_key
@@ -58,7 +58,7 @@ class Authenticator:
         """No counter is left: begin a new session."""
         return self._next_sent > MAX_COUNTER
 
-    def seal(self, frame: Frame) -> Frame:
+    def prove(self, frame: Frame) -> Frame:
         """The frame with its proof. Raises: ValueError when exhausted."""
         if self.is_exhausted:
             raise ValueError("the session has used all its counters; begin a new one")
@@ -67,7 +67,7 @@ class Authenticator:
         return replace(frame, proof=proof._replace(tag=self._tag(replace(frame, proof=proof), self._sends)))
 
     def check(self, frame: Frame) -> None:
-        """Raises: Corrupt unless the far end made this frame in this session, after all those checked before."""
+        """Raises: Corrupt unless the other side made this frame in this session, after all those checked before."""
         if frame.proof is None:
             raise Corrupt(f"{frame.kind.name} is not authenticated, and the device has a key")
         if not hmac.compare_digest(frame.proof.tag, self._tag(frame, self._receives)):

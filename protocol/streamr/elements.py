@@ -98,13 +98,16 @@ def read_array(field: str, element: Any) -> list[Any]:
     return element
 
 
-def read_message_ref(element: Any) -> MessageRef:
+def read_message_ref(element: Any, *, without_sequence: int | None = None) -> MessageRef:
+    """A sequence number that is missing or null is `without_sequence`; if that is None, it is refused."""
     fields = read_elements(
         read_array("message_ref", element),
         MESSAGE_REF_LAYOUT,
         {"timestamp": read_count, "sequence_number": read_count},
-        frozenset(),
+        frozenset() if without_sequence is None else frozenset({"sequence_number"}),
     )
+    if without_sequence is not None and fields.get("sequence_number") is None:
+        fields["sequence_number"] = without_sequence
     return build(MessageRef, fields, MESSAGE_REF_LAYOUT)
 
 

@@ -48,7 +48,7 @@ from protocol.streamr.elements import (
     read_members,
 )
 from protocol.streamr.json_text import decode_json, encode_json
-from protocol.streamr.stream_tables import read_content
+from protocol.streamr.stream_message.codec import read_content
 
 __all__ = [
     "FindStorageNodesMessage",
@@ -222,10 +222,23 @@ def _read_array(parsed: Any) -> NetworkMessage:
     elements = read_array("network_message", parsed)
     kind = _read_type(elements, 1, "[1]")
     layout = ("version", "type", "source", *_DOCUMENT_LAYOUTS[kind])
-    readers = {**_READERS, "control_layer_payload": read_content}
+    readers = {**_READERS, "control_layer_payload": _read_documented_payload}
     values = read_elements(elements, layout, readers, ())
     del values["type"]
     return build(_KINDS[kind], values, layout)
+
+
+def _read_documented_payload(element: Any) -> str:
+    """The text of the control message. The documents' own example lacks its request id; it is put in."""
+    text = read_content(element)
+    try:
+        parse_control_message(text)
+    except WireError:
+        try:
+            return parse_control_message(text, documents=True).serialize()
+        except WireError:
+            return text  # the message says what is wrong with it
+    return text
 
 
 def _read_type(elements: list[Any], index: int, place: str) -> NetworkType:

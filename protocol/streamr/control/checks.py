@@ -13,8 +13,7 @@ from protocol.streamr.checks import (
     refuse,
 )
 from protocol.streamr.ids import MessageRef
-from protocol.streamr.stream_message import StreamMessage
-from protocol.streamr.stream_parts import SignatureType
+from protocol.streamr.stream_message import SignatureType, StreamMessage
 
 
 def _check_version(field: str, value: object) -> None:

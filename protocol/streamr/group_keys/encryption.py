@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.errors import Corrupt, WireError
-from protocol.streamr.group_key import GROUP_KEY_BYTES, GroupKey
+from protocol.streamr.group_keys.group_key import GROUP_KEY_BYTES, GroupKey
 from protocol.streamr.json_text import decode_json
 from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, StreamMessage
 

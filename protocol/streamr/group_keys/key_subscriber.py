@@ -5,8 +5,10 @@ from typing import Final, NamedTuple
 
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer
-from protocol.streamr.group_key import GroupKey
-from protocol.streamr.group_key_messages import (
+from protocol.streamr.group_keys.exchange import Ignored, Outbox, open_envelope
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.group_keys.key_ring import HeldKey, KeyConflictError, KeyRing, ref_after
+from protocol.streamr.group_keys.messages import (
     GroupKeyAnnounce,
     GroupKeyErrorResponse,
     GroupKeyRequest,
@@ -17,11 +19,8 @@ from protocol.streamr.group_key_messages import (
     TimedKeyReset,
     TimedKeyResponse,
 )
+from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageRef
-from protocol.streamr.key_exchange.exchange_streams import Outbox
-from protocol.streamr.key_exchange.key_ring import HeldKey, KeyConflictError, KeyRing, ref_after
-from protocol.streamr.key_exchange.reception import Ignored, open_envelope
-from protocol.streamr.rsa import RsaKeyPair
 from protocol.streamr.stream_message import StreamMessage
 
 __all__ = [
@@ -86,7 +85,7 @@ class _Pending(NamedTuple):
     deadline_ms: int
 
 
-class _Sealed(NamedTuple):
+class _Encrypted(NamedTuple):
     group_key_id: str
     encrypted_hex: str
     start: MessageRef
@@ -218,10 +217,10 @@ class KeySubscriber:
             return [_NOT_ASKED]
         if isinstance(response, GroupKeyResponse):
             asked = [key for key in response.group_keys if key.group_key_id in pending.group_key_ids]
-            sealed = [_Sealed(key.group_key_id, key.encrypted_hex, start) for key in asked]
+            encrypted = [_Encrypted(key.group_key_id, key.encrypted_hex, start) for key in asked]
         else:
-            sealed = [_Sealed("", key.group_key, MessageRef(key.start, 0)) for key in response.keys]
-        return self._open(pending.source, sealed[:MAX_KEYS_PER_REQUEST])
+            encrypted = [_Encrypted("", key.group_key, MessageRef(key.start, 0)) for key in response.keys]
+        return self._open(pending.source, encrypted[:MAX_KEYS_PER_REQUEST])
 
     def _take_announcement(
         self, announcement: GroupKeyAnnounce | TimedKeyReset, publisher_id: str, start: MessageRef
@@ -230,10 +229,10 @@ class KeySubscriber:
         if source not in self._rings:
             return [Ignored("keys were announced of a stream that we have none of")]
         if isinstance(announcement, TimedKeyReset):
-            sealed = [_Sealed("", announcement.group_key, MessageRef(announcement.start, 0))]
+            encrypted = [_Encrypted("", announcement.group_key, MessageRef(announcement.start, 0))]
         else:
-            sealed = [_Sealed(key.group_key_id, key.encrypted_hex, start) for key in announcement.group_keys]
-        return self._open(source, sealed[:MAX_KEYS_PER_REQUEST])
+            encrypted = [_Encrypted(key.group_key_id, key.encrypted_hex, start) for key in announcement.group_keys]
+        return self._open(source, encrypted[:MAX_KEYS_PER_REQUEST])
 
     def _take_refusal(
         self,
@@ -242,7 +241,10 @@ class KeySubscriber:
         error_code: str,
         error_message: str,
     ) -> list[KeyEvent]:
+        refused = refusal.group_key_ids if isinstance(refusal, GroupKeyErrorResponse) else ()
         pending = self._close_request(refusal.request_id, publisher_id, refusal.stream_id)
+        if pending is not None and refusal.request_id is not None:
+            self._keep_open(refusal.request_id, pending, refused)
         return [_NOT_ASKED if pending is None else KeysRefused(pending.source, error_code, error_message)]
 
     def _close_request(self, request_id: str | None, publisher_id: str, stream_id: str | None) -> _Pending | None:
@@ -257,10 +259,16 @@ class KeySubscriber:
                 return self._pending.pop(name)
         return None
 
-    def _open(self, source: PublisherStream, sealed: list[_Sealed]) -> list[KeyEvent]:
+    def _keep_open(self, request_id: str, pending: _Pending, refused: tuple[str, ...]) -> None:
+        """A refusal of some of the keys may overtake the response that holds the others."""
+        others = tuple(name for name in pending.group_key_ids if name not in refused)
+        if refused and 0 < len(others) < len(pending.group_key_ids):
+            self._pending[request_id] = pending._replace(group_key_ids=others)
+
+    def _open(self, source: PublisherStream, encrypted: list[_Encrypted]) -> list[KeyEvent]:
         opened: list[HeldKey] = []
         events: list[KeyEvent] = []
-        for group_key_id, encrypted_hex, start in sealed:
+        for group_key_id, encrypted_hex, start in encrypted:
             try:
                 opened.append(HeldKey(start, self._rsa_key_pair.decrypt(group_key_id, encrypted_hex)))
             except WireError as problem:

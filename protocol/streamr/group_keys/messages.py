@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from protocol.streamr.checks import FieldError, check_count, check_optional_text, check_text, check_texts
 from protocol.streamr.json_text import encode_json
-from protocol.streamr.stream_parts import MessageType
+from protocol.streamr.stream_message import MessageType
 
 __all__ = [
     "DraftGroupKeyReset",

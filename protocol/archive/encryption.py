@@ -1,4 +1,4 @@
-"""Close an archive so that only the collector can open it.
+"""Encryption of an archive for one collector.
 
 | bytes | what |
 |---|---|
@@ -12,8 +12,8 @@ The nonce of a chunk is its number (23 bytes, big-endian) and one byte, 1 for th
 the 124 bytes before the chunks are the associated data of every chunk. So a chunk that is changed, moved, left out or
 missing at the end does not open.
 
-Sealing draws no random numbers. Content key and box come from a secret of the device and the archive's own digest: the
-same archive always seals to the same file, and two different archives never share a key.
+Encryption draws no random numbers. Content key and box come from a secret of the device and the archive's own digest:
+the same archive always encrypts to the same file, and two different archives never share a key.
 """
 
 import hashlib
@@ -41,29 +41,32 @@ _ENVELOPE = struct.Struct(">6sH32s80sI")
 ENVELOPE_BYTES = _ENVELOPE.size
 
 
-class SealingKeys(NamedTuple):
-    """The two secrets of one sealed file. Never printed."""
+class EncryptionKeys(NamedTuple):
+    """The two secrets of one encrypted file. Never printed."""
 
     content_key: bytes
     box_seed: bytes
 
     def __repr__(self) -> str:
-        return "SealingKeys(<secret>)"
+        return "EncryptionKeys(<secret>)"
 
 
-def derive_sealing_keys(device_secret: bytes, archive_sha256: bytes, collector: PublicKey) -> SealingKeys:
-    """`device_secret` is 32 bytes that no one else has; `archive_sha256` is of the file that will be sealed."""
+def derive_encryption_keys(device_secret: bytes, archive_sha256: bytes, collector: PublicKey) -> EncryptionKeys:
+    """`device_secret` is 32 bytes that no one else has; `archive_sha256` is of the file that will be encrypted."""
     material = hashlib.blake2b(
         archive_sha256 + bytes(collector), key=device_secret, person=b"headgate sealing"
     ).digest()
-    return SealingKeys(material[:_KEY_BYTES], material[_KEY_BYTES:])
+    return EncryptionKeys(material[:_KEY_BYTES], material[_KEY_BYTES:])
 
 
-class Sealer:
-    """sealed = begin() + update(piece) + update(piece) + … + finish(). It holds one chunk besides what it is given."""
+class Encryptor:
+    """Encrypts a file piece by piece: begin() + update(piece) + update(piece) + … + finish().
 
-    def __init__(self, keys: SealingKeys, collector: PublicKey) -> None:
-        box = _seal_content_key(keys, collector)
+    It holds one chunk besides what it is given.
+    """
+
+    def __init__(self, keys: EncryptionKeys, collector: PublicKey) -> None:
+        box = _encrypt_content_key(keys, collector)
         self._envelope = _ENVELOPE.pack(MAGIC, VERSION, bytes(collector), box, CHUNK_BYTES)
         self._key = keys.content_key
         self._pending = bytearray()
@@ -75,25 +78,25 @@ class Sealer:
     def update(self, data: bytes) -> bytes:
         """The chunks that became full. One full chunk is always held back: it might be the last."""
         self._pending += data
-        sealed = []
+        encrypted = []
         while len(self._pending) > CHUNK_BYTES:
-            sealed.append(self._seal(bytes(self._pending[:CHUNK_BYTES]), is_last=False))
+            encrypted.append(self._encrypt(bytes(self._pending[:CHUNK_BYTES]), is_last=False))
             del self._pending[:CHUNK_BYTES]
-        return b"".join(sealed)
+        return b"".join(encrypted)
 
     def finish(self) -> bytes:
-        return self._seal(bytes(self._pending), is_last=True)
+        return self._encrypt(bytes(self._pending), is_last=True)
 
-    def _seal(self, chunk: bytes, *, is_last: bool) -> bytes:
+    def _encrypt(self, chunk: bytes, *, is_last: bool) -> bytes:
         nonce = _nonce(self._chunks, is_last=is_last)
         self._chunks += 1
         return bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(chunk, self._envelope, nonce, self._key)
 
 
-class Opener:
-    """Feed it a sealed file, take what was hidden, and finish. It holds one chunk besides what it is fed.
+class Decryptor:
+    """Decrypts a file that it is fed piece by piece. It holds one chunk besides what it is fed.
 
-    What it gives out is what was sealed, in order and from the start; only `finish` tells that it is all of it.
+    What it gives out is what was encrypted, in order and from the start; only `finish` tells that it is all of it.
     """
 
     def __init__(self, collector: PrivateKey) -> None:
@@ -108,14 +111,14 @@ class Opener:
             if len(self._pending) < ENVELOPE_BYTES:
                 return
             self._content = _open_envelope(self._take(ENVELOPE_BYTES), self._collector)
-        while len(self._pending) > self._content.sealed_chunk_bytes:
-            yield self._content.open(self._take(self._content.sealed_chunk_bytes))
+        while len(self._pending) > self._content.encrypted_chunk_bytes:
+            yield self._content.open(self._take(self._content.encrypted_chunk_bytes))
 
     def finish(self) -> bytes:
-        """The last chunk. Raises: Truncated if what was fed is only the beginning of a sealed file."""
+        """The last chunk. Raises: Truncated if what was fed is only the beginning of an encrypted file."""
         if self._content is None:
             _check_envelope_start(bytes(self._pending))
-            raise Truncated("the sealed file ends within its envelope", offset=len(self._pending))
+            raise Truncated("the encrypted file ends within its envelope", offset=len(self._pending))
         return self._content.open_last(bytes(self._pending))
 
     def _take(self, count: int) -> bytes:
@@ -131,51 +134,51 @@ class _Content:
         self._envelope = envelope
         self._key = key
         self._chunks = 0
-        self.sealed_chunk_bytes = chunk_bytes + _TAG_BYTES
+        self.encrypted_chunk_bytes = chunk_bytes + _TAG_BYTES
 
-    def open(self, sealed: bytes) -> bytes:
-        chunk = self._try(sealed, is_last=False)
+    def open(self, encrypted: bytes) -> bytes:
+        chunk = self._try(encrypted, is_last=False)
         if chunk is None:
-            raise Corrupt(f"sealed chunk {self._chunks} was changed or moved", offset=self._offset())
+            raise Corrupt(f"encrypted chunk {self._chunks} was changed or moved", offset=self._offset())
         self._chunks += 1
         return chunk
 
-    def open_last(self, sealed: bytes) -> bytes:
-        chunk = self._try(sealed, is_last=True)
+    def open_last(self, encrypted: bytes) -> bytes:
+        chunk = self._try(encrypted, is_last=True)
         if chunk is not None:
             return chunk
-        cut_short = len(sealed) < self.sealed_chunk_bytes or self._try(sealed, is_last=False) is not None
+        cut_short = len(encrypted) < self.encrypted_chunk_bytes or self._try(encrypted, is_last=False) is not None
         if cut_short:
-            raise Truncated("the sealed file ends before its last chunk", offset=self._offset() + len(sealed))
-        raise Corrupt(f"sealed chunk {self._chunks} was changed or moved", offset=self._offset())
+            raise Truncated("the encrypted file ends before its last chunk", offset=self._offset() + len(encrypted))
+        raise Corrupt(f"encrypted chunk {self._chunks} was changed or moved", offset=self._offset())
 
-    def _try(self, sealed: bytes, *, is_last: bool) -> bytes | None:
-        if len(sealed) < _TAG_BYTES:
+    def _try(self, encrypted: bytes, *, is_last: bool) -> bytes | None:
+        if len(encrypted) < _TAG_BYTES:
             return None
         nonce = _nonce(self._chunks, is_last=is_last)
         try:
-            return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(sealed, self._envelope, nonce, self._key)
+            return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(encrypted, self._envelope, nonce, self._key)
         except CryptoError:
             return None
 
     def _offset(self) -> int:
-        return ENVELOPE_BYTES + self._chunks * self.sealed_chunk_bytes
+        return ENVELOPE_BYTES + self._chunks * self.encrypted_chunk_bytes
 
 
-def is_sealed(start: bytes) -> bool:
-    """Whether a file that begins with these bytes is a sealed one."""
+def is_encrypted(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is an encrypted one."""
     return start.startswith(MAGIC)
 
 
-def sealed_for(envelope: bytes) -> PublicKey:
+def encrypted_for(envelope: bytes) -> PublicKey:
     """Whose key opens the file that begins with these bytes. Raises: WireError."""
     _check_envelope_start(envelope)
     if len(envelope) < ENVELOPE_BYTES:
-        raise Truncated("the sealed file ends within its envelope", offset=len(envelope))
+        raise Truncated("the encrypted file ends within its envelope", offset=len(envelope))
     return PublicKey(_ENVELOPE.unpack(envelope[:ENVELOPE_BYTES])[2])
 
 
-def _seal_content_key(keys: SealingKeys, collector: PublicKey) -> bytes:
+def _encrypt_content_key(keys: EncryptionKeys, collector: PublicKey) -> bytes:
     """What libsodium's `crypto_box_seal` makes, with the passing key pair from a seed instead of from chance."""
     passing = PrivateKey.from_seed(keys.box_seed)
     nonce = hashlib.blake2b(bytes(passing.public_key) + bytes(collector), digest_size=_NONCE_BYTES).digest()
@@ -186,7 +189,7 @@ def _open_envelope(envelope: bytes, collector: PrivateKey) -> _Content:
     _check_envelope_start(envelope)
     _, _, recipient, box, chunk_bytes = _ENVELOPE.unpack(envelope)
     if recipient != bytes(collector.public_key):
-        raise Unsupported(f"sealed for the key {recipient.hex()}, not for {bytes(collector.public_key).hex()}")
+        raise Unsupported(f"encrypted for the key {recipient.hex()}, not for {bytes(collector.public_key).hex()}")
     if not 1 <= chunk_bytes <= MAX_CHUNK_BYTES:
         raise Corrupt(f"chunks of {chunk_bytes} bytes, not within 1..{MAX_CHUNK_BYTES}", offset=ENVELOPE_BYTES - 4)
     try:
@@ -200,9 +203,9 @@ def _check_envelope_start(data: bytes) -> None:
     expected = MAGIC + VERSION.to_bytes(2, "big")
     if expected.startswith(data[: len(expected)]):
         return
-    if is_sealed(data):
-        raise Unsupported(f"sealed format {data[6:8].hex()}, this reader knows {VERSION}", offset=len(MAGIC))
-    raise Corrupt("not a sealed archive: it does not begin with HGSEAL", offset=0)
+    if is_encrypted(data):
+        raise Unsupported(f"encrypted format {data[6:8].hex()}, this reader knows {VERSION}", offset=len(MAGIC))
+    raise Corrupt("not an encrypted archive: it does not begin with HGSEAL", offset=0)
 
 
 def _nonce(chunk: int, *, is_last: bool) -> bytes:

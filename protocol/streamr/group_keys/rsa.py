@@ -11,7 +11,7 @@ import binascii
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from protocol.errors import Corrupt
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.padding import OAEP

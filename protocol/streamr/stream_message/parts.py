@@ -1,4 +1,11 @@
-"""The kinds and parts that a stream message is made of, and what each version lacks of them."""
+"""The kinds and parts that a stream message is made of, and the layout of each version.
+
+Versions 28 and 29 are flat. Later ones hold the message id and the reference to the previous message as
+arrays of their own:
+
+    message_id     [streamId, streamPartition, timestamp, sequenceNumber, publisherId, msgChainId]
+    prev_msg_ref   [timestamp, sequenceNumber] or null
+"""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -113,3 +120,34 @@ class LegacyOffsets:
         check_optional_count("ttl", self.ttl)
         check_optional_integer("offset", self.offset)
         check_optional_integer("previous_offset", self.previous_offset)
+
+
+_LEGACY: Final = (
+    "version",
+    "stream_id",
+    "stream_partition",
+    "timestamp",
+    "ttl",
+    "offset",
+    "previous_offset",
+    "message_type",
+    "content",
+)
+_HEAD: Final = ("version", "message_id", "prev_msg_ref", "message_type")
+_KINDS: Final = ("content_type", "encryption_type", "group_key_id")
+_TAIL: Final = ("signature_type", "signature")
+
+LAYOUTS: Final = {
+    28: _LEGACY,
+    29: (*_LEGACY, "signature_type", "publisher_id", "signature"),
+    30: (*_HEAD, "content", *_TAIL),
+    31: (*_HEAD, "encryption_type", "content", *_TAIL),
+    32: (*_HEAD, *_KINDS, "content", "new_group_key", *_TAIL),
+}
+DRAFT_LAYOUT: Final = (*_HEAD, *_KINDS, "content", *_TAIL)
+DRAFT_EXAMPLES_LAYOUT: Final = tuple(name for name in DRAFT_LAYOUT if name != "group_key_id")
+"""The examples in the draft forget one element of its own layout."""
+
+MESSAGE_ID_LAYOUT: Final = (
+    "stream_id", "stream_partition", "timestamp", "sequence_number", "publisher_id", "msg_chain_id",
+)  # fmt: skip

@@ -15,7 +15,7 @@ from protocol.ethereum.hashing import EIP191_MAGIC, keccak256
 from protocol.ethereum.signer import Signer
 from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.stream_message import (
+from protocol.streamr.stream_message.parts import (
     ContentType,
     EncryptedGroupKey,
     EncryptionType,
@@ -50,7 +50,7 @@ class ChainWriter:
     def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
         """Raises ValueError, naming the field, where no message can have such an id."""
         MessageID(stream_id, stream_partition, 0, 0, signer.address, msg_chain_id)
-        self._sign, self._sign_digests = signer.sign, signer.sign_digests
+        self._sign, self._sign_digests = signer.sign_message, signer.sign_message_digests
         self._stream_id, self._partition = stream_id, stream_partition
         self._publisher_id, self._chain_id = signer.address, msg_chain_id
         self._payload_start = f"{stream_id}{stream_partition}"

@@ -24,7 +24,8 @@ from typing import Final
 from protocol.ethereum.hashing import address_of, eip191_digest
 from protocol.ethereum.secp256k1 import V_VALUES, Backend, PublicKey, default_backend
 from protocol.ethereum.signer import Signer
-from protocol.streamr.stream_message import SignatureType, StreamMessage
+from protocol.streamr.stream_message.message import StreamMessage
+from protocol.streamr.stream_message.parts import SignatureType
 
 __all__ = ["Verdict", "Verifier", "recover_signer", "sign_message", "signed_payload", "verify"]
 
@@ -69,7 +70,7 @@ def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:
         raise ValueError(f"publisher_id: {message.message_id.publisher_id!r} is not the signer's {signer.address}")
     if message.version < _FIRST_ETH_VERSION:
         raise ValueError(f"version: {message.version} cannot carry a signature of type ETH")
-    signature = signer.sign(signed_payload(message))
+    signature = signer.sign_message(signed_payload(message))
     return message.replace(signature_type=SignatureType.ETH, signature=signature)
 
 

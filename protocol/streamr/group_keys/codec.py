@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from protocol.errors import Unsupported
 from protocol.streamr.checks import FieldError, refuse, wire_error
 from protocol.streamr.elements import build, read_array, read_count, read_elements, read_members
-from protocol.streamr.group_key_messages import (
+from protocol.streamr.group_keys.messages import (
     DraftGroupKeyReset,
     DraftGroupKeyRotate,
     EncryptedKey,
@@ -25,7 +25,7 @@ from protocol.streamr.group_key_messages import (
     TimedKeyResponse,
 )
 from protocol.streamr.json_text import decode_json
-from protocol.streamr.stream_parts import MessageType
+from protocol.streamr.stream_message import MessageType
 
 __all__ = ["parse_group_key_message"]
 

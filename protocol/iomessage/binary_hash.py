@@ -1,4 +1,4 @@
-"""The fast way to judge the seal of a binary message as it came, without writing it again."""
+"""The hash of a binary message as it came, without writing it again."""
 
 import hashlib
 from functools import lru_cache
@@ -12,15 +12,15 @@ _HASH_LENGTH_END: Final = 18
 _HEADERS_REMEMBERED: Final = 256  # as in `as_bytes`: the messages of one device differ in values, not in lengths
 
 
-def sealed_hash(data: bytes) -> str:
+def hash_of_binary(data: bytes) -> str:
     """The same digest in lower-case hex, as it stands in the message."""
-    return sealed_digest(data).hex()
+    return digest_of_binary(data).hex()
 
 
-def sealed_digest(data: bytes) -> bytes:
+def digest_of_binary(data: bytes) -> bytes:
     """The SHA-256 of a whole binary message with its hash field empty.
 
-    `data` has been decoded before, so its lengths are true. A message in the minimal profile is sealed by this hash; of
+    `data` has been decoded before, so its lengths are true. A message in the minimal profile is linked by this hash; of
     any other writer's bytes, `message_hash` decides.
     """
     header, start, end = _around_hash(data[:HEADER_BYTES])
@@ -32,5 +32,5 @@ def _around_hash(header: bytes) -> tuple[bytes, int, int]:
     """The header that says there is no hash, and where the hash begins and ends."""
     lengths = HEADER.unpack(header)
     start = HEADER_BYTES + sum(lengths[1:HASH_FIELD])
-    unsealed = header[:_HASH_LENGTH_AT] + b"\x00\x00" + header[_HASH_LENGTH_END:]
-    return unsealed, start, start + lengths[HASH_FIELD]
+    unlinked = header[:_HASH_LENGTH_AT] + b"\x00\x00" + header[_HASH_LENGTH_END:]
+    return unlinked, start, start + lengths[HASH_FIELD]

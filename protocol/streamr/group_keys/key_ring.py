@@ -4,7 +4,7 @@ import bisect
 from typing import Final, NamedTuple
 
 from protocol.streamr.checks import MAX_READABLE_INTEGER
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.ids import MessageRef
 
 __all__ = ["HeldKey", "KeyConflictError", "KeyRing", "ref_after"]

@@ -10,19 +10,30 @@
 | 32 | 11 | new group key |
 
 A field that a version lacks has its neutral value, so that the rest of the program sees one kind of message.
+
+One version's message as another version's, where nothing is lost that its reader needs.
+
+Converting down drops what the target cannot say. Three losses are refused, for they would deceive the reader:
+
+| from | to | what would be lost |
+|---|---|---|
+| 32 | 32 draft, 31 and below | a new group key: it is signed, so the signature would no longer hold |
+| 31, 32 | 30 and below | the encryption type: ciphertext would pass for content |
+| 30 and above | 29 | what an ETH signature covers: nobody could check it (28 drops the signature itself) |
 """
 
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from protocol.errors import Unsupported
 from protocol.streamr.checks import FILLED_TEXT, OPTIONAL_TEXT, FieldError, refuse, shown
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
-from protocol.streamr.stream_conversion import convert_stream_message
-from protocol.streamr.stream_layouts import stream_message_elements
-from protocol.streamr.stream_parts import (
+from protocol.streamr.stream_message.parts import (
+    DRAFT_LAYOUT,
     LATEST_STREAM_VERSION,
+    LAYOUTS,
     LEGACY_VERSIONS,
     STREAM_VERSIONS,
     ContentType,
@@ -35,17 +46,7 @@ from protocol.streamr.stream_parts import (
     legacy_message_id,
 )
 
-__all__ = [
-    "LATEST_STREAM_VERSION",
-    "ContentType",
-    "EncryptedGroupKey",
-    "EncryptionType",
-    "LegacyOffsets",
-    "MessageType",
-    "SignatureType",
-    "StreamMessage",
-]
-
+__all__ = ["StreamMessage", "convert_stream_message"]
 
 _ROTATE: Final = MessageType.GROUP_KEY_ROTATE
 _NEW_KEY: Final = EncryptionType.NEW_KEY_AND_AES
@@ -173,3 +174,92 @@ class StreamMessage(_StreamMessageFields):
             orjson.loads(self.content)
         except orjson.JSONDecodeError as problem:
             raise FieldError("content", f"is not JSON: {problem}") from None
+
+
+def stream_message_elements(message: StreamMessage) -> list[Any]:
+    """The message as the array to be written, in its own version."""
+    if message.version == 32 and not message.draft:
+        return _current_elements(message)
+    layout = DRAFT_LAYOUT if message.draft else LAYOUTS[message.version]
+    fields = _legacy_fields(message) if message.legacy else _fields(message)
+    return [fields[name] for name in layout]
+
+
+def _current_elements(message: StreamMessage) -> list[Any]:
+    """By hand what the table says, because every message that the agent sends is written here."""
+    (
+        message_id, content, previous, message_type, content_type, encryption_type, group_key_id,
+        new_group_key, signature_type, signature, version, _, _,
+    ) = message  # fmt: skip
+    return [
+        version,
+        [*message_id],
+        previous and [*previous],
+        message_type,
+        content_type,
+        encryption_type,
+        group_key_id,
+        content,
+        new_group_key and new_group_key.serialized,
+        signature_type,
+        signature,
+    ]
+
+
+def _fields(message: StreamMessage) -> dict[str, Any]:
+    previous = message.prev_msg_ref
+    return {
+        **message._asdict(),
+        "message_id": [*message.message_id],
+        "prev_msg_ref": previous and [*previous],
+    }
+
+
+def _legacy_fields(message: StreamMessage) -> dict[str, Any]:
+    legacy = message.legacy
+    assert legacy is not None
+    return {
+        **message._asdict(),
+        **message.message_id._asdict(),
+        "publisher_id": message.message_id.publisher_id or None,
+        "ttl": legacy.ttl,
+        "offset": legacy.offset,
+        "previous_offset": legacy.previous_offset,
+    }
+
+
+def convert_stream_message(message: StreamMessage, version: int, *, draft: bool) -> StreamMessage:
+    """The same message in another version. Raises: `Unsupported` where that version cannot hold it."""
+    if (version, draft) == (message.version, message.draft):
+        return message
+    try:
+        if version not in STREAM_VERSIONS:
+            refuse("version", version, "28, 29, 30, 31 or 32")
+        lacking = fields_lacking_in(version, draft=draft)
+        _refuse_deceiving_loss(message, version, lacking)
+        return message.replace(**{**lacking, **_identity(message, version), "version": version, "draft": draft})
+    except FieldError as problem:
+        raise Unsupported(f"cannot be written as version {version}: {problem}") from None
+
+
+def _refuse_deceiving_loss(message: StreamMessage, version: int, lacking: dict[str, object]) -> None:
+    if "new_group_key" in lacking and message.new_group_key is not None:
+        raise FieldError("new_group_key", "would be lost, and the signature with it")
+    if "encryption_type" in lacking and message.encryption_type is not EncryptionType.NONE:
+        raise FieldError("encryption_type", "would be lost, and ciphertext would pass for content")
+    if "message_type" in lacking and message.message_type is not MessageType.MESSAGE:
+        raise FieldError("message_type", f"{message.message_type.name} does not exist there")
+    if version == 29 and message.legacy is None and message.signature_type is SignatureType.ETH:
+        raise FieldError("signature", "could not be checked: it covers what version 29 lacks")
+
+
+def _identity(message: StreamMessage, version: int) -> dict[str, object]:
+    """Offsets stand in for references, and references for nothing: an offset says nothing about time."""
+    if version not in LEGACY_VERSIONS:
+        return {"legacy": None}
+    previous = message.prev_msg_ref
+    return {
+        "message_id": legacy_message_id(message.message_id, version),
+        "legacy": message.legacy
+        or LegacyOffsets(offset=message.message_id.timestamp, previous_offset=previous.timestamp if previous else None),
+    }

@@ -5,24 +5,28 @@ from typing import Final, NamedTuple
 
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer
-from protocol.streamr.group_key import GroupKey
-from protocol.streamr.group_key_messages import GroupKeyRequest, TimedKeyRequest
-from protocol.streamr.ids import MessageRef
-from protocol.streamr.key_exchange.contents import (
+from protocol.streamr.group_keys.exchange import (
+    INVALID_REQUEST,
+    KEY_NOT_FOUND,
+    Ignored,
     KeyRequest,
+    Outbox,
     announcement_of,
+    missing_keys,
+    open_envelope,
     public_key_of,
     refusal_of,
     response_to,
     version_of,
 )
-from protocol.streamr.key_exchange.exchange_streams import Outbox
-from protocol.streamr.key_exchange.key_ring import KeyRing, ref_after
-from protocol.streamr.key_exchange.reception import Ignored, open_envelope
-from protocol.streamr.rsa import RsaPublicKey
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.group_keys.key_ring import KeyRing, ref_after
+from protocol.streamr.group_keys.messages import GroupKeyRequest, GroupKeyResponse, TimedKeyRequest, TimedKeyResponse
+from protocol.streamr.group_keys.rsa import RsaPublicKey
+from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import StreamMessage
 
-__all__ = ["Answer", "Answered", "KeyPublisher", "MessageKeys", "Refused"]
+__all__ = ["Answer", "Answered", "KeyPublisher", "KeyRefused", "MessageKeys"]
 
 MAX_SUBSCRIBERS_PER_STREAM: Final = 1_000
 MAX_REQUEST_ID_CHARACTERS: Final = 200
@@ -30,14 +34,15 @@ MAX_STREAM_ID_CHARACTERS: Final = 1_000
 
 
 class Answered(NamedTuple):
-    """Publish `message`: it holds those of the keys asked for that there are, maybe none."""
+    """Publish `message`, which holds keys, and then `error`, where some of the keys asked for are unknown."""
 
     message: StreamMessage
     requester: str
     stream_id: str
+    error: StreamMessage | None = None
 
 
-class Refused(NamedTuple):
+class KeyRefused(NamedTuple):
     """Publish `message`: it tells the requester why it gets no keys."""
 
     message: StreamMessage
@@ -46,7 +51,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-Answer = Answered | Refused | Ignored
+Answer = Answered | KeyRefused | Ignored
 
 
 class MessageKeys(NamedTuple):
@@ -160,12 +165,27 @@ class KeyPublisher:
         version = version_of(request)
         _remember(stream.subscribers, requester, _Subscriber(rsa_public_key, version))
         response = response_to(request, stream.ring, rsa_public_key)
+        missing = missing_keys(request, response)
+        if missing is not None and not _has_keys(response):
+            return self._refuse(request, requester, "the publisher has no such key", now_ms, code=KEY_NOT_FOUND)
         message = self._outbox.post(response, requester, now_ms, version=version, rsa_public_key=rsa_public_key.pem)
-        return Answered(message, requester, request.stream_id)
+        error = None if missing is None else self._report_missing(request, requester, missing, now_ms)
+        return Answered(message, requester, request.stream_id, error)
 
-    def _refuse(self, request: KeyRequest, requester: str, reason: str, now_ms: int) -> Refused:
-        message = self._outbox.post(refusal_of(request, reason), requester, now_ms, version=version_of(request))
-        return Refused(message, requester, request.stream_id, reason)
+    def _report_missing(
+        self, request: KeyRequest, requester: str, missing: tuple[str, ...], now_ms: int
+    ) -> StreamMessage:
+        """Goes out behind the keys that were found: stock clients take the first answer to a request for the last."""
+        error = refusal_of(request, KEY_NOT_FOUND, "the publisher gives the other keys, but not these", missing)
+        return self._outbox.post(error, requester, now_ms, version=version_of(request))
+
+    def _refuse(
+        self, request: KeyRequest, requester: str, reason: str, now_ms: int, *, code: str = INVALID_REQUEST
+    ) -> KeyRefused:
+        asked = request.group_key_ids if isinstance(request, GroupKeyRequest) else ()
+        refusal = refusal_of(request, code, reason, asked)
+        message = self._outbox.post(refusal, requester, now_ms, version=version_of(request))
+        return KeyRefused(message, requester, request.stream_id, reason)
 
     def _announce(
         self,
@@ -184,6 +204,10 @@ class KeyPublisher:
         if stream_id not in self._streams:
             raise ValueError(f"stream {stream_id!r} has no group key")
         return self._streams[stream_id]
+
+
+def _has_keys(response: GroupKeyResponse | TimedKeyResponse) -> bool:
+    return bool(response.group_keys if isinstance(response, GroupKeyResponse) else response.keys)
 
 
 def _check_name(key: GroupKey) -> None:

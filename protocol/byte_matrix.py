@@ -1,0 +1,18 @@
+"""Texts or messages of equal length as one matrix of bytes, a row each. Needs numpy, which devices do not have."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ByteMatrix", "differ_only_within"]
+
+ByteMatrix = npt.NDArray[np.uint8]
+
+
+def differ_only_within(matrix: ByteMatrix, fields: Iterable[slice]) -> bool:
+    """Whether every row is the same as the first outside of these columns."""
+    differs = (matrix != matrix[0]).any(axis=0)
+    for field in fields:
+        differs[field] = False
+    return not differs.any()

@@ -1,0 +1,80 @@
+r"""Fast reader of the text that nearly every archived record holds.
+
+    [32,["<stream>",<partition>,<timestamp>,<sequence>,"<publisher>","<chain>"],<previous>,27,0,0,null,
+     "{\"ioMessage\":\"<base64>\"}",null,2,"0x<signature>"]
+
+That is: version 32, not encrypted, a reading in the binary embodiment, written without white space, signed. Such a text
+is read without building a `StreamMessage`. Any other text gives None and is read by `parse_stream_message`, which also
+says what is wrong with it.
+"""
+
+import binascii
+import re
+from typing import Final, NamedTuple
+
+from protocol.ethereum.curve import V_VALUES
+from protocol.iomessage.content import BINARY_CONTENT
+
+__all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "UsualText", "parse_usual_text"]
+
+CONTENT_START, CONTENT_END = (part.encode() for part in BINARY_CONTENT)
+
+_PARTS: Final = {
+    b"plain": rb'[^"\\\x00-\x1f\x7f-\xff]',  # a character that JSON writes as it is
+    b"number": rb"(?:0|[1-9][0-9]{0,15})",
+    b"start": re.escape(CONTENT_START.replace(b'"', rb"\"")),
+    b"end": re.escape(CONTENT_END.replace(b'"', rb"\"")),
+}
+USUAL_TEXT: Final = re.compile(
+    rb"""
+    \[32,\["(?P<stream>%(plain)b+)",(?P<partition>0|[1-9][0-9]{0,8}),
+    (?P<timestamp_ms>%(number)b),(?P<sequence>%(number)b),"(?P<publisher>0x[0-9a-f]{40})","(?P<chain>[A-Za-z0-9_-]{20})"\],
+    (?:null|\[(?P<previous_ms>%(number)b),(?P<previous_sequence>%(number)b)\]),27,0,0,null,
+    "%(start)b(?P<base64>[A-Za-z0-9+/]*={0,2})%(end)b",null,2,"0x(?P<signature>[0-9a-fA-F]{130})"\]
+    """
+    % _PARTS,
+    re.VERBOSE,
+)
+
+_new: Final = tuple.__new__  # a named tuple's own constructor would cost as much as reading the text
+
+_Ref = tuple[int, int]  # timestamp in ms, sequence number
+
+
+class UsualText(NamedTuple):
+    """The fields of a text of the usual form. Its signature is not checked yet."""
+
+    identity: tuple[bytes, bytes, bytes]  # stream, partition and chain as they are written
+    publisher: bytes
+    ref: _Ref
+    previous: _Ref | None
+    signed: bytes  # what the signature covers
+    signature: bytes
+    base64: bytes  # the ioMessage
+
+
+def parse_usual_text(text: bytes) -> UsualText | None:
+    found = USUAL_TEXT.fullmatch(text)
+    if found is None:
+        return None
+    stream, partition, timestamp_ms, sequence, publisher, chain, *before, base64, written = found.groups(b"")
+    ref = (int(timestamp_ms), int(sequence))
+    previous = (int(before[0]), int(before[1])) if before[0] else None
+    signature = binascii.unhexlify(written)
+    if (previous is not None and previous >= ref) or signature[64] not in V_VALUES:
+        return None
+    signed = b"".join(
+        (
+            stream,
+            partition,
+            timestamp_ms,
+            sequence,
+            publisher,
+            chain,
+            *before,
+            CONTENT_START,
+            base64,
+            CONTENT_END,
+        )
+    )
+    return _new(UsualText, ((stream, partition, chain), publisher, ref, previous, signed, signature, base64))
