@@ -1,15 +1,32 @@
-"""What is attached to this gateway, and how to read it: from the kernel's files, opening nothing."""
+"""Lists attached devices with the settings to read them (`headgate devices`), from the kernel's files."""
 
+import argparse
+import dataclasses
+import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from drivers.ports import SerialPortInfo, serial_ports
 from drivers.sysfs.channels import CLASSES, channels_of
 
-__all__ = ["Attached", "attached_devices", "port_settings"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
+    from drivers.firmware.port import Microcontroller
+
+    Ask = Callable[[Iterable[str], int], dict[str, Microcontroller]]  # ports and baudrate ──► those that answered
+
+__all__ = ["DESCRIPTION", "Attached", "add_arguments", "attached_devices", "port_settings", "show"]
+
+DESCRIPTION = "List attached devices: serial ports with their identities, 1-wire, IIO and other sensors of the kernel."
+
+WATCH_INTERVAL_S: Final = 0.5
+DEFAULT_BAUDRATE: Final = 115_200
 _RECEIVER_WORDS: Final = ("gps", "gnss", "u-blox", "ublox")
 
 
@@ -52,7 +69,7 @@ def port_settings(port: Attached, table: str, driver: str) -> str:
 
 
 def _likely_driver(port: Attached) -> str:
-    """What speaks there nobody knows before it is read: raw lines are never wrong."""
+    """The most probable driver. What a serial device sends is unknown, and raw lines can always be read."""
     is_receiver = any(word in f"{port.description} {port.by_id}".lower() for word in _RECEIVER_WORDS)
     return 'driver = "nmea"' if is_receiver else 'driver = "serial_line"\nformat = "raw"\nmime_type = "text/plain"'
 
@@ -65,3 +82,81 @@ def _sensors(kernel_class: str, root: Path) -> Iterator[Attached]:
         table = sensor.replace(":", "_").replace(" ", "_")
         settings = f'[drivers.{table}]\ndriver = "sysfs"\nclasses = ["{kernel_class}"]\nsensors = ["{sensor}"]\n'
         yield Attached(kind=kernel_class, name=sensor, description=", ".join(found), settings=settings)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument(
+        "--watch", action="store_true", help="keep running and print devices as they are plugged in or removed"
+    )
+    parser.add_argument(
+        "--ask",
+        action="store_true",
+        help="also query serial ports for microcontrollers: free ports are opened, which resets many boards;"
+        " ports in use are queried through the agent",
+    )
+    parser.add_argument("--baudrate", type=int, default=DEFAULT_BAUDRATE, help="baud rate for --ask (default: 115200)")
+    parser.add_argument("--root", type=Path, default=Path("/"), help="directory that contains dev and sys (default: /)")
+
+
+def show(arguments: argparse.Namespace, ask: "Ask") -> None:
+    """Print the devices; `ask` finds the microcontrollers among the given ports."""
+    devices = attached_devices(arguments.root)
+    if arguments.ask:
+        devices = _asked(devices, arguments, ask)
+    for device in devices:
+        _print("", device, as_json=arguments.json)
+    if not devices and not arguments.json:
+        print("no attached devices found")
+    if arguments.watch:
+        _watch(arguments.root, devices, as_json=arguments.json)
+
+
+def _asked(devices: list[Attached], arguments: argparse.Namespace, ask: "Ask") -> list[Attached]:
+    """The devices, with the descriptions that microcontrollers among them sent."""
+    baudrate = arguments.baudrate
+    ports = {str(arguments.root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
+    found = {ports[port].name: answer for port, answer in ask(ports, baudrate).items()}
+    return [as_microcontroller(each, found[each.name], baudrate) if each.name in found else each for each in devices]
+
+
+def as_microcontroller(port: Attached, found: "Microcontroller", baudrate: int) -> Attached:
+    table = re.sub("[^A-Za-z0-9_-]", "_", found.hello.device_id)
+    settings = port_settings(port, table, f'driver = "firmware"\ndevice_id = {_quoted(found.hello.device_id)}')
+    if baudrate != DEFAULT_BAUDRATE:
+        settings += f"baudrate = {baudrate}\n"
+    if found.requires_key:
+        settings += f'key_file = "/etc/headgate/{table}.key"\n'
+    return dataclasses.replace(port, kind="microcontroller", description=found.description, settings=settings)
+
+
+def _quoted(text: str) -> str:
+    """As a TOML string; a device may have any name."""
+    return orjson.dumps(text).decode()
+
+
+def _watch(root: Path, before: list[Attached], *, as_json: bool) -> None:
+    """Print changes until interrupted."""
+    while True:
+        time.sleep(WATCH_INTERVAL_S)
+        now = attached_devices(root)
+        for event, device in changes(before, now):
+            _print(event, device, as_json=as_json)
+        before = now
+
+
+def changes(before: list[Attached], now: list[Attached]) -> list[tuple[str, Attached]]:
+    """Devices that were pulled, then those that were plugged in."""
+    pulled = [("pulled", device) for device in before if device not in now]
+    return [*pulled, *(("plugged", device) for device in now if device not in before)]
+
+
+def _print(event: str, device: Attached, *, as_json: bool) -> None:
+    if as_json:
+        fields = dataclasses.asdict(device)
+        print(orjson.dumps({"event": event, **fields} if event else fields).decode(), flush=True)
+        return
+    facts = [device.by_id, device.usb_id and f"USB {device.usb_id}", device.usb_serial, device.description]
+    heading = "  ".join([f"{event} {device.name}".strip(), device.kind, *(fact for fact in facts if fact)])
+    indented = "".join(f"    {line}\n" for line in device.settings.splitlines())
+    print(heading if event == "pulled" else f"{heading}\n\n{indented}", flush=True)

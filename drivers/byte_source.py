@@ -1,4 +1,4 @@
-"""Where bytes come from: a serial port or a TCP connection, behind one small class. No threads."""
+"""A serial port or a TCP connection as a source of bytes on the event loop. No threads."""
 
 import asyncio
 import errno
@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from drivers.errors import DeviceError
+from runtime.token_bucket import TokenBucket
 
-__all__ = ["ByteSource", "open_serial", "open_tcp"]
+__all__ = ["ByteSource", "Throttle", "open_serial", "open_tcp"]
 
 CHUNK_BYTES: Final = 4096
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -49,12 +50,12 @@ class ByteSource:
                     await self._ready(asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer)
                     data = data[os.write(self._fd, data) :]
         except TimeoutError as error:
-            raise DeviceError(f"{self.where} takes no data; check its flow control") from error
+            raise DeviceError(f"{self.where} accepts no data; check its flow control") from error
         except OSError as error:
             raise DeviceError(f"{self.where} is gone ({_reason(error)}); check that it is plugged in") from error
 
     def close(self) -> None:
-        """Whoever waits for it is told. The loop forgets it first: its number may be another's a moment later."""
+        """Pending waits fail. The descriptor leaves the event loop first: its number may be reused at once."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -87,7 +88,7 @@ def open_serial(
     parity: Literal["N", "E", "O"] = "N",
     stopbits: float = 1,
 ) -> ByteSource:
-    """Open for us alone. Raises: DeviceError."""
+    """Open for exclusive use. Raises: DeviceError."""
     import serial
 
     try:
@@ -106,12 +107,12 @@ def open_serial(
 
 
 async def open_tcp(host: str, port: int) -> ByteSource:
-    """By the first of its addresses that answers. Raises: DeviceError."""
+    """Connect to the first of its addresses that answers. Raises: DeviceError."""
     url = f"tcp://{host}:{port}"
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection = await _connect(host, port)
-    except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
+    except (OSError, TimeoutError, UnicodeError) as error:  # the last: not a host name
         raise DeviceError(f"{url} does not answer ({_reason(error)}); check address and network") from error
     return ByteSource(connection.fileno(), url, connection.close)
 
@@ -128,7 +129,7 @@ async def _connect(host: str, port: int) -> socket.socket:
         except OSError as error:
             connection.close()
             failure = error
-        except BaseException:  # given up
+        except BaseException:  # cancelled
             connection.close()
             raise
         else:
@@ -146,10 +147,28 @@ def _reason(error: Exception) -> str:
 def _advice(error: Exception) -> str:
     match getattr(error, "errno", None):
         case errno.ENOENT | errno.ENODEV | errno.ENXIO:
-            return "check that it is plugged in; 'headgate devices' lists what is"
+            return "check that it is plugged in; 'headgate devices' lists attached devices"
         case errno.EACCES | errno.EPERM:
-            return "let the user of this process join the group of that file, often dialout"
+            return "add the user of this process to the group of that file, often dialout"
         case errno.EBUSY | errno.EAGAIN:
-            return "another program holds it; stop that one"
+            return "another program has it open; stop that program"
         case _:
             return "check the port and its settings"
+
+
+class Throttle:
+    """Limits a port to a rate in bytes per second, with a burst of one second."""
+
+    def __init__(self, bytes_per_s: int) -> None:
+        self._bucket = TokenBucket(bytes_per_s, burst=bytes_per_s)
+        self._calm_level = bytes_per_s / 2
+        self.flooded = False
+
+    def pause_s(self, read_bytes: int, now_s: float) -> float:
+        """How long to pause after reading this many bytes. Data that arrives meanwhile waits in the kernel's buffer."""
+        pause_s = self._bucket.take(read_bytes, now_s)
+        if pause_s > 0:
+            self.flooded = True
+        elif self._bucket.level(now_s) > self._calm_level:
+            self.flooded = False
+        return pause_s

@@ -14,13 +14,16 @@ _SHOWN_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """Something came that is no frame, or a frame that means nothing."""
+    """Bytes that are not a frame, or a frame without meaning."""
 
     problem: str
+    reason: str = ""  # the same without the bytes; default: the problem
+    raw: bytes = b""
 
     @classmethod
-    def frame(cls, problem: str, frame: bytes) -> "Damaged":
-        return cls(f"{problem}: {frame[:_SHOWN_BYTES]!r}{'…' if len(frame) > _SHOWN_BYTES else ''}")
+    def frame(cls, problem: str, frame: bytes, reason: str = "") -> "Damaged":
+        shown = f"{frame[:_SHOWN_BYTES]!r}{'…' if len(frame) > _SHOWN_BYTES else ''}"
+        return cls(f"{problem}: {shown}", reason or problem, frame)
 
 
 class Frames(Protocol):
@@ -32,7 +35,7 @@ class DelimitedFrames:
 
     def __init__(self, delimiter: bytes, max_bytes: int) -> None:
         if not delimiter or not 0 < max_bytes <= MAX_FRAME_BYTES:
-            raise ValueError(f"a delimiter and 1 to {MAX_FRAME_BYTES} bytes are wanted")
+            raise ValueError(f"a delimiter and 1 to {MAX_FRAME_BYTES} bytes are expected")
         self._delimiter = delimiter
         self._max_bytes = max_bytes
         self._pending = b""
@@ -45,7 +48,7 @@ class DelimitedFrames:
             if not self._skipping:
                 events.append(self._too_long(rest))
             self._skipping = True
-        if self._skipping:  # keep only so much that a delimiter cut in two is still found
+        if self._skipping:  # keep the part in which a delimiter may have begun
             rest = rest[max(0, len(rest) - len(self._delimiter) + 1) :]
         self._pending = rest
         return events
@@ -63,7 +66,7 @@ class DelimitedFrames:
 
 
 class FixedFrames:
-    """Frames of one length. With a sync word, what stands before it is skipped; without, the first byte begins one."""
+    """Frames of one length. With a sync word, bytes before it are skipped; without, the first byte begins a frame."""
 
     def __init__(self, frame_bytes: int, sync: bytes = b"") -> None:
         if not len(sync) <= frame_bytes <= MAX_FRAME_BYTES or frame_bytes < 1:

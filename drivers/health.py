@@ -1,16 +1,39 @@
-"""States, not repetitions: a device's state, and one event for each change of it."""
+"""The health of one device: its state, the share of damaged frames, and sensors that fell silent. Pure.
 
+By default a sensor is judged by its own intervals: when `LEARNED_FROM` intervals between its readings are known and
+none of them is out of proportion (a button or a door has no rhythm), it is silent after `PATIENCE` times the longest of
+them, `FLOOR_S` at least. A sensor that has not sent anything yet is not missed. With `silence_s` there is no learning:
+each sensor that ever sent, and the device as a whole from its start, is silent after that time; 0 turns it off.
+
+Memory is bounded by `MAX_SENSORS` and `LEARNED_FROM`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["DeviceChange", "DeviceState", "Health", "Quality"]
+from drivers.reading import Reading
+
+__all__ = [
+    "FLOOR_S",
+    "LEARNED_FROM",
+    "MAX_SENSORS",
+    "PATIENCE",
+    "DeviceChange",
+    "DeviceState",
+    "Health",
+    "Quality",
+    "SilenceDetector",
+]
 
 
 class DeviceState(StrEnum):
     STARTING = "starting"
     UP = "up"
-    TROUBLED = "troubled"  # readings come, and with them noise or a flood
+    TROUBLED = "troubled"  # readings arrive, with noise or a flood
+    SILENT = "silent"  # the port is open, but a sensor that usually sends does not
     DOWN = "down"
 
 
@@ -22,7 +45,7 @@ class DeviceChange:
     before: DeviceState
     after: DeviceState
     at_ms: int  # UTC
-    lasted_ms: int  # how long the state before lasted
+    lasted_ms: int  # how long the previous state lasted
     reason: str  # what happened and what to do; "" for a good change
 
     def __str__(self) -> str:
@@ -31,15 +54,17 @@ class DeviceChange:
 
 
 class Health:
-    """The state of one device, from what its driver shows."""
+    """The state of one device, and its changes."""
 
     def __init__(self, device: str, now_ms: int) -> None:
         self._device = device
         self._since_ms = now_ms
         self.state = DeviceState.STARTING
 
-    def works(self, trouble: str, now_ms: int) -> DeviceChange | None:
-        """A read gave something, or at least did not fail."""
+    def works(self, trouble: str, now_ms: int, silence: str = "") -> DeviceChange | None:
+        """A read succeeded."""
+        if silence:
+            return self._change(DeviceState.SILENT, silence, now_ms)
         return self._change(DeviceState.TROUBLED if trouble else DeviceState.UP, trouble, now_ms)
 
     def failed(self, reason: str, now_ms: int) -> DeviceChange | None:
@@ -62,7 +87,7 @@ _WEIGHT: Final = 1 / 16  # of the newest frame in the share of damaged ones: abo
 
 
 class Quality:
-    """Counts good and damaged frames, and says when noise begins and ends: far apart, so that it does not flicker."""
+    """Counts good and damaged frames. Noise has two thresholds, so that the state does not flicker."""
 
     def __init__(self, advice: str = "check baudrate and cable") -> None:
         self._advice = advice
@@ -84,8 +109,8 @@ class Quality:
 
     @property
     def trouble(self) -> str:
-        """ "" or what is wrong. Its words are of the frame that was damaged last."""
-        return f"most of what it sends is damaged: {self.last_damage}; {self._advice}" if self._noisy else ""
+        """The problem, with the last damaged frame; "" if there is none."""
+        return f"most frames are damaged: {self.last_damage}; {self._advice}" if self._noisy else ""
 
     def _weigh(self, damage: float) -> None:
         self._share += _WEIGHT * (damage - self._share)
@@ -93,3 +118,74 @@ class Quality:
             self._noisy = True
         elif self._share < CLEAN_BELOW:
             self._noisy = False
+
+
+MAX_SENSORS: Final = 256
+LEARNED_FROM: Final = 8  # intervals
+PATIENCE: Final = 5
+FLOOR_S: Final = 60.0
+CEILING_S: Final = 7 * 86_400.0
+OUT_OF_PROPORTION: Final = 10  # times the median
+MAX_NAMED: Final = 3
+
+
+class _Sensor:
+    __slots__ = ("intervals_s", "last_s", "limit_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.last_s = now_s
+        self.intervals_s: deque[float] = deque(maxlen=LEARNED_FROM)
+        self.limit_s: float | None = None
+
+    def note(self, now_s: float) -> None:
+        self.intervals_s.append(now_s - self.last_s)
+        self.last_s = now_s
+        if len(self.intervals_s) == LEARNED_FROM:
+            longest_s = max(self.intervals_s)
+            has_rhythm = longest_s <= OUT_OF_PROPORTION * max(sorted(self.intervals_s)[LEARNED_FROM // 2], 1.0)
+            self.limit_s = min(CEILING_S, max(FLOOR_S, PATIENCE * longest_s)) if has_rhythm else None
+
+
+class SilenceDetector:
+    """Detects sensors of one device that fell silent."""
+
+    def __init__(self, silence_s: float | None, now_s: float) -> None:
+        self._silence_s = silence_s
+        self._since_s = now_s
+        self._sensors: dict[str, _Sensor] = {}
+        self._checked_at_s = now_s
+        self._silence = ""
+
+    def note(self, readings: Sequence[Reading], now_s: float) -> None:
+        for name in {reading[0] for reading in readings}:
+            sensor = self._sensors.get(name)
+            if sensor is not None:
+                sensor.note(now_s)
+            elif len(self._sensors) < MAX_SENSORS:
+                self._sensors[name] = _Sensor(now_s)
+        if readings:
+            self._since_s = now_s
+
+    def silence(self, now_s: float) -> str:
+        """Which sensors are silent, and for how long; "" if none is. Calls within one second cost nothing."""
+        if now_s - self._checked_at_s >= 1.0:
+            self._checked_at_s = now_s
+            self._silence = self._find_silence(now_s)
+        return self._silence
+
+    def _find_silence(self, now_s: float) -> str:
+        if self._silence_s == 0:
+            return ""
+        limits = {
+            name: sensor.limit_s if self._silence_s is None else self._silence_s
+            for name, sensor in self._sensors.items()
+        }
+        silent = [
+            f"{name} for {now_s - self._sensors[name].last_s:.0f} s, the limit is {limit_s:.0f} s"
+            for name, limit_s in limits.items()
+            if limit_s is not None and now_s - self._sensors[name].last_s > limit_s
+        ]
+        if not self._sensors and self._silence_s is not None and now_s - self._since_s > self._silence_s:
+            return f"no reading for {now_s - self._since_s:.0f} s; check that the device sends"
+        more = f" and {len(silent) - MAX_NAMED} more" if len(silent) > MAX_NAMED else ""
+        return f"no reading of {'; '.join(silent[:MAX_NAMED])}{more}; check that it sends" if silent else ""

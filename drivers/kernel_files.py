@@ -1,4 +1,4 @@
-"""The kernel's own files, read with care: they are small, may vanish, and may answer with an error."""
+"""Reading the kernel's files (/proc, /sys), which may vanish or return an error at any time."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,7 @@ MAX_CHARS: Final = 64 * 1024
 
 
 def read_kernel_file(file: Path) -> str | None:
-    """The text of a file; None if it is absent or cannot be read at this moment (a sensor's bus may say no)."""
+    """The text of a file; None if it is absent or cannot be read at this moment (a sensor's bus may fail)."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             return opened.read(MAX_CHARS).strip()

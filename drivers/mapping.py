@@ -1,4 +1,4 @@
-"""What a text, a JSON document, a row or a record means: quantities with their units. Pure."""
+"""Maps texts, JSON documents, rows and records to quantities with units. Pure."""
 
 import math
 import re
@@ -10,34 +10,41 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 
 from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Reading, Scalar, checked_reading
-from drivers.settings import Between
+from drivers.rejects import Unreadable, reason_of
+from runtime.settings import Between
 
 __all__ = [
     "PayloadReader",
     "Quantities",
     "Quantity",
+    "Reject",
     "fields_of_json",
     "fields_of_match",
     "fields_of_row",
     "fields_of_struct",
     "measure",
     "reader_of",
+    "shown",
 ]
 
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
+MAX_SHOWN_CHARS: Final = 40
+MAX_NUMBER_CHARS: Final = 400  # what a text of megabytes costs to refuse
 ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
 _NESTED: Final = frozenset({dict, list})
 _NUMBERS: Final[frozenset[type[float]]] = frozenset({int, float})
-_NOTHING_FOUND: Final = "none of the quantities is in it"
+_WITH_COMMA: Final = re.compile(r"[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]*),[0-9]*([eE][+-]?[0-9]+)?")  # 1.234,5
+_NOTHING_FOUND: Final = "it contains none of the quantities"
 OFF: Final = frozenset({"0", "off", "false", "no", "closed", "offline", "low"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """How one quantity is found and what it is: value = raw * scale + offset."""
+    """How one quantity is found and converted: value = raw * scale + offset."""
 
     field: str = ""  # the JSON path (a.b.0), group or column; default: the quantity's own name
+    decimal_comma: bool = False  # numbers in texts are written 19,4 or 1.234,5
     unit: str = ""
     kind: Literal["number", "boolean", "text"] = "number"
     scale: float = 1.0
@@ -57,25 +64,38 @@ class Quantity:
 Quantities = dict[str, Quantity]
 Fields = Mapping[str, Any]
 PayloadReader = Callable[[bytes, int, int | None], list[Reading]]  # payload, taken_at_ms, token; raises ValueError
+Reject = Callable[[str, str, bytes, int], None]  # sensor, reason, raw, at_ms; as `Rejects.note`
 
 
-def measure(fields: Fields, quantities: Mapping[str, Quantity]) -> list[tuple[str, Scalar, str]]:
-    """(name, value, unit) of every quantity that is there.
+def measure(
+    fields: Fields, quantities: Mapping[str, Quantity]
+) -> tuple[list[tuple[str, Scalar, str]], list[Unreadable]]:
+    """(name, value, unit) of every quantity that is present, and the problem of each that cannot be read.
 
-    Raises ValueError where one is there and is not what it should be, or none is there at all.
+    Raises ValueError if none is present.
     """
-    found = [
-        (name, _value_of(name, raw, quantity), quantity.unit)
-        for name, quantity in quantities.items()
-        if (raw := fields.get(quantity.field or name)) is not None and raw != ""
-    ]
-    if not found:
+    found: list[tuple[str, Scalar, str]] = []
+    unreadable: list[Unreadable] = []
+    for name, quantity in quantities.items():
+        raw = fields.get(quantity.field or name)
+        if raw is None or raw == "":
+            continue
+        try:
+            found.append((name, _value_of(name, raw, quantity), quantity.unit))
+        except Unreadable as problem:
+            unreadable.append(problem)
+    if not found and not unreadable:
         raise ValueError(_NOTHING_FOUND)
-    return found
+    return found, unreadable
 
 
-def reader_of(sensor: str, quantities: Mapping[str, Quantity], fields_of: Callable[[bytes], Fields]) -> PayloadReader:
-    """`measure` for the many payloads of one sensor, as readings: what these have in common is checked once, here."""
+def reader_of(
+    sensor: str, quantities: Mapping[str, Quantity], fields_of: Callable[[bytes], Fields], reject: Reject
+) -> PayloadReader:
+    """A reader for the payloads of one sensor; what they have in common is checked once, here.
+
+    A quantity that cannot be read is rejected, and the others are read.
+    """
     wanted = [
         (quantity.field or name, name, quantity.unit, quantity.is_plain and _is_sound(sensor, name), quantity)
         for name, quantity in quantities.items()
@@ -84,14 +104,19 @@ def reader_of(sensor: str, quantities: Mapping[str, Quantity], fields_of: Callab
     def read(payload: bytes, taken_at_ms: int, token: int | None) -> list[Reading]:
         fields = fields_of(payload)
         readings: list[Reading] = []
+        is_rejected = False
         for field, name, unit, is_sound_and_plain, quantity in wanted:
             raw = fields.get(field)
             if is_sound_and_plain and raw.__class__ in _NUMBERS and math.isfinite(raw):  # as nearly all are
                 readings.append(checked_reading((sensor, name, raw, unit, taken_at_ms, "", token)))
             elif raw is not None and raw != "":
-                value = _value_of(name, raw, quantity)
-                readings.append(Reading(sensor, name, value, unit, taken_at_ms=taken_at_ms, token=token))
-        if not readings:
+                try:
+                    value = _value_of(name, raw, quantity)
+                    readings.append(Reading(sensor, name, value, unit, taken_at_ms=taken_at_ms, token=token))
+                except ValueError as problem:
+                    reject(sensor, reason_of(problem), payload, taken_at_ms)
+                    is_rejected = True
+        if not readings and not is_rejected:
             raise ValueError(_NOTHING_FOUND)
         return readings
 
@@ -99,7 +124,7 @@ def reader_of(sensor: str, quantities: Mapping[str, Quantity], fields_of: Callab
 
 
 def _is_sound(sensor: str, quantity: str) -> bool:
-    """Whether readings can have such names."""
+    """Whether a reading can have these names."""
     try:
         Reading(sensor, quantity, 0, taken_at_ms=0)
     except ValueError:
@@ -120,19 +145,37 @@ def _as_boolean(name: str, raw: Any) -> bool:
         return True
     if word in OFF:
         return False
-    raise ValueError(f"{name} {word!r:.40} is neither on nor off")
+    raise Unreadable(f"{name} is neither on nor off", shown(word))
+
+
+def _parsed(raw: Any, has_decimal_comma: bool) -> float:
+    """Raises: ValueError, TypeError."""
+    if not isinstance(raw, str):
+        return float(raw)
+    if len(raw) > MAX_NUMBER_CHARS:
+        raise ValueError("too long for a number")
+    if has_decimal_comma and "," in raw:
+        if _WITH_COMMA.fullmatch(raw.strip()) is None:
+            raise ValueError("not a number with a decimal comma")
+        raw = raw.replace(".", "").replace(",", ".")
+    return float(raw)
+
+
+def shown(raw: Any) -> str:
+    """The beginning of a value, for an error message."""
+    return repr(raw[:MAX_SHOWN_CHARS] if isinstance(raw, str | bytes) else raw)[:MAX_SHOWN_CHARS]
 
 
 def _as_number(name: str, raw: Any, quantity: Quantity) -> float | int:
     is_number = raw.__class__ in _NUMBERS
     try:
-        number = raw if is_number else float(raw)
+        number = raw if is_number else _parsed(raw, quantity.decimal_comma)
     except (ValueError, TypeError):
-        raise ValueError(f"{name} {raw!r:.40} is not a number") from None
+        raise Unreadable(f"{name} is not a number", shown(raw)) from None
     if quantity.scale != 1 or quantity.offset:
         number = number * quantity.scale + quantity.offset
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}")
+        raise Unreadable(f"{name} is not a finite number", str(number))
     return number if quantity.decimals is None else round(number, quantity.decimals)
 
 

@@ -1,4 +1,4 @@
-"""What drivers share that ask at an interval: the schedule, and blocking calls kept off the event loop."""
+"""Base of drivers that poll at an interval: the schedule, and blocking calls in a thread."""
 
 import asyncio
 from abc import abstractmethod
@@ -6,14 +6,30 @@ from collections.abc import Callable
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
-from drivers.pace import Schedule
 from drivers.reading import Reading
 
-__all__ = ["BlockingCall", "PolledDriver"]
+__all__ = ["BlockingCall", "PolledDriver", "Schedule"]
+
+
+class Schedule:
+    """Ticks at whole multiples of an interval, without drift; missed ticks are skipped."""
+
+    def __init__(self, interval_s: float, now_s: float) -> None:
+        self._interval_s = interval_s
+        self._next_s = now_s  # the first tick is now
+
+    def wait_s(self, now_s: float) -> float:
+        """Seconds until the next tick; the schedule then moves to the tick after it."""
+        if self._next_s < now_s:
+            missed = int((now_s - self._next_s) / self._interval_s)
+            self._next_s += missed * self._interval_s
+        wait_s = max(0.0, self._next_s - now_s)
+        self._next_s += self._interval_s
+        return wait_s
 
 
 class PolledDriver(Driver):
-    """A driver that brings `poll`, and maybe `connect` and `disconnect`."""
+    """A driver that implements `poll`, and maybe `connect` and `disconnect`."""
 
     def __init__(self, name: str, interval_s: float) -> None:
         super().__init__(name)
@@ -27,7 +43,7 @@ class PolledDriver(Driver):
 
     async def read(self) -> list[Reading]:
         if self._schedule is None:
-            raise DeviceError(f"{self.name}: it is not open; open it before reading")
+            raise DeviceError(f"{self.name}: the driver is not open; open it before reading")
         await asyncio.sleep(self._schedule.wait_s(asyncio.get_running_loop().time()))
         return (await self.poll())[:MAX_READINGS_PER_READ]
 
@@ -39,11 +55,11 @@ class PolledDriver(Driver):
         """Raises: DeviceError."""
 
     async def disconnect(self) -> None:
-        """Let go of what `connect` took, if anything; called any number of times."""
+        """Release what `connect` opened, if anything; called any number of times."""
 
     @abstractmethod
     async def poll(self) -> list[Reading]:
-        """Ask once. Raises: DeviceError."""
+        """Read once. Raises: DeviceError."""
 
 
 class BlockingCall:

@@ -1,28 +1,44 @@
-"""Which serial ports there are, and which of them is the one that was meant.
+"""Serial ports: listing them, and finding the configured one again after it was unplugged.
 
-`/dev/ttyUSB0` is a place, not a device: after re-plugging it may be `/dev/ttyUSB1`, or somebody else's. So a port is
-known by its USB identity (vendor, product, serial number and interface; the socket it is plugged into where the device
-has no serial number), which is read from the kernel's files below `root`:
+`/dev/ttyUSB0` is a slot, not a device: after re-plugging it may be `/dev/ttyUSB1`, or another device. So a port is
+identified by its USB identity (vendor, product, serial number and interface; the USB socket where the device has no
+serial number), which is read from the kernel's files below `root`:
 
     /sys/class/tty/ttyUSB0/device ──► …/usb1/1-1/1-1:1.0/ttyUSB0      1-1:1.0 holds bInterfaceNumber
                                       …/usb1/1-1                      holds idVendor, idProduct, serial
     /dev/serial/by-id/usb-FTDI_… ──► ../../ttyUSB0                    made by udev from the same facts
 """
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["PORT_PATTERN", "PortIdentity", "SerialPortInfo", "find_port", "identity_of", "serial_ports"]
+from drivers.errors import DeviceError
 
-PORT_PATTERN: Final = r"/\S+|usb:[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(:\S+)?|tcp://\S+:[0-9]{1,5}"
+__all__ = [
+    "PORT_PATTERN",
+    "KnownPort",
+    "PortIdentity",
+    "SerialPortInfo",
+    "find_port",
+    "identity_of",
+    "is_tcp",
+    "serial_ports",
+    "tcp_address",
+]
+
+POLL_S: Final = 0.25
+PORT_PATTERN: Final = r"/\S+|usb:[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(:\S+)?|tcp://\S+"
+TCP_PREFIX: Final = "tcp://"
+MAX_TCP_PORT: Final = 65_535
 _MAX_FILE_CHARS: Final = 256
 _MAX_ANCESTORS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class PortIdentity:
-    """What stays the same when a USB device is pulled and plugged in again."""
+    """The part of a USB device's description that stays the same when it is unplugged and plugged in again."""
 
     vendor: str  # four hex digits
     product: str
@@ -42,7 +58,28 @@ class SerialPortInfo:
     device: str  # /dev/ttyUSB0
     identity: PortIdentity | None  # None for a port that is not on USB
     by_id: str  # /dev/serial/by-id/…, or ""
-    description: str  # what the device calls itself, or ""
+    description: str  # the device's own description, or ""
+
+
+def is_tcp(address: str) -> bool:
+    return address.startswith(TCP_PREFIX)
+
+
+def tcp_address(address: str) -> tuple[str, int]:
+    """Host and port of `tcp://HOST:PORT`, an IPv6 address in brackets. Raises ValueError, saying what is wrong."""
+    host, colon, port = address.removeprefix(TCP_PREFIX).rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal() and 0 < len(port) <= len(str(MAX_TCP_PORT))):
+        raise ValueError("the port's number is missing; write tcp://HOST:PORT")
+    if not 0 < int(port) <= MAX_TCP_PORT:
+        raise ValueError(f"port {port} is not between 1 and {MAX_TCP_PORT}")
+    name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        name = ""
+    if not name or any(each in name for each in "/@?#[]") or not name.isprintable():
+        raise ValueError(f"{host!r:.60} is not a host name")
+    return name, int(port)
 
 
 def serial_ports(root: Path = Path("/")) -> list[SerialPortInfo]:
@@ -53,7 +90,7 @@ def serial_ports(root: Path = Path("/")) -> list[SerialPortInfo]:
 
 
 def find_port(wanted: str, learned: PortIdentity | None, root: Path = Path("/")) -> str | None:
-    """The device file of the port that is meant, or None while it is absent.
+    """The device file of the configured port, or None while it is absent.
 
     `wanted` is as in the settings; `learned` is the identity it had when it was last open.
     """
@@ -124,7 +161,7 @@ def _is_real(device: Path) -> bool:
 def _links_by_target(folder: Path) -> dict[str, str]:
     try:
         links = sorted(folder.iterdir())
-    except OSError:  # it is there only while a port is, and may go while we look
+    except OSError:  # it is there only while a port is, and may disappear meanwhile
         return {}
     return {link.resolve().name: f"/dev/serial/by-id/{link.name}" for link in links}
 
@@ -133,10 +170,72 @@ def _read(file: Path) -> str:
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             return opened.read(_MAX_FILE_CHARS).strip()
-    except OSError:  # the device left while we looked
+    except OSError:  # the device was unplugged meanwhile
         return ""
 
 
 def _natural(name: str) -> tuple[str, int]:
     digits = len(name) - len(name.rstrip("0123456789"))
     return (name[: len(name) - digits], int(name[len(name) - digits :] or 0))
+
+
+class KnownPort:
+    """A serial port of the settings, found by its USB identity once it was open."""
+
+    def __init__(self, wanted: str, root: Path = Path("/")) -> None:
+        self.wanted = wanted
+        self._root = root
+        self._device = wanted
+        self._tried: _Node | None = None
+        self._identity: PortIdentity | None = None
+
+    @property
+    def is_tcp(self) -> bool:
+        return is_tcp(self.wanted)
+
+    @property
+    def device_files(self) -> tuple[str, ...]:
+        """As the settings name it; none behind a TCP converter."""
+        return () if self.is_tcp else (self.wanted,)
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        return tcp_address(self.wanted)  # it was checked with the settings
+
+    def find(self) -> str:
+        """Its present device file, to be opened. Raises: DeviceError."""
+        self._tried = self._inspect()
+        if self._tried is None:
+            raise DeviceError(
+                f"{self.wanted} is absent; check that it is plugged in; 'headgate devices' lists attached devices"
+            )
+        self._device = self._tried.device
+        return str(self._root / self._device.lstrip("/"))
+
+    def learn(self) -> None:
+        """Store the identity of the port, which is open now."""
+        self._identity = identity_of(self._device, self._root) or self._identity
+
+    async def returned(self) -> None:
+        """Wait until it appears, or appears again, after the last try. A port that stays present and fails is left to
+        the backoff."""
+        if self.is_tcp:
+            await asyncio.Event().wait()
+        while self._inspect() in (None, self._tried):  # noqa: ASYNC110 - there is no notification; polling is cheap
+            await asyncio.sleep(POLL_S)
+
+    def _inspect(self) -> "_Node | None":
+        device = find_port(self.wanted, self._identity, self._root)
+        try:
+            stat = (self._root / device.lstrip("/")).stat() if device else None
+        except OSError:  # it was unplugged meanwhile
+            return None
+        return _Node(device, stat.st_ino, stat.st_ctime_ns) if device and stat else None
+
+
+class _Node(NamedTuple):
+    """A device file; one that was created again differs, even under the same name."""
+
+    device: str
+    inode: int
+    changed_at_ns: int

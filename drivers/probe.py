@@ -1,4 +1,4 @@
-"""`headgate probe`: read a few values from one device and show them, opening nothing else."""
+"""`headgate probe`: read a few values from one device and print them."""
 
 import argparse
 import asyncio
@@ -17,6 +17,7 @@ from drivers.errors import ConfigError, DeviceError
 from drivers.reading import Reading
 from drivers.registry import build_driver
 from protocol.shown_text import printable
+from runtime.toml_file import read_toml
 
 DESCRIPTION = "Read a few values from one device. No reading is acknowledged, and nothing is stored or published."
 EPILOG = """examples:
@@ -27,27 +28,30 @@ EPILOG = """examples:
 """
 
 SHOWN_BYTES: Final = 32
-MAX_CONFIG_BYTES: Final = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
-    parser.add_argument("what", metavar="DRIVER", help="the name of a driver; with --config, of a table of [drivers]")
     parser.add_argument(
-        "settings", nargs="*", metavar="KEY=VALUE", help="a setting; dots for tables, values as in TOML"
+        "what", metavar="DRIVER", help="name of a driver; with --config, name of a [drivers.NAME] table"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="take the settings from there")
-    parser.add_argument("--count", type=int, default=10, metavar="N", help="how many readings (default: 10)")
-    parser.add_argument("--timeout", type=float, default=15.0, metavar="S", help="how long to try (default: 15 s)")
-    parser.add_argument("--json", action="store_true", help="one line of JSON per reading")
+    parser.add_argument(
+        "settings", nargs="*", metavar="KEY=VALUE", help="driver setting in TOML syntax; dotted keys for nested tables"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="read the settings from this configuration file")
+    parser.add_argument("--count", type=int, default=10, metavar="N", help="readings to print (default: 10)")
+    parser.add_argument(
+        "--timeout", type=float, default=15.0, metavar="S", help="seconds to wait for readings (default: 15)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
 def run(arguments: argparse.Namespace) -> int:
     table = _table_of(arguments.config, arguments.what) if arguments.config else {"driver": arguments.what}
     for setting in arguments.settings:
         _set(table, setting)
-    driver = build_driver(arguments.what, _as_a_guest(table), arguments.what)
+    driver = build_driver(arguments.what, _as_separate_client(table), arguments.what)
     asyncio.run(_show_readings(driver, arguments.count, arguments.timeout, as_json=arguments.json))
     return 0
 
@@ -96,14 +100,8 @@ def _as_json(reading: Reading) -> str:
 
 
 def _table_of(config: Path, name: str) -> dict[str, Any]:
-    with config.open("rb") as file:
-        data = file.read(MAX_CONFIG_BYTES + 1)
-    if len(data) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"{config}: larger than {MAX_CONFIG_BYTES} bytes")
-    try:
-        drivers = tomllib.loads(data.decode()).get("drivers")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{config}: not TOML: {error}") from error
+    document, _ = read_toml(config)
+    drivers = document.get("drivers")
     tables = drivers if isinstance(drivers, dict) else {}
     if not isinstance(table := tables.get(name), dict):
         raise ConfigError(f"{config}: there is no table [drivers.{name}]; there are {', '.join(tables) or 'none'}")
@@ -124,15 +122,15 @@ def _set(table: dict[str, Any], setting: str) -> None:
 
 
 def _value_of(text: str) -> Any:
-    """As TOML understands it; what it does not understand is text."""
+    """Parsed as TOML; anything else is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return text
 
 
-def _as_a_guest(table: dict[str, Any]) -> dict[str, Any]:
-    """A broker must not take us for the agent, whose session that would end, nor keep anything for us."""
+def _as_separate_client(table: dict[str, Any]) -> dict[str, Any]:
+    """An MQTT client id of its own and no session: the agent's session must not end, and the broker stores nothing."""
     if table.get("driver") != "mqtt":
         return table
     return {**table, "client_id": f"headgate-probe-{os.getpid()}", "session_expiry_s": 0}

@@ -1,17 +1,30 @@
-"""What a driver gives: one value of one quantity from one sensor, as the driver saw it."""
+"""A reading: one value of one quantity of one sensor, as a driver measured it."""
 
 import math
 import time
 from functools import partial
-from typing import Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
-__all__ = ["MAX_NAME_CHARS", "MAX_PAYLOAD_BYTES", "MAX_TEXT_CHARS", "Reading", "Scalar", "checked_reading", "now_ms"]
+from runtime.settings import AtMost, NotEmpty
+
+__all__ = [
+    "MAX_NAME_CHARS",
+    "MAX_PAYLOAD_BYTES",
+    "MAX_TEXT_CHARS",
+    "Name",
+    "Reading",
+    "Scalar",
+    "checked_reading",
+    "now_ms",
+]
 
 Scalar = float | int | bool | str
 
 MAX_NAME_CHARS: Final = 128  # of a sensor, a quantity, a unit or a MIME type
 MAX_TEXT_CHARS: Final = 4096
-MAX_PAYLOAD_BYTES: Final = 8 * 1024 * 1024  # a photograph, not a film
+MAX_PAYLOAD_BYTES: Final = 8 * 1024 * 1024  # enough for a photograph
+
+Name = Annotated[str, NotEmpty(), AtMost(MAX_NAME_CHARS)]  # a setting that names a sensor or a quantity
 
 
 def now_ms() -> int:
@@ -26,7 +39,9 @@ class _Fields(NamedTuple):
     unit: str  # UCUM code of a number: "Cel", "%", "m/s"; "" for a state, a text or bytes
     taken_at_ms: int  # UTC; the sensor's clock if it has one, else the moment of reception
     mime_type: str  # of bytes; "" for a scalar
-    token: int | None  # what to acknowledge once this reading is committed; None where the source cannot be told
+    token: (
+        int | None
+    )  # what to acknowledge once this reading is committed; None where the source cannot be acknowledged
 
 
 class Reading(_Fields):
@@ -51,7 +66,7 @@ class Reading(_Fields):
         """Raises ValueError where a field breaks its limit."""
         if not 0 < len(sensor) <= MAX_NAME_CHARS or not 0 < len(quantity) <= MAX_NAME_CHARS:
             raise ValueError(
-                f"sensor {sensor!r:.60} and quantity {quantity!r:.60} want 1 to {MAX_NAME_CHARS} characters"
+                f"sensor {sensor!r:.60} and quantity {quantity!r:.60} must have 1 to {MAX_NAME_CHARS} characters"
             )
         if value.__class__ is float:
             if not math.isfinite(value):
@@ -65,7 +80,9 @@ class Reading(_Fields):
         return tuple.__new__(cls, (sensor, quantity, value, unit, taken_at_ms, mime_type, token))
 
 
-checked_reading: Final = partial(tuple.__new__, Reading)  # of all seven fields, by whoever has checked each of them
+checked_reading: Final = partial(
+    tuple.__new__, Reading
+)  # of all seven fields, for a caller that has checked each of them
 
 
 def _check_rare_value(name: str, value: object, mime_type: str) -> None:
@@ -79,8 +96,8 @@ def _check_rare_value(name: str, value: object, mime_type: str) -> None:
         case bytes() if len(value) > MAX_PAYLOAD_BYTES:
             raise ValueError(f"{name} is {len(value)} bytes long; the limit is {MAX_PAYLOAD_BYTES}")
         case bytes() if not 0 < len(mime_type) <= MAX_NAME_CHARS:
-            raise ValueError(f"{name} is bytes; they want a MIME type of 1 to {MAX_NAME_CHARS} characters")
+            raise ValueError(f"{name} is bytes; expected a MIME type of 1 to {MAX_NAME_CHARS} characters")
         case bytes():
             return
         case _:
-            raise ValueError(f"{name} is a {type(value).__name__}; a number, a truth, a text or bytes is wanted")
+            raise ValueError(f"{name} is a {type(value).__name__}; expected a number, a boolean, a string or bytes")

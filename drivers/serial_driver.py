@@ -1,7 +1,7 @@
-"""What all devices on a serial line (or behind a TCP converter) share: port, silence, noise, floods, coming back.
+"""Base of drivers for devices on a serial line or a TCP converter: port, silence, noise, floods, reconnection.
 
-A driver of this family brings a decoder; everything else is here. The decoder is pure: bytes and the time in, readings
-and damage out.
+A driver of this family provides a decoder; everything else is here. The decoder is pure: bytes and the time in,
+readings and damage out.
 """
 
 import asyncio
@@ -10,45 +10,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
 
-from drivers.byte_source import ByteSource, open_serial, open_tcp
+from drivers.byte_source import ByteSource, Throttle, open_serial, open_tcp
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
 from drivers.framing import Damaged
 from drivers.health import Quality
-from drivers.known_port import KnownPort
-from drivers.pace import Throttle
-from drivers.ports import PORT_PATTERN
+from drivers.ports import PORT_PATTERN, KnownPort, is_tcp, tcp_address
 from drivers.reading import Reading, now_ms
-from drivers.settings import Between, HexBytes, Matching, Seconds
+from runtime.settings import Between, HexBytes, Matching, Seconds
 
-__all__ = ["PortName", "SerialDriver", "SerialSettings", "StreamDecoder", "complain_about_port"]
+__all__ = ["PortName", "SerialDriver", "SerialSettings", "StreamDecoder", "port_problem"]
 
-MAX_TCP_PORT: Final = 65_535
 PORT_FORM: Final = Matching(PORT_PATTERN, "/dev/serial/by-id/…, usb:0403:6001:SERIAL or tcp://host:port")
 
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """Where the port is a TCP converter, one that a resolver can be asked for."""
+    """Checks the host name and port number of a TCP converter."""
 
-    def complain(self, value: str) -> str:
-        known = KnownPort(value)
-        if not known.is_tcp:
-            return ""
-        host, port = known.host_and_port
+    def problem(self, value: str) -> str:
         try:
-            host.encode("idna")
-        except UnicodeError:
-            return f"{host!r:.60} is not the name of a host"
-        return "" if port <= MAX_TCP_PORT else f"port {port} is above {MAX_TCP_PORT}"
+            if is_tcp(value):
+                tcp_address(value)
+        except ValueError as error:
+            return str(error)
+        return ""
 
 
 PortName = Annotated[str, PORT_FORM, TcpAddress()]
 
 
-def complain_about_port(value: str) -> str:
-    """The same, for a port from a command line."""
-    return PORT_FORM.complain(value) or TcpAddress().complain(value)
+def port_problem(value: str) -> str:
+    """The problem of a port given on a command line; "" if there is none."""
+    return PORT_FORM.problem(value) or TcpAddress().problem(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +52,8 @@ class SerialSettings:
     bytesize: Literal[7, 8] = 8
     parity: Literal["N", "E", "O"] = "N"
     stopbits: Literal[1, 2] = 1
-    silence_s: Seconds = 60.0  # without any reading for so long, the device counts as failed and is opened again
-    send_on_open_hex: Annotated[str, HexBytes()] = ""  # bytes that make the device speak
+    silence_s: Seconds = 60.0  # after this time without a reading the device has failed and is opened again
+    send_on_open_hex: Annotated[str, HexBytes()] = ""  # bytes that make the device send
     max_bytes_per_s: Annotated[int, Between(100, 10_000_000)] = 100_000  # above this it is throttled
 
 
@@ -85,13 +79,13 @@ class SerialDriver(Driver, Generic[Decoder]):
         self._port = KnownPort(settings.port, root)
         self._source: ByteSource | None = None
         self._decoder = make_decoder()
-        self._throttle = Throttle(settings.max_bytes_per_s, 0.0)
+        self._throttle = Throttle(settings.max_bytes_per_s)
         self._surplus: list[Reading] = []
 
     @property
     def trouble(self) -> str:
         if self._throttle.flooded:
-            return f"it sends more than {self.settings.max_bytes_per_s} bytes a second; the rest waits or is lost"
+            return f"device sends more than {self.settings.max_bytes_per_s} bytes/s; the rest is delayed or lost"
         return self.quality.trouble
 
     @property
@@ -101,7 +95,7 @@ class SerialDriver(Driver, Generic[Decoder]):
     async def open(self) -> None:
         await self.close()
         self._decoder = self._make_decoder()
-        self._throttle = Throttle(self.settings.max_bytes_per_s, asyncio.get_running_loop().time())
+        self._throttle = Throttle(self.settings.max_bytes_per_s)
         try:
             self._source = await self._open_source()
             await self._source.write(bytes.fromhex(self.settings.send_on_open_hex))
@@ -157,13 +151,14 @@ class SerialDriver(Driver, Generic[Decoder]):
         for event in events:
             if isinstance(event, Damaged):
                 self.quality.damaged(event.problem)
+                self.rejects.note(self.name, event.reason or event.problem, event.raw, now_ms())
             else:
                 self.quality.good()
                 readings.append(event)
         return readings
 
     def _silence(self, source: ByteSource) -> str:
-        noise = f" (it sends damage: {self.quality.last_damage})" if self.quality.trouble else ""
+        noise = f" (damaged data: {self.quality.last_damage})" if self.quality.trouble else ""
         silence = f"no reading on {source.where} for {self.settings.silence_s:g} s{noise}"
         return f"{self.name}: {silence}; check cable and baudrate"
 

@@ -8,7 +8,7 @@ from typing import Final
 from drivers.errors import DeviceError
 from drivers.polled import PolledDriver
 from drivers.reading import Reading, now_ms
-from drivers.settings import Seconds, Text, check_settings
+from runtime.settings import Seconds, Text, check_settings
 
 MAX_FILE_CHARS: Final = 4096
 

@@ -1,8 +1,7 @@
 """Microcontrollers behind the firmware bridge, with the sensors that they describe themselves.
 
-A reading is acknowledged to the device only when it is committed; until then the device keeps it and sends it again to
-whoever opens the next session. Each reading's token names it for ever, so none is taken twice, by this process or the
-next.
+A reading is acknowledged to the device only when it is committed; until then the device stores it and sends it again in
+the next session. Each reading's token identifies it for ever, so none is read twice, by this process or the next.
 """
 
 import contextlib
@@ -16,25 +15,27 @@ from typing import Annotated, Final
 
 from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import ConfigError, DeviceError
-from drivers.firmware.device_log import DeviceLog
 from drivers.firmware.port import DEFAULT_BAUDRATE, DEFAULT_MAX_BYTES_PER_S, DevicePort, ThrottledPort, is_pattern
 from drivers.health import Quality
-from drivers.reading import MAX_NAME_CHARS, Reading
+from drivers.reading import MAX_NAME_CHARS, Reading, now_ms
 from drivers.serial_driver import PortName
-from drivers.settings import Between, Seconds, Text, check_settings
 from firmware_bridge import ConfigError as KeyFileError
 from firmware_bridge import (
     DeviceLink,
+    DeviceRequests,
     Event,
     HostSession,
     LinkLost,
     LinkUp,
-    LogHeard,
+    LogReceived,
     Measured,
-    Questions,
     read_clocks,
     read_link_key,
 )
+from protocol.link import LogLevel
+from runtime.settings import Between, Seconds, Text, check_settings, placeholder_problem
+
+__all__ = ["DeviceLog"]
 
 IDLE_S: Final = 1.0  # silence of the sensors is no fault; the link itself is watched by its session
 
@@ -45,20 +46,18 @@ log = logging.getLogger(__name__)
 class FirmwareSettings:
     port: PortName
     baudrate: Annotated[int, Between(1200, 4_000_000)] = DEFAULT_BAUDRATE
-    device_id: str = ""  # take no other
+    device_id: str = ""  # accept no other device
     sensor: Text = "{device}/{sensor}"
     key_file: Path | None = None
-    silence_s: Seconds = 5.0  # without a session for so long, it counts as down
+    silence_s: Seconds = 5.0  # after this time without a session the device is down
     max_bytes_per_s: Annotated[int, Between(100, 10_000_000)] = DEFAULT_MAX_BYTES_PER_S
 
     def __post_init__(self) -> None:
         problems = []
         if is_pattern(self.port) and not self.device_id:
-            problems.append("device_id: missing; where port is a pattern, it says which device is meant")
-        try:
-            self.sensor.format(driver="", device="", sensor="")
-        except (KeyError, ValueError, IndexError, AttributeError):
-            problems.append("sensor: a placeholder is wrong; there are {driver}, {device}, {sensor}")
+            problems.append("device_id: missing; required where port is a pattern")
+        if problem := placeholder_problem(self.sensor, ("driver", "device", "sensor")):
+            problems.append(f"sensor: {problem}")
         if problems:
             raise ConfigError(*problems)
 
@@ -69,7 +68,7 @@ def build(name: str, settings: Mapping[str, object], path: str = "") -> "Firmwar
 
 class FirmwareDriver(Driver):
     KIND = "firmware"
-    HAS_LASTING_TOKENS = True
+    HAS_DURABLE_TOKENS = True
 
     def __init__(
         self,
@@ -92,12 +91,12 @@ class FirmwareDriver(Driver):
         self._recalled: tuple[Collection[int], Collection[int]] = ((), ())
         self._lost_because = ""
 
-    # What it is like
+    # Status
 
     @property
     def trouble(self) -> str:
         if self._source is not None and self._source.is_flooded:
-            return f"it sends more than {self.settings.max_bytes_per_s} bytes a second; the rest waits or is lost"
+            return f"device sends more than {self.settings.max_bytes_per_s} bytes/s; the rest is delayed or lost"
         return self.quality.trouble
 
     @property
@@ -131,9 +130,9 @@ class FirmwareDriver(Driver):
         return {"device": hello.device_id, "firmware": hello.firmware, "port": self._source.where}
 
     @property
-    def questions(self) -> Questions | None:
-        """For tools that talk to the device while it is read; None before the port was ever opened."""
-        return None if self.session is None else Questions(self.session, read_clocks, self._flush)
+    def questions(self) -> DeviceRequests | None:
+        """Requests to the device while it is read; None before the port was first opened."""
+        return None if self.session is None else DeviceRequests(self.session, read_clocks, self._flush)
 
     # The contract
 
@@ -160,14 +159,14 @@ class FirmwareDriver(Driver):
         return readings
 
     async def acknowledge(self, tokens: Collection[int]) -> None:
-        """A device that cannot be told now is told at the beginning of the next session."""
+        """If the link is down, the device gets the acknowledgement at the beginning of the next session."""
         if self._link is not None:
             try:
                 await self._link.commit(tokens)
-            except DeviceError:  # whoever reads meets the same
+            except DeviceError:  # `read` fails in the same way
                 return
         elif self.session is not None:
-            self.session.deliveries.commit(tokens)
+            self.session.received.commit(tokens)
 
     async def close(self) -> None:
         self._surplus = []
@@ -178,16 +177,16 @@ class FirmwareDriver(Driver):
     async def returned(self) -> None:
         await self._port.returned()
 
-    # Inside
+    # Implementation
 
     def _the_session(self) -> HostSession:
-        """Raises: DeviceError if the key cannot be had."""
+        """Raises: DeviceError if the key cannot be read."""
         if self.session is None:
             settings = self.settings
             self.session = HostSession(
                 baudrate=settings.baudrate, key=self._read_key(), wanted_device=settings.device_id
             )
-            self.session.deliveries.recall(*self._recalled)
+            self.session.received.recall(*self._recalled)
         return self.session
 
     def _read_key(self) -> bytes | None:
@@ -199,7 +198,7 @@ class FirmwareDriver(Driver):
             raise DeviceError(f"the key cannot be used: {error}; check key_file") from error
 
     async def _flush(self) -> None:
-        """Whoever reads meets the same trouble with the port, and what was not sent is sent again over the next one."""
+        """Errors are left to `read`, which fails likewise; what was not sent is sent again over the next port."""
         if self._link is not None:
             with contextlib.suppress(DeviceError):
                 await self._link.flush()
@@ -218,6 +217,7 @@ class FirmwareDriver(Driver):
             self.quality.good()
         for _ in range(session.counters.damaged_frames - damaged_frames):
             self.quality.damaged(session.counters.last_problem)
+            self.rejects.note(self.name, session.counters.last_problem, b"", now_ms())
 
     def _sort(self, events: Iterable[Event]) -> list[Reading]:
         readings = []
@@ -230,7 +230,7 @@ class FirmwareDriver(Driver):
                 case LinkLost():
                     self._lost_because = event.reason
                     self._without_session_since_s = self._clock_s()
-                case LogHeard():
+                case LogReceived():
                     self._log.pass_on(event, self._clock_s())
         return readings
 
@@ -240,7 +240,7 @@ class FirmwareDriver(Driver):
         if event.is_new_boot:
             hello = event.hello
             log.info(
-                "microcontroller met; driver=%s device=%s firmware=%s sensors=%d commands=%d dropped_records=%d",
+                "microcontroller connected; driver=%s device=%s firmware=%s sensors=%d commands=%d dropped_records=%d",
                 self.name, hello.device_id, hello.firmware, hello.sensors, hello.commands, hello.dropped,
             )  # fmt: skip
 
@@ -259,3 +259,38 @@ class FirmwareDriver(Driver):
         if self._link is None:
             raise DeviceError(f"{self.name}: {self.settings.port} is not open; open it before reading")
         return self._link
+
+
+MAX_LINES: Final = 60  # in each window
+WINDOW_S: Final = 60.0
+LEVELS: Final = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+
+log = logging.getLogger(__name__)
+
+
+class DeviceLog:
+    def __init__(self, driver: str) -> None:
+        self._driver = driver
+        self._window_began_s = 0.0
+        self._lines = 0
+
+    def pass_on(self, received: LogReceived, now_s: float) -> None:
+        if now_s - self._window_began_s >= WINDOW_S:
+            self._begin_window(now_s)
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            return
+        lost = f" lost_before={received.lost_lines}" if received.lost_lines else ""
+        log.log(LEVELS[received.line.level], "device log: %s; driver=%s%s", received.line.text, self._driver, lost)
+
+    def _begin_window(self, now_s: float) -> None:
+        if self._lines > MAX_LINES:
+            log.warning(
+                "device is logging faster than the limit; driver=%s dropped=%d", self._driver, self._lines - MAX_LINES
+            )
+        self._window_began_s, self._lines = now_s, 0

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from drivers.errors import ConfigError, DeviceError
-from drivers.known_port import KnownPort
 from drivers.modbus.registers import Batch, Register, plan_batches, read_register
 from drivers.polled import PolledDriver
+from drivers.ports import KnownPort
 from drivers.reading import Reading, now_ms
 from drivers.serial_driver import PortName
-from drivers.settings import Between, NotEmpty, Seconds, check_settings
+from runtime.settings import Between, NotEmpty, Seconds, check_settings
 
 if TYPE_CHECKING:
     from pymodbus.client import AsyncModbusSerialClient, AsyncModbusTcpClient
@@ -29,7 +29,7 @@ class ModbusSettings:
     interval_s: Seconds = 10.0
     timeout_s: Seconds = 1.0
     retries: Annotated[int, Between(0, 10)] = 1
-    max_gap: Annotated[int, Between(0, 100)] = 8  # registers that nobody asked for, read along to save a request
+    max_gap: Annotated[int, Between(0, 100)] = 8  # unconfigured registers that are read along to save a request
     baudrate: Annotated[int, Between(50, 4_000_000)] = 9600
     parity: Literal["N", "E", "O"] = "N"
     stopbits: Literal[1, 2] = 1
@@ -65,7 +65,8 @@ class ModbusDriver(PolledDriver):
     async def connect(self) -> None:
         try:
             self._client = client = self._make_client()
-            connected = await asyncio.wait_for(client.connect(), self.settings.timeout_s + 1)
+            async with asyncio.timeout(self.settings.timeout_s + 1):
+                connected = await client.connect()
         except DeviceError as error:
             raise DeviceError(f"{self.name}: {error}") from error
         except (OSError, TimeoutError) as error:
@@ -98,12 +99,16 @@ class ModbusDriver(PolledDriver):
         if not words:
             return []
         at_ms = now_ms()
-        values = [(register, read_register(register, _part(batch, register, words))) for register in batch.registers]
-        return [
-            Reading(self.name, register.quantity, value, register.unit, taken_at_ms=at_ms)
-            for register, value in values
-            if value is not None
-        ]
+        readings: list[Reading] = []
+        for register in batch.registers:
+            part = _part(batch, register, words)
+            value = read_register(register, part)
+            if value is not None:
+                readings.append(Reading(self.name, register.quantity, value, register.unit, taken_at_ms=at_ms))
+            else:
+                raw = b"".join(int(word).to_bytes(2) for word in part)
+                self.rejects.note(self.name, f"{register.quantity} is marked invalid, or not finite", raw, at_ms)
+        return readings
 
     async def _request(self, batch: Batch) -> list[int]:
         """The words or bits of a batch; none where the device refuses, which is noted. Raises: DeviceError."""
@@ -121,10 +126,14 @@ class ModbusDriver(PolledDriver):
         try:
             answer = await ask(batch.address, count=batch.count, device_id=self.settings.device_id)
         except (ModbusException, OSError) as error:
+            advice = (
+                "that the host is reachable, and device_id" if self._port.is_tcp else "wiring, device_id and baudrate"
+            )
             raise DeviceError(
-                self._says(f"device {self.settings.device_id} does not answer; check wiring, device_id and baudrate")
+                self._says(f"device {self.settings.device_id} does not answer; check {advice}")
             ) from error
         if answer.isError():
+            self.rejects.note(self.name, f"the device refuses {batch.table} {batch.address}", b"", now_ms())
             self._refused = (
                 f"device {self.settings.device_id} refuses {batch.table} {batch.address}"
                 f"+{batch.count} (exception {getattr(answer, 'exception_code', '?')}); check the register map"
@@ -138,10 +147,10 @@ class ModbusDriver(PolledDriver):
         return found
 
     def _make_client(self) -> "AsyncModbusSerialClient | AsyncModbusTcpClient":
-        """No reconnecting of its own: whoever attends this driver does that."""
+        """Without automatic reconnection: the supervisor of the driver reconnects."""
         from pymodbus.client import AsyncModbusSerialClient, AsyncModbusTcpClient
 
-        logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # what is wrong this driver tells, once
+        logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this driver reports problems itself
         settings = self.settings
         if self._port.is_tcp:
             host, tcp_port = self._port.host_and_port

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from drivers.errors import ConfigError
-from drivers.reading import MAX_NAME_CHARS, Scalar
-from drivers.settings import AtMost, Between, Name
+from drivers.reading import MAX_NAME_CHARS, Name, Scalar
+from runtime.settings import AtMost, Between
 
 __all__ = ["Batch", "Register", "plan_batches", "read_register"]
 

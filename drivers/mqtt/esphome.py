@@ -1,8 +1,8 @@
-"""What ESPHome publishes, and what it means. Pure.
+"""Topics and payloads of ESPHome. Pure.
 
 | topic | payload |
 |---|---|
-| `NODE/sensor/NAME/state` | `21.3`, `nan` where there is no value; a text sensor's words come under the same topic |
+| `NODE/sensor/NAME/state` | `21.3`, `nan` where there is no value; a text sensor's string comes under the same topic |
 | `NODE/number/NAME/state` | `21.5` |
 | `NODE/binary_sensor/NAME/state`, `NODE/switch/NAME/state` | `ON`, `OFF` |
 | `NODE/light/NAME/state` | `{"state":"ON","brightness":255,…}` |
@@ -16,16 +16,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from drivers.mapping import OFF, ON
-from drivers.mqtt.mappings import Sample
-from drivers.mqtt.payloads import is_number, is_online, json_object
+from drivers.mapping import OFF, ON, shown
+from drivers.mqtt.mappings import Sample, is_number, is_online, json_object
 
 __all__ = ["EspHome"]
 
 MAX_PREFIX_LEVELS: Final = 3
 _KINDS: Final = ("sensor", "number", "binary_sensor", "switch", "light")
 _INSTANCE: Final = re.compile(r"(_sensor)?(_[0-9]+)?$")  # temperature_sensor_1
-# ESPHome does not send units; the end of a name tells the usual ones.
+# ESPHome does not send units; they are guessed from the end of a name.
 _UNITS_BY_ENDING: Final = {
     "temperature": "Cel", "dew_point": "Cel", "humidity": "%", "pressure": "hPa", "illuminance": "lx", "co2": "[ppm]",
     "voltage": "V", "current": "A", "power": "W", "energy": "kW.h", "signal": "dBm", "rssi": "dBm", "uptime": "s",
@@ -46,7 +45,7 @@ class EspHome:
             case [*prefix, "sensor" | "number", name, "state"] if prefix:
                 return _number_or_text("/".join(prefix), name, payload.decode().strip())
             case [*prefix, "binary_sensor" | "switch", name, "state"] if prefix:
-                return [Sample("/".join(prefix), name, _truth(payload.decode()))]
+                return [Sample("/".join(prefix), name, _boolean(payload.decode()))]
             case [*prefix, "light", name, "state"] if prefix:
                 return _light("/".join(prefix), name, payload)
             case [*prefix, "status"] if prefix:
@@ -55,7 +54,7 @@ class EspHome:
 
 
 def _status(node: str, payload: bytes) -> Sequence[Sample] | None:
-    """Many a program has a topic of this form; other words are not for us."""
+    """Other programs have topics of this form, too; other payloads are ignored."""
     try:
         return [Sample(node, "online", is_online(payload))]
     except ValueError:
@@ -77,12 +76,12 @@ def _number_or_text(node: str, name: str, text: str) -> Sequence[Sample]:
 def _light(node: str, name: str, payload: bytes) -> Sequence[Sample]:
     light = json_object(payload)
     state, brightness = light.get("state"), light.get("brightness")
-    samples = [Sample(node, name, _truth(state))] if isinstance(state, str) else []
+    samples = [Sample(node, name, _boolean(state))] if isinstance(state, str) else []
     return [*samples, Sample(node, f"{name}_brightness", brightness)] if is_number(brightness) else samples
 
 
-def _truth(text: str) -> bool:
+def _boolean(text: str) -> bool:
     word = text.strip().lower()
     if word not in ON | OFF:
-        raise ValueError(f"{word!r:.40} is neither on nor off")
+        raise ValueError(f"{shown(word)} is neither on nor off")
     return word in ON

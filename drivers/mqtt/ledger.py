@@ -1,44 +1,56 @@
-"""Which QoS 1 messages were handed over, and which of them are committed. Pure.
+"""Which QoS 1 messages were received, and which of them are committed. Pure.
 
-The broker sends again, with the same number and marked as a duplicate, what was not acknowledged when the link broke,
-or whose acknowledgement was lost on the way. Within one life of the agent such a message is known here: it is not
-handed over twice, and if it is committed already, it is acknowledged at once. After a restart of the agent it comes
-once more, as QoS 1 allows.
+A message is acknowledged only over the connection that delivered it. The broker delivers again, with the same number
+and marked as a duplicate, what was not acknowledged when a connection broke, or whose acknowledgement was lost on the
+way. Within one process run, and one session, such a message is recognised here: it is not read twice; if it is
+committed already, it is acknowledged at once. After a crash of the agent it comes once more, as QoS 1 allows.
 
-A message is known by its number and by the hash of what it says: 64 bits, keyed anew in each process.
+A session that the broker does not resume has numbers of its own: the numbers of the old session are dropped, and
+what is committed late is not acknowledged.
+
+A message is identified by its number and by the hash of its content: 64 bits, keyed anew in each process. Some brokers
+use a number again as soon as it is acknowledged; under one of those, a message with the content and the number of a
+committed one may be a new one, so it is read again: a duplicate is better than a loss.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
-from typing import Final, NamedTuple
+from typing import Final
+
+from runtime.mqtt.packets import Message
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
 
 MAX_UNACKNOWLEDGED: Final = 1000
 
-
-class Message(NamedTuple):
-    topic: str
-    payload: bytes
-    number: int  # to acknowledge by; 0 for QoS 0
-    is_duplicate: bool
-    is_retained: bool
+_Entry = tuple[int, int]  # number and hash
 
 
 class Ledger:
     def __init__(self) -> None:
         self._tokens = count(1)
-        self._pending: dict[int, tuple[int, int]] = {}  # token ──► number and hash, handed over
+        self._pending: dict[int, _Entry] = {}  # by token: delivered over this connection, not committed
+        self._earlier: dict[_Entry, int] = {}  # token by entry: of this session, delivered over an earlier connection
         self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._reuses_numbers = False
 
     def __len__(self) -> int:
-        """How many are handed over and not committed."""
-        return len(self._pending)
+        """How many are received and not committed."""
+        return len(self._pending) + len(self._earlier)
 
-    def hand_over(self, messages: Iterable[Message], known: list[int]) -> Iterator[tuple[Message, int | None]]:
-        """Each message that is not under way already, with its token; None for QoS 0.
+    def connected(self, *, session_is_resumed: bool) -> None:
+        """A new connection: nothing has been delivered over it yet."""
+        if session_is_resumed:
+            self._earlier.update((entry, token) for token, entry in self._pending.items())
+        else:
+            self._earlier.clear()
+            self._committed.clear()
+        self._pending.clear()
 
-        A message that is committed needs no more than its acknowledgement: its number goes to `known`.
+    def receive(self, messages: Iterable[Message], known: list[int]) -> Iterator[tuple[Message, int | None]]:
+        """Each message that is not pending already, with its token; None for QoS 0.
+
+        A message that is committed already only needs its acknowledgement: its number goes to `known`.
         """
         pending, committed, tokens = self._pending, self._committed, self._tokens
         for message in messages:
@@ -48,23 +60,33 @@ class Ledger:
                 continue
             entry = (number, hash((topic, payload)))
             if not is_duplicate:
-                committed.pop(number, None)  # the number begins a new life
-            elif committed.get(number) == entry[1]:
-                known.append(number)
+                if committed.pop(number, None) is not None:  # the number is reused
+                    self._reuses_numbers = True
+            elif entry in self._earlier:
+                pending[self._earlier.pop(entry)] = entry
                 continue
             elif entry in pending.values():
+                continue
+            elif committed.get(number) == entry[1] and not self._reuses_numbers:
+                known.append(number)
                 continue
             token = next(tokens)
             pending[token] = entry
             yield message, token
 
     def commit(self, tokens: Iterable[int]) -> list[int]:
-        """The numbers to acknowledge; a token that is unknown gives none."""
-        pending, committed = self._pending, self._committed
-        known = [pending.pop(token) for token in tokens if token in pending]
-        for number, hashed in known:
-            committed.pop(number, None)
-            committed[number] = hashed
-        for number in list(islice(committed, max(0, len(committed) - MAX_UNACKNOWLEDGED))):
-            del committed[number]
-        return [number for number, _ in known]
+        """The numbers to acknowledge over this connection; a token that is unknown gives none."""
+        pending, numbers = self._pending, list[int]()
+        earlier = {token: entry for entry, token in self._earlier.items()} if self._earlier else {}
+        for token in tokens:
+            if entry := pending.pop(token, None):
+                numbers.append(entry[0])
+            elif entry := earlier.get(token):
+                del self._earlier[entry]
+            else:
+                continue
+            self._committed.pop(entry[0], None)
+            self._committed[entry[0]] = entry[1]
+        for number in list(islice(self._committed, max(0, len(self._committed) - MAX_UNACKNOWLEDGED))):
+            del self._committed[number]
+        return numbers

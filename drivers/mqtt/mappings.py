@@ -1,24 +1,31 @@
-"""From a topic and a payload to readings: what the settings say, and ready-made for well-known firmware. Pure."""
+"""Maps a topic and a payload to readings, as configured, or ready-made for well-known firmware. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeGuard
+
+import orjson
 
 from drivers.contract import MAX_READINGS_PER_READ
 from drivers.errors import ConfigError
-from drivers.mapping import PayloadReader, Quantities, Quantity, fields_of_json, reader_of
+from drivers.mapping import MAX_FIELDS, PayloadReader, Quantities, Quantity, Reject, fields_of_json, reader_of, shown
 from drivers.reading import Reading, Scalar
-from drivers.settings import Text
+from drivers.rejects import reason_of
+from runtime.settings import Text
 
 __all__ = [
     "MAX_TOPIC_LEVELS",
     "Firmware",
     "FirmwareMapping",
     "Mapping",
+    "NotRead",
     "Sample",
     "Subscription",
     "SubscriptionMapping",
     "TopicReader",
+    "is_number",
+    "is_online",
+    "json_object",
     "match_topic",
     "plain_filter",
 ]
@@ -35,6 +42,13 @@ class Sample(NamedTuple):
     mime_type: str = ""
 
 
+class NotRead(NamedTuple):
+    """A field that should be a number, and is not."""
+
+    sensor: str
+    quantity: str
+
+
 # Of one topic. Takes what a `PayloadReader` does; None if the payload is not for this mapping.
 TopicReader = Callable[[bytes, int, int | None], list[Reading] | None]
 
@@ -45,7 +59,7 @@ class Mapping(Protocol):
         """Topic filters to subscribe to."""
 
     def reader(self, topic: str) -> TopicReader | None:
-        """What reads the payloads of a topic; None if that is not for this mapping."""
+        """The reader of a topic's payloads; None if the topic does not match."""
 
 
 class Firmware(Protocol):
@@ -54,14 +68,15 @@ class Firmware(Protocol):
     @property
     def filters(self) -> tuple[str, ...]: ...
 
-    def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
-        """What a message says; None if it is none of this firmware's. Raises ValueError if it makes no sense."""
+    def read(self, topic: str, payload: bytes) -> Sequence[Sample | NotRead] | None:
+        """The samples of a message; None if it is not of this firmware. Raises ValueError if it is malformed."""
 
 
 class FirmwareMapping:
-    def __init__(self, firmware: Firmware) -> None:
+    def __init__(self, firmware: Firmware, reject: Reject) -> None:
         self.filters = firmware.filters
         self._firmware = firmware
+        self._reject = reject
 
     def reader(self, topic: str) -> TopicReader:
         def read(payload: bytes, taken_at_ms: int, token: int | None) -> list[Reading] | None:
@@ -70,10 +85,21 @@ class FirmwareMapping:
                 return None
             if len(samples) > MAX_READINGS_PER_READ:  # they are committed together
                 raise ValueError(f"{len(samples)} readings in one message; the limit is {MAX_READINGS_PER_READ}")
-            return [
-                Reading(sensor, quantity, value, unit, taken_at_ms=taken_at_ms, mime_type=mime_type, token=token)
-                for sensor, quantity, value, unit, mime_type in samples
-            ]
+            readings: list[Reading] = []
+            for sample in samples:
+                if isinstance(sample, NotRead):
+                    self._reject(sample.sensor, f"{sample.quantity} is not a number", payload, taken_at_ms)
+                    continue
+                sensor, quantity, value, unit, mime_type = sample
+                try:
+                    readings.append(
+                        Reading(
+                            sensor, quantity, value, unit, taken_at_ms=taken_at_ms, mime_type=mime_type, token=token
+                        )
+                    )
+                except ValueError as problem:  # a name too long, a number that is not finite
+                    self._reject(topic, reason_of(problem), payload, taken_at_ms)
+            return readings
 
         return read
 
@@ -89,13 +115,14 @@ class Subscription:
     unit: str = ""
     scale: float = 1.0
     offset: float = 0.0
+    decimal_comma: bool = False  # numbers are written 19,4 or 1.234,5 (json: see each quantity)
     quantities: Quantities = field(default_factory=dict)  # json
     mime_type: Text = "application/octet-stream"  # raw
 
     def __post_init__(self) -> None:
         problems = _topic_problems(self.topic)
         if self.format == "json" and not self.quantities:
-            problems.append("quantities: missing; a table of what to read is wanted")
+            problems.append("quantities: missing; expected a table of what to read")
         if self.format != "json" and not self.quantity and "{quantity}" not in self.topic.split("/"):
             problems.append("quantity: missing; name it here or as {quantity} in the topic")
         if problems:
@@ -118,7 +145,7 @@ def plain_filter(topic: str) -> str:
 
 
 def match_topic(pattern: str, topic: str) -> dict[str, str] | None:
-    """What the placeholders stand for; None if the topic does not match."""
+    """The values of the placeholders; None if the topic does not match."""
     wanted, given = pattern.split("/"), topic.split("/", MAX_TOPIC_LEVELS)
     if wanted[-1] == "#":
         wanted.pop()
@@ -137,7 +164,8 @@ def match_topic(pattern: str, topic: str) -> dict[str, str] | None:
 class SubscriptionMapping:
     """A subscription of the settings."""
 
-    def __init__(self, default_sensor: str, subscription: Subscription) -> None:
+    def __init__(self, default_sensor: str, subscription: Subscription, reject: Reject) -> None:
+        self._reject = reject
         self.filters = (plain_filter(subscription.topic),)
         self._default_sensor = default_sensor
         self._subscription = subscription
@@ -152,10 +180,9 @@ class SubscriptionMapping:
         if subscription.format == "raw":
             return _raw_reader(sensor, quantity, subscription.mime_type)
         if subscription.format == "json":
-            return reader_of(sensor, subscription.quantities, fields_of_json)
-        return reader_of(
-            sensor, {quantity: _single_quantity(subscription)}, lambda payload: {quantity: payload.decode().strip()}
-        )
+            return reader_of(sensor, subscription.quantities, fields_of_json, self._reject)
+        single = {quantity: _single_quantity(subscription)}
+        return reader_of(sensor, single, lambda payload: {quantity: payload.decode().strip()}, self._reject)
 
 
 def _raw_reader(sensor: str, quantity: str, mime_type: str) -> PayloadReader:
@@ -165,8 +192,34 @@ def _raw_reader(sensor: str, quantity: str, mime_type: str) -> PayloadReader:
 
 
 def _single_quantity(subscription: Subscription) -> Quantity:
-    """What a payload that is no document is."""
+    """The quantity of a payload that is a single value."""
     kind: Literal["number", "boolean", "text"] = "number"
     if subscription.format in ("boolean", "text"):
         kind = subscription.format
-    return Quantity(unit=subscription.unit, kind=kind, scale=subscription.scale, offset=subscription.offset)
+    return Quantity(
+        unit=subscription.unit,
+        kind=kind,
+        scale=subscription.scale,
+        offset=subscription.offset,
+        decimal_comma=subscription.decimal_comma,
+    )
+
+
+def json_object(payload: bytes) -> dict[str, Any]:
+    """Raises ValueError."""
+    document = orjson.loads(payload)
+    if not isinstance(document, dict) or len(document) > MAX_FIELDS:
+        raise ValueError(f"not a JSON object of at most {MAX_FIELDS} members")
+    return document
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_online(payload: bytes) -> bool:
+    """Raises ValueError where it says neither."""
+    word = payload.decode().strip().lower()
+    if word not in ("online", "offline"):
+        raise ValueError(f"{shown(word)} is neither online nor offline")
+    return word == "online"

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from drivers.mapping import OFF, ON
-from drivers.mqtt.mappings import Sample
-from drivers.mqtt.payloads import is_number, is_online, json_object
+from drivers.mqtt.mappings import NotRead, Sample, is_number, is_online, json_object
 
 __all__ = ["Tasmota"]
 
@@ -53,7 +52,7 @@ class Tasmota:
         *("+/tele/SENSOR", "+/tele/STATE", "+/tele/LWT", "+/stat/RESULT"),
     )
 
-    def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
+    def read(self, topic: str, payload: bytes) -> Sequence[Sample | NotRead] | None:
         match topic.split("/"):
             case ["tele", device, "LWT"] | [device, "tele", "LWT"]:
                 return [] if payload == b"DeepSleep" else [Sample(device, "online", is_online(payload))]
@@ -69,7 +68,7 @@ class Tasmota:
         return None
 
 
-def _sensors(device: str, document: Mapping[str, Any]) -> Iterator[Sample]:
+def _sensors(device: str, document: Mapping[str, Any]) -> Iterator[Sample | NotRead]:
     units = {**_UNITS, **_units_in(document)}
     is_fahrenheit = document.get("TempUnit") == "F"
     for block, content in document.items():
@@ -91,9 +90,11 @@ def _units_in(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _block(
     device: str, block: str, content: Mapping[str, Any], units: Mapping[str, str], is_fahrenheit: bool
-) -> Iterator[Sample]:
+) -> Iterator[Sample | NotRead]:
     sensor = f"{device}/{block}" if block else device
     for name, inner, value in _leaves(content):
+        if isinstance(value, str) and value and units.get(name):
+            yield NotRead(sensor, _snake(f"{name}_{inner}" if inner else name))
         if not is_number(value) or not name:
             continue
         known = name.rstrip("0123456789") if block == "ANALOG" else name  # Temperature1, by the pin

@@ -5,9 +5,9 @@
 | `zigbee2mqtt/NAME` (a name may hold slashes) | `{"temperature":21.3,"linkquality":120,"state":"ON",…}` |
 | `zigbee2mqtt/NAME/availability` | `{"state":"online"}` or `online` |
 
-A document gives every number, every truth, and the `action` of a button. What is said about the device rather than by
+A document gives every number, every boolean, and the `action` of a button. What is about the device rather than from
 it (`update`, `device`, `last_seen`, `elapsed`) is left out. No unit is sent; the names have theirs, and where devices
-differ (`voltage`, `pressure`) the size of the number tells. Single attributes (`output: attribute`) are not read.
+differ (`voltage`, `pressure`) the size of the number decides. Single attributes (`output: attribute`) are not read.
 """
 
 import re
@@ -16,12 +16,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from drivers.mapping import fields_of_json
-from drivers.mqtt.mappings import Sample
-from drivers.mqtt.payloads import is_number, is_online, json_object
+from drivers.mqtt.mappings import NotRead, Sample, is_number, is_online, json_object
 
 __all__ = ["Zigbee2Mqtt"]
 
 MAX_REMEMBERED_FIELDS: Final = 1024
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9.]{0,20},[0-9]{1,20}")  # as a template of a user may write it
 _COMMANDS: Final = frozenset({"set", "get"})
 _ABOUT_THE_DEVICE: Final = frozenset({"update", "update_available", "device", "last_seen", "elapsed"})
 _TRUTHS: Final = {"ON": True, "OFF": False, "OPEN": True, "CLOSE": False, "LOCK": True, "UNLOCK": False}
@@ -37,14 +37,14 @@ _UNITS_BY_ENDING: Final = {
     "pm25": "ug/m3", "pm10": "ug/m3", "pm1": "ug/m3",
     "voltage": _BY_SIZE_OF_VOLTAGE, "pressure": _BY_SIZE_OF_PRESSURE,
 }  # fmt: skip
-_MAINS_BELOW_V: Final = 1000  # plugs speak of volts, batteries of millivolts
-_AIR_BELOW_KPA: Final = 200  # some sensors speak of 99.7 kPa, others of 997 hPa
+_MAINS_BELOW_V: Final = 1000  # plugs report volts, batteries millivolts
+_AIR_BELOW_KPA: Final = 200  # some sensors report 99.7 kPa, others 997 hPa
 
 
 class Zigbee2Mqtt:
     filters = ("zigbee2mqtt/#",)
 
-    def read(self, topic: str, payload: bytes) -> Sequence[Sample] | None:
+    def read(self, topic: str, payload: bytes) -> Sequence[Sample | NotRead] | None:
         base, *levels = topic.split("/")
         name = "/".join(levels)
         if base != "zigbee2mqtt" or not name or levels[0] == "bridge" or not _COMMANDS.isdisjoint(levels[-2:]):
@@ -62,14 +62,16 @@ def _availability(payload: bytes) -> bool:
     return is_online(str(json_object(payload).get("state")).encode() if is_json else payload)
 
 
-def _sample(sensor: str, field: str, value: Any, fields: Mapping[str, Any]) -> Sample | None:
+def _sample(sensor: str, field: str, value: Any, fields: Mapping[str, Any]) -> Sample | NotRead | None:
     if field.split(".")[0] in _ABOUT_THE_DEVICE:
         return None
     quantity = field.replace(".", "_")
     if isinstance(value, str):
         if field == "action" and value:
             return Sample(sensor, quantity, value)
-        return Sample(sensor, quantity, _TRUTHS[value]) if value in _TRUTHS else None
+        if value in _TRUTHS:
+            return Sample(sensor, quantity, _TRUTHS[value])
+        return NotRead(sensor, quantity) if _DECIMAL_COMMA.fullmatch(value) and _unit_by_name(field) else None
     if isinstance(value, bool):
         return Sample(sensor, quantity, value)
     return Sample(sensor, quantity, value, _unit(field, value, fields)) if is_number(value) else None

@@ -6,7 +6,7 @@
     │ └─── talker: GP, GN, GL, GA, GB for satellites, II, WI, SD, … for instruments
     └ start
 
-A sentence without a checksum is refused: on a noisy line nothing else tells right from wrong.
+A sentence without a checksum is refused: on a noisy line nothing else detects errors.
 """
 
 import math

@@ -1,17 +1,20 @@
-"""Any device that prints lines, or sends frames of one length or with a delimiter."""
+"""Any device that prints lines, or sends frames of a fixed length or with a delimiter, parsed as the settings say."""
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from drivers.errors import ConfigError
-from drivers.framing import MAX_FRAME_BYTES
-from drivers.mapping import Quantities
+from drivers.framing import MAX_FRAME_BYTES, Damaged, DelimitedFrames, FixedFrames, Frames
+from drivers.mapping import Quantities, fields_of_json, fields_of_match, fields_of_row, fields_of_struct, measure
+from drivers.reading import Name, Reading
+from drivers.rejects import reason_of
 from drivers.serial_driver import SerialDriver, SerialSettings
-from drivers.serial_line.decoder import SerialLineDecoder
-from drivers.settings import Between, HexBytes, Name, NotEmpty, check_settings
+from runtime.settings import Between, HexBytes, NotEmpty, check_settings
+
+__all__ = ["SerialLineDecoder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class SerialLineSettings(SerialSettings):
     def __post_init__(self) -> None:
         problems = [*self._format_problems(), *self._frame_problems()]
         if self.format != "raw" and not self.quantities:
-            problems.append("quantities: missing; a table of what to read is wanted")
+            problems.append("quantities: missing; expected a table of what to read")
         if problems:
             raise ConfigError(*problems)
 
@@ -41,7 +44,7 @@ class SerialLineSettings(SerialSettings):
             case "regex":
                 return _pattern_problems(self.pattern)
             case "csv" if not self.columns:
-                return ["columns: missing; a list of names is wanted"]
+                return ["columns: missing; expected a list of names"]
             case "struct":
                 return _layout_problems(self.layout, len(self.columns), self.frame_bytes)
             case _:
@@ -51,17 +54,6 @@ class SerialLineSettings(SerialSettings):
         if self.frame_bytes and len(bytes.fromhex(self.sync_hex)) > self.frame_bytes:
             return [f"sync_hex: it is longer than the frame of {self.frame_bytes} bytes"]
         return []
-
-
-def build(name: str, settings: Mapping[str, object], path: str = "") -> "SerialLineDriver":
-    return SerialLineDriver(name, check_settings(SerialLineSettings, settings, path))
-
-
-class SerialLineDriver(SerialDriver[SerialLineDecoder]):
-    KIND = "serial_line"
-
-    def __init__(self, name: str, settings: SerialLineSettings) -> None:
-        super().__init__(name, settings, lambda: SerialLineDecoder(name, settings))
 
 
 def _pattern_problems(pattern: str) -> list[str]:
@@ -83,3 +75,68 @@ def _layout_problems(layout: str, columns: int, frame_bytes: int) -> list[str]:
     if frame_bytes and size != frame_bytes:
         return [f"layout: it has {size} bytes and frame_bytes is {frame_bytes}"]
     return []
+
+
+class SerialLineDecoder:
+    def __init__(self, sensor: str, settings: "SerialLineSettings") -> None:
+        self._sensor = sensor
+        self._settings = settings
+        self._frames = _make_frames(settings)
+        self._fields_of = _make_parser(settings)
+
+    def feed(self, data: bytes, now_ms: int) -> Sequence[Reading | Damaged]:
+        events: list[Reading | Damaged] = []
+        for frame in self._frames.feed(data):
+            events += [frame] if isinstance(frame, Damaged) else self._read_frame(frame, now_ms)
+        return events
+
+    def _read_frame(self, frame: bytes, now_ms: int) -> Sequence[Reading | Damaged]:
+        settings, sensor = self._settings, self._sensor
+        if settings.format == "raw":
+            return [Reading(sensor, settings.quantity, frame, taken_at_ms=now_ms, mime_type=settings.mime_type)]
+        try:
+            found, unreadable = measure(self._fields_of(frame), settings.quantities)
+            readings = [Reading(sensor, name, value, unit, taken_at_ms=now_ms) for name, value, unit in found]
+            return [*readings, *(_damaged(problem, frame) for problem in unreadable)]
+        except ValueError as error:
+            return [_damaged(error, frame)]
+
+
+def _damaged(error: ValueError, frame: bytes) -> Damaged:
+    return Damaged.frame(str(error), frame, reason_of(error))
+
+
+def _make_frames(settings: "SerialLineSettings") -> Frames:
+    if settings.frame_bytes:
+        return FixedFrames(settings.frame_bytes, bytes.fromhex(settings.sync_hex))
+    return DelimitedFrames(bytes.fromhex(settings.delimiter_hex), settings.max_frame_bytes)
+
+
+def _make_parser(settings: "SerialLineSettings") -> Callable[[bytes], dict[str, Any]]:
+    match settings.format:
+        case "regex":
+            pattern = re.compile(settings.pattern)
+            return lambda frame: fields_of_match(_text(frame), pattern)
+        case "csv":
+            return lambda frame: fields_of_row(_text(frame), settings.separator, settings.columns)
+        case "struct":
+            layout = struct.Struct(settings.layout)
+            return lambda frame: fields_of_struct(frame, layout, settings.columns)
+        case _:
+            return fields_of_json
+
+
+def _text(frame: bytes) -> str:
+    """Bytes that are not UTF-8 stay visible, and match nothing by accident."""
+    return frame.decode("utf-8", errors="backslashreplace").strip()
+
+
+def build(name: str, settings: Mapping[str, object], path: str = "") -> "SerialLineDriver":
+    return SerialLineDriver(name, check_settings(SerialLineSettings, settings, path))
+
+
+class SerialLineDriver(SerialDriver[SerialLineDecoder]):
+    KIND = "serial_line"
+
+    def __init__(self, name: str, settings: SerialLineSettings) -> None:
+        super().__init__(name, settings, lambda: SerialLineDecoder(name, settings))

@@ -1,4 +1,4 @@
-"""Sensors that are not there: any rate, any number of signals, faults by the clock or on demand."""
+"""Simulated sensors: any rate, any number of signals, faults by schedule or on demand."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,12 +10,12 @@ from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
 from drivers.health import Quality
 from drivers.reading import Reading, now_ms
-from drivers.settings import Between, NotEmpty, Seconds, check_settings
 from drivers.simulated.signals import Signal, make_source
+from runtime.settings import Between, NotEmpty, Seconds, check_settings
 
 FaultKind = Literal["unplug", "stall", "garbage", "flood"]
 FAULTS: Final = ("unplug", "stall", "garbage", "flood")
-_LOOK_AGAIN_S: Final = 0.1
+_POLL_S: Final = 0.1
 _FLOOD_FACTOR: Final = 50
 
 
@@ -33,7 +33,7 @@ class SimulatedSettings:
     seed: int = 1
     silence_s: Seconds = 10.0  # a stall becomes a failure after this
     faults: tuple[Fault, ...] = ()
-    fault_file: Path | None = None  # while it holds the word of a fault, that fault is on
+    fault_file: Path | None = None  # while it contains the name of a fault, that fault is active
 
 
 def build(name: str, settings: Mapping[str, object], path: str = "") -> "SimulatedDriver":
@@ -61,7 +61,7 @@ class SimulatedDriver(Driver):
     @property
     def trouble(self) -> str:
         if self._fault() == "flood":
-            return "it floods, as it was told"
+            return "simulated flood"
         return self.quality.trouble
 
     async def open(self) -> None:
@@ -79,7 +79,8 @@ class SimulatedDriver(Driver):
         self._refuse_while_unplugged()
         if self._fault() == "garbage":
             self.quality.damaged("simulated garbage")
-            await asyncio.sleep(min(_LOOK_AGAIN_S, 1 / self.settings.rate_hz))
+            self.rejects.note(self.name, "simulated garbage", b"", now_ms())
+            await asyncio.sleep(min(_POLL_S, 1 / self.settings.rate_hz))
             return []
         self.quality.good()
         await asyncio.sleep(max(0, self._tick_ms(self._tick) - self._clock_ms()) / 1000)
@@ -91,9 +92,9 @@ class SimulatedDriver(Driver):
     def _due_readings(self) -> list[Reading]:
         flood = _FLOOD_FACTOR if self._fault() == "flood" else 1
         due = int((self._clock_ms() - self._start_ms) * self.settings.rate_hz / 1000) + 1 - self._tick
-        room = max(1, MAX_READINGS_PER_READ // len(self._sources) // flood)
+        limit = max(1, MAX_READINGS_PER_READ // len(self._sources) // flood)
         readings = []
-        for _ in range(min(max(due, 1), room)):
+        for _ in range(min(max(due, 1), limit)):
             readings += self._tick_readings() * flood
             self._tick += 1
         return readings[:MAX_READINGS_PER_READ]
@@ -122,15 +123,15 @@ class SimulatedDriver(Driver):
                 raise DeviceError(
                     f"{self.name}: no reading from the simulation for {waited_s:g} s; wait for its fault to end"
                 )
-            await asyncio.sleep(_LOOK_AGAIN_S)
-            waited_s += _LOOK_AGAIN_S
+            await asyncio.sleep(_POLL_S)
+            waited_s += _POLL_S
 
     def _refuse_while_unplugged(self) -> None:
         if self._fault() == "unplug":
             raise DeviceError(f"{self.name}: the simulated device is unplugged; wait for its fault to end")
 
     def _fault(self) -> str:
-        """The fault that is on, or ""."""
+        """The active fault, or ""."""
         if self.settings.fault_file is not None and (word := _first_word(self.settings.fault_file)) in FAULTS:
             return word
         age_s = (self._clock_ms() - (self._first_open_ms or self._clock_ms())) / 1000

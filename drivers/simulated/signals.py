@@ -1,4 +1,4 @@
-"""Believable signals, pure: the same seed and the same times give the same values."""
+"""Simulated signals. Pure: the same seed and the same times give the same values."""
 
 import math
 import random
@@ -8,12 +8,12 @@ from typing import Annotated, Final, Literal
 
 from drivers.errors import ConfigError
 from drivers.reading import MAX_PAYLOAD_BYTES, Scalar
-from drivers.settings import Between, Text
+from runtime.settings import Between, Text
 
 __all__ = ["DAY_MS", "Signal", "Source", "make_source"]
 
 DAY_MS: Final = 86_400_000
-_WARMEST: Final = 15 / 24  # of the day, when the sun has long been at work
+_WARMEST: Final = 15 / 24  # of the day, in the afternoon
 _JPEG_START: Final = bytes.fromhex("ffd8ffe000104a46494600010100000100010000")
 _JPEG_END: Final = bytes.fromhex("ffd9")
 
@@ -27,11 +27,11 @@ class Signal:
     unit: str = ""
     mean: float = 20.0  # diurnal, walk: the middle
     swing: Annotated[float, Between(0, 1e12)] = (
-        5.0  # diurnal: half the daily range; walk: how far it strays; burst: height
+        5.0  # diurnal: half the daily range; walk: largest deviation; burst: height
     )
     noise: Annotated[float, Between(0, 1e12)] = 0.1  # diurnal, burst: standard deviation; walk: size of a step
     chance: Annotated[float, Between(0, 1)] = 0.01  # switch: of toggling at a tick; burst: of beginning at a tick
-    payload_bytes: Annotated[int, Between(64, MAX_PAYLOAD_BYTES)] = 20_000  # blob: about so large
+    payload_bytes: Annotated[int, Between(64, MAX_PAYLOAD_BYTES)] = 20_000  # blob: about this size
 
     def __post_init__(self) -> None:
         if self.kind == "blob" and self.unit:
@@ -39,7 +39,7 @@ class Signal:
 
 
 def make_source(signal: Signal, seed: str) -> Source:
-    """A source of its own chance: adding one signal does not change another."""
+    """A source with its own random numbers: adding one signal does not change another."""
     return _SOURCES[signal.kind](signal, random.Random(seed))  # noqa: S311 - a simulation, no secret
 
 

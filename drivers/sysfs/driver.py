@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 from drivers.errors import DeviceError
 from drivers.polled import BlockingCall, PolledDriver
 from drivers.reading import Reading, now_ms
-from drivers.settings import NotEmpty, Seconds, check_settings
 from drivers.sysfs.channels import Channel, channels_of, read_channel
+from runtime.settings import NotEmpty, Seconds, check_settings
 
 KernelClass = Literal["w1", "iio", "hwmon", "thermal", "gpio", "leds"]
 POLL_TIMEOUT_S: Final = 60.0  # a 1-wire thermometer takes most of a second, and there may be dozens

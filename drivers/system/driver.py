@@ -10,7 +10,6 @@ from drivers.errors import DeviceError
 from drivers.kernel_files import numeric_file, read_kernel_file
 from drivers.polled import BlockingCall, PolledDriver
 from drivers.reading import MAX_NAME_CHARS, Reading, now_ms
-from drivers.settings import Seconds, check_settings
 from drivers.system.proc import (
     CpuTimes,
     Traffic,
@@ -20,6 +19,7 @@ from drivers.system.proc import (
     parse_traffic,
     parse_uptime,
 )
+from runtime.settings import Seconds, check_settings
 
 POLL_TIMEOUT_S: Final = 10.0
 Measured = tuple[str, float | None, str]

@@ -49,14 +49,15 @@ def parse_memory(meminfo: str) -> dict[str, int]:
 
 
 def parse_traffic(net_dev: str) -> dict[str, Traffic]:
-    """By interface, the loopback left out."""
+    """By interface; the loopback and interfaces that never carried a byte are left out."""
     rows = (line.partition(":") for line in net_dev.splitlines())
     counters = ((name.strip(), numbers.split()) for name, colon, numbers in rows if colon)
-    return {
+    traffic = {
         name: Traffic(int(words[0]), int(words[8]))
         for name, words in counters
         if name != "lo" and len(words) >= 9 and words[0].isdecimal() and words[8].isdecimal()
     }
+    return {name: each for name, each in traffic.items() if each.received or each.sent}
 
 
 def _number(text: str) -> float | None:

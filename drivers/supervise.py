@@ -1,0 +1,66 @@
+"""Supervises one driver: reads it, reopens it with backoff after a failure, reports each change of state once."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+
+from drivers.contract import Driver
+from drivers.errors import DeviceError
+from drivers.health import DeviceChange, Health, SilenceDetector
+from drivers.reading import Reading, now_ms
+from runtime.backoff import Backoff
+from runtime.stopping import check_cancelled
+
+__all__ = ["supervise"]
+
+
+async def supervise(
+    driver: Driver,
+    backoff: Backoff | None = None,
+    *,
+    chance: Callable[[], float] = random.random,
+    clock_ms: Callable[[], int] = now_ms,
+    monotonic_s: Callable[[], float] = time.monotonic,
+    leave_open: bool = False,
+) -> AsyncGenerator[list[Reading] | DeviceChange, None]:
+    """Yields readings and changes of state, without end. A failing device is a change of state, never an exception.
+
+    Close it when done (`contextlib.aclosing`). That closes the driver too, unless `leave_open`: then it can acknowledge
+    what is committed later, and is to be closed after that.
+    """
+    policy = backoff or Backoff()
+    health = Health(driver.name, clock_ms())
+    detector = SilenceDetector(driver.silence_s, monotonic_s())
+    failures = 0
+    try:
+        while True:
+            try:
+                await driver.open()
+                while True:
+                    readings = await driver.read()
+                    check_cancelled()  # libraries in use swallow cancellations
+                    failures = 0
+                    detector.note(readings, monotonic_s())
+                    if change := _change_of(health, driver, clock_ms(), detector.silence(monotonic_s())):
+                        yield change
+                    if readings:
+                        yield readings
+            except DeviceError as error:
+                failures += 1
+                if change := health.failed(str(error), clock_ms()):
+                    yield change
+            await driver.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(policy.wait_s(failures, chance())):
+                    await driver.returned()
+    finally:
+        if not leave_open:
+            await driver.close()
+
+
+def _change_of(health: Health, driver: Driver, now_ms: int, silence: str) -> DeviceChange | None:
+    if driver.outage:
+        return health.failed(driver.outage, now_ms)
+    return health.works(driver.trouble, now_ms, silence and f"{driver.name}: {silence}")
