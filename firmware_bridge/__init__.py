@@ -1,37 +1,36 @@
 """The link to microcontrollers: a C library for them, the gateway's side of it in Python, and firmware update.
 
-port ◄──► DeviceLink ──► HostSession ──► events: LinkUp, Measured, LogHeard, StatusHeard, LinkLost
+port ◄──► DeviceLink ──► HostSession ──► events: LinkUp, Measured, LogReceived, StatusReceived, LinkLost
           moves bytes    decides         commit(tokens), ask(FW_…), call(command)
 """
 
-from firmware_bridge.device_link import BytePort, DeviceLink, read_clocks
-from firmware_bridge.errors import ConfigError, LinkDown, Rejected
-from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogHeard, Measured, StatusHeard
+from firmware_bridge.device_link import BytePort, DeviceLink, ReopeningPort, read_clocks
+from firmware_bridge.device_requests import DeviceRequests
+from firmware_bridge.errors import CommandRejected, ConfigError, LinkDown
+from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogReceived, Measured, StatusReceived
 from firmware_bridge.key_file import read_link_key
-from firmware_bridge.questions import Questions
 from firmware_bridge.reception import Moment
-from firmware_bridge.reopening_port import ReopeningPort
 from firmware_bridge.session import HostSession
-from firmware_bridge.update import AskingLink, UpdateReport, UpdateResult, check_signature, update_firmware
+from firmware_bridge.update import RequestLink, UpdateReport, UpdateResult, check_signature, update_firmware
 
 __all__ = [
-    "AskingLink",
     "BytePort",
+    "CommandRejected",
     "ConfigError",
     "DeviceLink",
+    "DeviceRequests",
     "Event",
     "HostSession",
     "LinkCounters",
     "LinkDown",
     "LinkLost",
     "LinkUp",
-    "LogHeard",
+    "LogReceived",
     "Measured",
     "Moment",
-    "Questions",
-    "Rejected",
     "ReopeningPort",
-    "StatusHeard",
+    "RequestLink",
+    "StatusReceived",
     "UpdateReport",
     "UpdateResult",
     "check_signature",

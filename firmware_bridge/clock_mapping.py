@@ -1,8 +1,9 @@
-"""What a device's clock means in the host's time: offset and drift, from questions that were answered quickly.
+"""Maps a device's clock to the host's time: offset and drift, estimated from the fastest request/response pairs.
 
-The device says how long it has been running; the host notes when it asked and when the answer came. Somewhere between
-the two the device looked at its clock, so the shorter the way, the better the sample. Device clocks run up to some
-hundred millionths fast or slow; the drift is worked out once the samples span long enough to tell it from their error.
+The device reports its uptime; the host records when it sent the request and when the response came. The device read its
+clock somewhere between the two, so the shorter the round trip, the better the sample. Device clocks run up to some
+hundred millionths fast or slow; the drift is computed once the samples span long enough to separate it from
+their error.
 
 Pure. Host times are of a clock that is never set, in milliseconds.
 """
@@ -15,7 +16,7 @@ __all__ = ["ClockMapping"]
 
 MAX_SAMPLES: Final = 64
 MIN_SPAN_MS: Final = 30_000.0  # before that, drift is within the error of the samples
-MAX_DRIFT: Final = 1e-3  # beyond this it is no clock
+MAX_DRIFT: Final = 1e-3  # a larger drift is not a clock
 MAX_SURPRISE_MS: Final = 100.0  # beyond half the way: the device slept, or its clock jumped
 GOOD_FACTOR: Final = 1.5  # a sample counts whose way is at most this much longer than the shortest
 GOOD_SLACK_MS: Final = 1.0
@@ -24,11 +25,11 @@ GOOD_SLACK_MS: Final = 1.0
 class _Sample(NamedTuple):
     device_ms: float
     host_ms: float  # the middle between question and answer
-    way_ms: float  # there and back
+    way_ms: float  # round trip
 
 
 class ClockMapping:
-    """One boot of one device."""
+    """The clock of one boot of one device."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
@@ -42,12 +43,12 @@ class ClockMapping:
 
     @property
     def drift_ppm(self) -> float:
-        """How many millionths the device's clock is slow."""
+        """How much the device's clock is slow, in parts per million."""
         return (self._rate - 1.0) * 1e6
 
     @property
     def way_ms(self) -> float:
-        """The shortest way there and back of late."""
+        """The shortest recent round trip."""
         return min((sample.way_ms for sample in self._samples), default=0.0)
 
     def add(self, uptime_ms: int, asked_ms: float, answered_ms: float) -> None:

@@ -1,18 +1,18 @@
-"""What devices said of themselves, so that they need not be asked twice. Pure."""
+"""Cache of the sensors and commands that devices described, so that they are requested once per firmware. Pure."""
 
 from collections import OrderedDict
 from typing import Final, TypeAlias
 
 from protocol.link import CommandDescription, Hello, SensorDescription, schema_of
 
-__all__ = ["Description", "Descriptions", "SelfPortrait"]
+__all__ = ["Description", "Descriptions", "DeviceDescription"]
 
-MAX_REMEMBERED: Final = 16
+MAX_CACHED: Final = 16
 
 Description: TypeAlias = SensorDescription | CommandDescription
 
 
-class SelfPortrait:
+class DeviceDescription:
     """The descriptions of one firmware on one device, as they come in."""
 
     def __init__(self, hello: Hello) -> None:
@@ -26,12 +26,12 @@ class SelfPortrait:
         return len(self._found) if len(self._found) < self._wanted else None
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.next_index is None and schema_of(self._found) == self._schema
 
     @property
     def contradicts_hello(self) -> bool:
-        return self.next_index is None and not self.is_whole
+        return self.next_index is None and not self.is_complete
 
     def add(self, description: Description) -> bool:
         """Whether it is the one that was asked for."""
@@ -54,18 +54,18 @@ class SelfPortrait:
 
 
 class Descriptions:
-    """Portraits by device, firmware and schema."""
+    """Descriptions by device, firmware and schema."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str, int], SelfPortrait] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, int], DeviceDescription] = OrderedDict()
 
-    def of(self, hello: Hello) -> SelfPortrait:
-        """The portrait, whole if this firmware was met before."""
+    def of(self, hello: Hello) -> DeviceDescription:
+        """The description, complete if this firmware was met before."""
         name = (hello.device_id, hello.firmware, hello.schema)
-        portrait = self._known.get(name)
-        if portrait is None or not portrait.is_whole:
-            portrait = self._known[name] = SelfPortrait(hello)
+        known = self._known.get(name)
+        if known is None or not known.is_complete:
+            known = self._known[name] = DeviceDescription(hello)
         self._known.move_to_end(name)
-        if len(self._known) > MAX_REMEMBERED:
+        if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)
-        return portrait
+        return known

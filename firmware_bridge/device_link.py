@@ -1,18 +1,18 @@
-"""The thin shell around a session: moves bytes between it and an open port."""
+"""Moves bytes between a session and an open port; reopens a port that a device takes away when it resets."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Final, Protocol
 
+from firmware_bridge.device_requests import DeviceRequests
 from firmware_bridge.events import Event
-from firmware_bridge.questions import Questions
 from firmware_bridge.reception import Moment
 from firmware_bridge.session import HostSession
 from protocol.errors import HeadgateError
 
-__all__ = ["BytePort", "DeviceLink", "read_clocks"]
+__all__ = ["BytePort", "DeviceLink", "ReopeningPort", "read_clocks"]
 
 
 class BytePort(Protocol):
@@ -30,8 +30,8 @@ def read_clocks() -> Moment:
     return Moment(time.monotonic() * 1000, time.time_ns() // 1_000_000)
 
 
-class DeviceLink(Questions):
-    """Somebody must pump: a driver by `pump`, one call after the other; a tool by `pumping`, beside its questions."""
+class DeviceLink(DeviceRequests):
+    """A link must be pumped: a driver calls `pump` again and again; a tool uses `pumping` beside its requests."""
 
     def __init__(self, port: BytePort, session: HostSession, clocks: Callable[[], Moment] = read_clocks) -> None:
         super().__init__(session, clocks, self.flush)
@@ -40,7 +40,7 @@ class DeviceLink(Questions):
         session.begin(clocks().steady_ms)
 
     async def pump(self, timeout_s: float) -> list[Event]:
-        """Whatever happens next, or nothing in so much time. Raises what the port raises."""
+        """The next events, or none within the timeout. Raises what the port raises."""
         events = self.session.tick(self._clocks())
         await self._flush_after(events)
         if events:
@@ -52,7 +52,7 @@ class DeviceLink(Questions):
         return events
 
     async def _flush_after(self, events: list[Event]) -> None:
-        """What was taken from the session is told by nobody else: if the port breaks now, the next pump meets that."""
+        """Events must not be lost: if the port fails now, the next `pump` raises the error."""
         try:
             await self.flush()
         except HeadgateError:
@@ -61,7 +61,7 @@ class DeviceLink(Questions):
 
     @contextlib.asynccontextmanager
     async def pumping(self, on_event: Callable[[Event], None] = lambda _: None) -> AsyncIterator["DeviceLink"]:
-        """Pump for as long as the block lasts. What the pump dies of ends the block."""
+        """Pump for as long as the block lasts. An error of the pump ends the block."""
 
         async def pump() -> None:
             while True:
@@ -75,7 +75,7 @@ class DeviceLink(Questions):
                     yield self
                 finally:
                     task.cancel()
-        except BaseExceptionGroup as errors:  # of the pump or of the block; who called wants the error itself
+        except BaseExceptionGroup as errors:  # of the pump or of the block; the caller gets the error itself
             raise errors.exceptions[0] from None
 
     async def commit(self, tokens: Iterable[int]) -> None:
@@ -87,7 +87,41 @@ class DeviceLink(Questions):
         self._port.close()
 
     async def flush(self) -> None:
-        """One writer at a time, or frames would be torn apart."""
+        """Write the session's output; one writer at a time, or frames would be mixed."""
         async with self._writing:
             if output := self.session.take_output():
                 await self._port.write(output)
+
+
+REOPEN_EVERY_S: Final = 0.25
+
+
+class ReopeningPort:
+    """A port that is reopened after a failure. While it is gone, reads are empty and writes are lost."""
+
+    def __init__(self, port: BytePort, open_port: Callable[[], Awaitable[BytePort]]) -> None:
+        """`port` is open; `open_port` opens it again."""
+        self._port: BytePort | None = port
+        self._open_port = open_port
+
+    async def read(self, timeout_s: float) -> bytes:
+        try:
+            if self._port is None:
+                self._port = await self._open_port()
+            return await self._port.read(timeout_s)
+        except HeadgateError:
+            self.close()
+            await asyncio.sleep(min(timeout_s, REOPEN_EVERY_S))
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        try:
+            if self._port is not None:
+                await self._port.write(data)
+        except HeadgateError:
+            self.close()
+
+    def close(self) -> None:
+        if self._port is not None:
+            self._port.close()
+            self._port = None

@@ -1,23 +1,12 @@
 """The errors that start in the firmware bridge. The set is closed, and each has one reaction."""
 
 from protocol.errors import HeadgateError
+from runtime.errors import ConfigError, LinkDown
 
-__all__ = ["ConfigError", "LinkDown", "Rejected"]
-
-
-class LinkDown(HeadgateError):
-    """The device does not answer. The one reaction: try again with backoff."""
-
-    exit_code = 69
+__all__ = ["CommandRejected", "ConfigError", "LinkDown"]
 
 
-class Rejected(HeadgateError):
-    """The device refuses this request for good, or nobody knows what came of it. The one reaction: tell who asked."""
+class CommandRejected(HeadgateError):
+    """The device refuses this request for good, or its result is unknown. The one reaction: report it to the caller."""
 
     exit_code = 69
-
-
-class ConfigError(HeadgateError):
-    """The operator must edit a file. The one reaction: say so, exit, do not restart."""
-
-    exit_code = 78

@@ -1,10 +1,10 @@
-"""What a session tells, and what it counts."""
+"""The events and counters of a session."""
 
 from dataclasses import dataclass
 
 from protocol.link import Hello, LogLine, SensorDescription, UpdateStatus
 
-__all__ = ["Event", "LinkCounters", "LinkLost", "LinkUp", "LogHeard", "Measured", "StatusHeard"]
+__all__ = ["Event", "LinkCounters", "LinkLost", "LinkUp", "LogReceived", "Measured", "StatusReceived"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,12 +12,12 @@ class LinkUp:
     """A session began, and the device has described itself."""
 
     hello: Hello
-    is_new_boot: bool  # the device was not met before, or has been reset since
+    is_new_boot: bool  # first session with the device, or it was reset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLost:
-    """The session is over; another is being sought."""
+    """The session ended; the host tries to begin another."""
 
     reason: str
 
@@ -35,27 +35,27 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogHeard:
+class LogReceived:
     line: LogLine
-    lost_lines: int  # between the line before and this one
+    lost_lines: int  # between the previous line and this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusHeard:
-    """Where a firmware update stands; also given to whoever asked."""
+class StatusReceived:
+    """The state of a firmware update; also the response to the request for it."""
 
     status: UpdateStatus
 
 
-Event = LinkUp | LinkLost | Measured | LogHeard | StatusHeard
+Event = LinkUp | LinkLost | Measured | LogReceived | StatusReceived
 
 
 @dataclass(slots=True, kw_only=True)
 class LinkCounters:
-    """They only rise."""
+    """Counters of a link. They only rise."""
 
     sessions: int = 0
-    boots: int = 0  # how often the device was found to have begun anew
+    boots: int = 0  # resets of the device that were detected
     frames: int = 0
     damaged_frames: int = 0
     foreign_frames: int = 0  # whole, but of an unknown version or type, or meaning nothing
@@ -63,14 +63,14 @@ class LinkCounters:
     records: int = 0
     samples: int = 0
     duplicate_records: int = 0
-    missing_records: int = 0  # the device had no room for them
+    missing_records: int = 0  # the device had no space for them
     empty_samples: int = 0  # the sensor gave no value
     naks: int = 0
     repeated_requests: int = 0
     log_lines: int = 0
     lost_log_lines: int = 0
     commands: int = 0
-    last_problem: str = ""  # of a frame that was not taken
+    last_problem: str = ""  # of the last frame that was not accepted
 
     def note_foreign(self, problem: str) -> None:
         self.foreign_frames += 1

@@ -1,11 +1,11 @@
-"""Readings of one session: taken in their order, acknowledged when received and again when durable. Pure."""
+"""Receives the readings of one session in order; acknowledges them when received and again when durable. Pure."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from firmware_bridge.clock_mapping import ClockMapping
-from firmware_bridge.deliveries import Boot, Delivery, SampleName
 from firmware_bridge.events import LinkCounters, Measured
+from firmware_bridge.received import Boot, ReceivedRecords, SampleName
 from protocol.link import MAX_WINDOW, Ack, Record, SensorDescription
 
 __all__ = ["Moment", "Reception", "scaled"]
@@ -14,7 +14,7 @@ NUMBERS: Final = 256
 
 
 class Moment(NamedTuple):
-    """Now, by two clocks."""
+    """The present time by two clocks."""
 
     steady_ms: float  # never set
     utc_ms: int
@@ -26,14 +26,14 @@ class _Nak(NamedTuple):
 
 
 class Reception:
-    """Begins when the flow is opened, with number 0."""
+    """The receiving end of one session. Numbers begin at 0 when the flow is opened."""
 
     def __init__(
         self,
         *,
         device_id: str,
         boot: Boot,
-        delivery: Delivery,
+        records: ReceivedRecords,
         sensors: dict[int, SensorDescription],
         clock: ClockMapping,
         counters: LinkCounters,
@@ -41,55 +41,55 @@ class Reception:
         self.expected = 0
         self._device_id = device_id
         self._boot = boot
-        self._delivery = delivery
+        self._received = records
         self._sensors = sensors
         self._clock = clock
         self._counters = counters
         self._has_news = True  # something is to be acknowledged
-        self._saw_hole = False
+        self._saw_gap = False
         self._last_nak: _Nak | None = None
-        self._told_committed = -1
+        self._reported_committed = -1
 
-    def take(self, record: Record, seq: int, now: Moment) -> list[Measured]:
-        """What is new in it. A record that is not taken comes again."""
+    def accept(self, record: Record, seq: int, now: Moment) -> list[Measured]:
+        """The new readings of a record. A record that is not accepted is sent again."""
         ahead = (seq - self.expected) % NUMBERS
-        if ahead == 0 and self._delivery.is_full:
+        if ahead == 0 and self._received.is_full:
             return []
         self._has_news = True
         if ahead:
-            self._saw_hole |= ahead < MAX_WINDOW
+            self._saw_gap |= ahead < MAX_WINDOW
             return []
         self.expected = (self.expected + 1) % NUMBERS
         return self._new_in(record, now)
 
     def note_damage(self) -> None:
-        """It may have been a reading."""
-        self._saw_hole = True
+        """A damaged frame may have been a reading."""
+        self._saw_gap = True
 
-    def acknowledgement(self, now_ms: float, retry_ms: float, *, is_life_sign: bool = False) -> tuple[Ack, bool] | None:
-        """What to tell the device, and whether it is a NAK; None where there is nothing new to tell."""
-        committed_rseq = self._delivery.committed_rseq
-        is_nak = self._saw_hole and self._may_nak(now_ms, retry_ms)
-        if not (self._has_news or is_nak or is_life_sign or committed_rseq != self._told_committed):
+    def acknowledgement(self, now_ms: float, retry_ms: float, *, is_keepalive: bool = False) -> tuple[Ack, bool] | None:
+        """The acknowledgement to send, and whether it is a NAK; None if there is nothing new."""
+        committed_rseq = self._received.committed_rseq
+        is_nak = self._saw_gap and self._may_nak(now_ms, retry_ms)
+        if not (self._has_news or is_nak or is_keepalive or committed_rseq != self._reported_committed):
             return None
         if is_nak:
             self._last_nak = _Nak(self.expected, now_ms)
             self._counters.naks += 1
-        self._has_news = self._saw_hole = False
-        self._told_committed = committed_rseq
+        self._has_news = self._saw_gap = False
+        self._reported_committed = committed_rseq
         return Ack(committed_rseq=committed_rseq), is_nak
 
     def _may_nak(self, now_ms: float, retry_ms: float) -> bool:
-        """Once for each hole, and again when the answer must have been lost."""
+        """Once for each gap, and again when the answer must have been lost."""
         last = self._last_nak
         return last is None or last.expected != self.expected or now_ms - last.at_ms >= retry_ms
 
     def _new_in(self, record: Record, now: Moment) -> list[Measured]:
-        counters, missing_before = self._counters, self._delivery.missing
+        counters, missing_before = self._counters, self._received.missing
         empty = sum(sample.value is None for sample in record.samples)
-        wanted = self._delivery.take(record)
+        wanted = self._received.accept(record)
         counters.records += 1
-        counters.missing_records += self._delivery.missing - missing_before
+        counters.missing_records += self._received.missing - missing_before
         counters.empty_samples += empty
         counters.duplicate_records += not wanted and empty < len(record.samples)
         measured = list(self._measured(record, wanted, now))
@@ -105,7 +105,7 @@ class Reception:
             sensor = self._sensors.get(index)
             if sensor is None or value is None:
                 self._counters.note_foreign(f"record {record.rseq} names sensor {index}, which is not described")
-                self._delivery.commit(record.rseq, {at})
+                self._received.commit(record.rseq, {at})
                 continue
             yield Measured(
                 device_id=self._device_id,
@@ -118,6 +118,6 @@ class Reception:
 
 
 def scaled(value: int, exponent: int) -> int | float:
-    """value × 10^exponent, as near as a number can be: whole where nothing is divided."""
+    """value × 10^exponent, exact where nothing is divided."""
     factor: int = 10 ** abs(exponent)
     return value * factor if exponent >= 0 else value / factor

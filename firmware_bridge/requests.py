@@ -1,11 +1,11 @@
-"""Questions to a device: one at a time, each repeated until it is answered or its patience is at an end. Pure."""
+"""Requests to a device: one at a time, each repeated until it is answered or times out. Pure."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from firmware_bridge.errors import Rejected
+from firmware_bridge.errors import CommandRejected
 from protocol.link import (
     Command,
     CommandResult,
@@ -20,7 +20,7 @@ MAX_WAITING: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A question that got no answer."""
+    """A request without a response."""
 
     reason: str
 
@@ -43,18 +43,18 @@ class Requests:
         self._waiting: deque[_Request] = deque()
 
     def add(self, make: Callable[[], Message], done: Done, gives_up_ms: float) -> None:
-        """`make` may raise Rejected when its turn comes: that is the answer."""
+        """`make` is called when the request is first sent; if it raises CommandRejected, that is the result."""
         if len(self._waiting) >= MAX_WAITING:
-            done(Unanswered(f"{MAX_WAITING} requests wait already"))
+            done(Unanswered(f"{MAX_WAITING} requests are pending already"))
             return
         self._waiting.append(_Request(make=make, done=done, gives_up_ms=gives_up_ms))
 
     def due(self, now_ms: float, retry_ms: float) -> Message | None:
-        """What to send now."""
+        """The message to send now, if any."""
         while self._waiting and (request := self._waiting[0]).message is None:
             try:
                 request.message = request.make()
-            except (Rejected, ValueError) as error:  # there is no such command, or its argument fits no frame
+            except (CommandRejected, ValueError) as error:  # unknown command, or its argument does not fit into a frame
                 self._finish(Unanswered(str(error)))
                 continue
             request.repeats_at_ms = now_ms + retry_ms
@@ -66,11 +66,11 @@ class Requests:
         return self._waiting[0].message
 
     def next_due_ms(self) -> float | None:
-        """When `due` has something to say; None if nothing waits."""
+        """When `due` has a message again; None if nothing is pending."""
         return self._waiting[0].repeats_at_ms if self._waiting else None
 
-    def take(self, answer: Message) -> bool:
-        """Whether it answers what was asked."""
+    def accept(self, answer: Message) -> bool:
+        """Whether it is the response to the pending request."""
         asked = self._waiting[0].message if self._waiting else None
         if asked is None or not _answers(answer, asked):
             return False
@@ -78,19 +78,19 @@ class Requests:
         return True
 
     def give_up(self, now_ms: float) -> None:
-        """End those whose patience is over."""
+        """End the requests that timed out."""
         over = [request for request in self._waiting if request.gives_up_ms <= now_ms]
         for request in over:
             self._waiting.remove(request)
             request.done(Unanswered("the device did not answer in time"))
 
-    def ask_again(self) -> None:
-        """A new session with the same device: what was under way is asked at once."""
+    def resend(self) -> None:
+        """A new session with the same device: pending requests are sent again at once."""
         for request in self._waiting:
             request.repeats_at_ms = 0.0
 
     def drop_commands(self, reason: str) -> None:
-        """The device was reset: whether a command that was sent ran, nobody knows, so it is not sent again."""
+        """The device was reset: whether a command ran is unknown, so it is not sent again."""
         sent = [request for request in self._waiting if isinstance(request.message, Command)]
         for request in sent:
             self._waiting.remove(request)

@@ -5,7 +5,7 @@
        └──────── silence, or the device calls for a session ┘
 
 Rules: `docs/wire-formats.md` §10. A session object lives as long as its driver: `begin` starts it afresh on a port that
-was opened, and what was delivered, described or asked stays.
+was opened, and received records, descriptions and pending requests remain.
 """
 
 import secrets
@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from firmware_bridge.clock_mapping import ClockMapping
-from firmware_bridge.deliveries import Boot, Deliveries
-from firmware_bridge.descriptions import Descriptions, SelfPortrait
-from firmware_bridge.errors import Rejected
-from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogHeard, StatusHeard
+from firmware_bridge.descriptions import Descriptions, DeviceDescription
+from firmware_bridge.errors import CommandRejected
+from firmware_bridge.events import Event, LinkCounters, LinkLost, LinkUp, LogReceived, StatusReceived
+from firmware_bridge.received import Boot, ReceivedByBoot
 from firmware_bridge.reception import Moment, Reception
 from firmware_bridge.requests import Done, Requests
 from protocol.errors import WireError
@@ -51,13 +51,13 @@ from protocol.link import (
 __all__ = ["PATIENCE_MS", "HostSession"]
 
 SYNC_EVERY_MS: Final = 250.0
-LIFE_SIGN_MS: Final = 1000.0
+KEEPALIVE_MS: Final = 1000.0
 SILENCE_MS: Final = 3000.0
-USUAL_WINDOW: Final = 4  # before the device has told
+USUAL_WINDOW: Final = 4  # before the first HELLO
 USUAL_MTU: Final = 256
 MAX_RETRY_MS: Final = 60_000
 BYTE_MS_BAUDS: Final = 10_000.0  # divided by the baud rate: what a byte of ten bits takes, in milliseconds
-MAX_TIME_QUESTIONS: Final = 8
+MAX_TIME_REQUESTS: Final = 8
 PATIENCE_MS: Final = 10_000.0
 
 
@@ -70,9 +70,9 @@ class HostSession:
         wanted_device: str = "",
         draw: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """`key`: of 32 bytes, which the device must have too. `wanted_device`: talk to no other than that id."""
+        """`key`: 32 bytes, shared with the device. `wanted_device`: accept no other device id."""
         self.counters = LinkCounters()
-        self.deliveries = Deliveries()
+        self.received = ReceivedByBoot()
         self.clock = ClockMapping()
         self._baudrate = baudrate
         self._key = key
@@ -90,31 +90,31 @@ class HostSession:
         self.begin(0.0)
 
     def begin(self, now_ms: float) -> None:
-        """Seek a session: the port was opened, or the old session is lost."""
+        """Begin to seek a session: the port was opened, or the session was lost."""
         self.problem = ""  # why there is no session although something answers
-        self.refused_hello: Hello | None = None  # what that was; not to be believed
+        self.refused_hello: Hello | None = None  # of the device that was refused; not authenticated
         self._decoder = LinkDecoder()
         self._output.clear()
         self._session = self._session % 255 + 1
         self._nonce = self._draw(HOST_NONCE_BYTES)
         self._authenticator: Authenticator | None = None
         self._hello: Hello | None = None
-        self._portrait: SelfPortrait | None = None
+        self._description: DeviceDescription | None = None
         self._reception: Reception | None = None  # None until the flow of readings is open
-        self._time_questions: dict[int, float] = {}  # token ──► when it was asked
-        self._sync_at_ms = self._life_sign_at_ms = self._question_at_ms = self._heard_at_ms = now_ms
+        self._time_requests: dict[int, float] = {}  # token ──► when it was asked
+        self._sync_at_ms = self._keepalive_at_ms = self._description_at_ms = self._received_at_ms = now_ms
 
     def __repr__(self) -> str:
         return f"<HostSession {self._session}, {'open' if self.is_open else 'not open'}>"
 
     @property
     def number(self) -> int:
-        """Of the present session, or of the one that is sought."""
+        """The number of the present session, or of the next one."""
         return self._session
 
     @property
     def hello(self) -> Hello | None:
-        """What the device said of itself when the present session began; None while there is none."""
+        """The HELLO of the present session; None while there is none."""
         return self._hello
 
     @property
@@ -123,16 +123,16 @@ class HostSession:
 
     @property
     def sensors(self) -> Collection[SensorDescription]:
-        return self._portrait.sensors.values() if self._portrait else ()
+        return self._description.sensors.values() if self._description else ()
 
     @property
     def commands(self) -> Collection[CommandDescription]:
-        return self._portrait.commands.values() if self._portrait else ()
+        return self._description.commands.values() if self._description else ()
 
-    # The port's side
+    # Towards the port
 
     def receive(self, data: bytes, now: Moment) -> list[Event]:
-        """What came over the line."""
+        """Process received bytes."""
         events: list[Event] = []
         for found in self._decoder.feed(data):
             if isinstance(found, Frame):
@@ -145,48 +145,48 @@ class HostSession:
         return events
 
     def tick(self, now: Moment) -> list[Event]:
-        """Do what is due. Call it when `wait_ms` has passed, and after anything was asked."""
+        """Do what is due. Call it when `wait_ms` has passed, and after each new request."""
         now_ms, events = now.steady_ms, list[Event]()
         self._requests.give_up(now_ms)
         if self._hello is not None and self._is_silent(now_ms):
-            events.append(LinkLost(reason=f"nothing heard for {SILENCE_MS / 1000:g} s"))
+            events.append(LinkLost(reason=f"no frame received for {SILENCE_MS / 1000:g} s"))
             self.begin(now_ms)
         if self._hello is None:
             self._seek(now_ms)
         else:
             self._ask_description(now_ms)
-            self._give_life_sign(now_ms)
+            self._send_keepalive(now_ms)
             self._send_requests(now_ms)
         return events
 
     def wait_ms(self, now_ms: float) -> float:
-        """How long `tick` has nothing to do."""
+        """How long until `tick` is due."""
         if self._hello is None:
             return max(0.0, self._sync_at_ms - now_ms)
-        due_ms = [self._life_sign_at_ms]
+        due_ms = [self._keepalive_at_ms]
         if not self.is_open:
-            due_ms.append(self._question_at_ms)
+            due_ms.append(self._description_at_ms)
         if (request_ms := self._requests.next_due_ms()) is not None:
             due_ms.append(request_ms)
         return max(0.0, min(due_ms) - now_ms)
 
     def take_output(self) -> bytes:
-        """What to send."""
+        """The bytes to send."""
         output = bytes(self._output)
         self._output.clear()
         return output
 
-    # The driver's side
+    # Towards the driver
 
     def commit(self, tokens: Iterable[int], now_ms: float) -> None:
-        """These samples are durable; the device is told."""
-        self.deliveries.commit(tokens)
+        """These samples are durable; acknowledge them."""
+        self.received.commit(tokens)
         self._acknowledge(now_ms)
 
     def send_reliable(self, message: Message, done: Done, now_ms: float, patience_ms: float = PATIENCE_MS) -> None:
         """Repeat a FW_ message until FW_STATUS answers; `done` is called once, with it or with why there is none.
 
-        It may wait for a session, and outlive one.
+        A request may wait for a session, and survive one.
         """
         self._requests.add(lambda: message, done, now_ms + patience_ms)
         self._send_requests(now_ms)
@@ -194,7 +194,7 @@ class HostSession:
     def call(
         self, name: str, argument: CommandValue, done: Done, now_ms: float, patience_ms: float = PATIENCE_MS
     ) -> None:
-        """Have the device execute a command, once. Without an answer nobody knows whether it did."""
+        """Have the device execute a command, once. Without a response it is unknown whether it did."""
         self._requests.add(lambda: self._make_command(name, argument), done, now_ms + patience_ms)
         self._send_requests(now_ms)
 
@@ -214,8 +214,8 @@ class HostSession:
         return min(MAX_RETRY_MS, round(100 + 4 * window * mtu * BYTE_MS_BAUDS / self._baudrate))
 
     @property
-    def _question_retry_ms(self) -> float:
-        """A question and an answer on the line, and a moment to think."""
+    def _request_retry_ms(self) -> float:
+        """The time of a request and a response on the line, and some processing time."""
         mtu = self._last_hello.mtu if self._last_hello is not None else USUAL_MTU
         return 100 + 2 * mtu * BYTE_MS_BAUDS / self._baudrate
 
@@ -233,20 +233,20 @@ class HostSession:
             return []
         self._hello = self._last_hello = hello
         self._meet(hello)
-        self._portrait = self._descriptions.of(hello)
-        self._heard_at_ms = self._life_sign_at_ms = self._question_at_ms = now_ms
-        self._requests.ask_again()
+        self._description = self._descriptions.of(hello)
+        self._received_at_ms = self._keepalive_at_ms = self._description_at_ms = now_ms
+        self._requests.resend()
         self._ask_description(now_ms)
-        self._give_life_sign(now_ms)
+        self._send_keepalive(now_ms)
         return self._open_if_ready()
 
     def _refusal_of(self, hello: Hello, frame: Frame) -> str:
-        """Why we do not talk to it; "" if we do. Where there is a key, the device must prove that it has it."""
+        """Why the device is refused; "" if it is accepted. With a key, the device must prove that it has it."""
         if self._wanted_device and hello.device_id != self._wanted_device:
             return f"another device answers: {hello.device_id}, not {self._wanted_device}"
         if self._key is None:
-            wants_key = Feature.AUTHENTICATED in hello.features
-            return f"{hello.device_id} talks only to who has its key; set key_file" if wants_key else ""
+            requires_key = Feature.AUTHENTICATED in hello.features
+            return f"{hello.device_id} requires a key; set key_file" if requires_key else ""
         session_key = derive_session_key(self._key, host_nonce=self._nonce, boot_id=hello.boot_id, syncs=hello.syncs)
         authenticator = Authenticator(session_key, sends=Direction.TO_DEVICE)
         try:
@@ -273,33 +273,33 @@ class HostSession:
     # Learning
 
     def _ask_description(self, now_ms: float) -> None:
-        index = self._portrait.next_index if self._portrait is not None else None
-        if index is not None and now_ms >= self._question_at_ms:
-            self._question_at_ms = now_ms + self._question_retry_ms
+        index = self._description.next_index if self._description is not None else None
+        if index is not None and now_ms >= self._description_at_ms:
+            self._description_at_ms = now_ms + self._request_retry_ms
             self._send(DescriptionRequest(index=index))
 
     def _take_description(self, description: SensorDescription | CommandDescription, now_ms: float) -> None:
-        portrait = self._portrait
-        if portrait is None or not portrait.add(description):
+        known = self._description
+        if known is None or not known.add(description):
             return
-        if portrait.contradicts_hello:
-            self.problem = "it describes itself otherwise than its HELLO told; check its firmware"
-            portrait.begin_again()
+        if known.contradicts_hello:
+            self.problem = "its descriptions contradict its HELLO; check its firmware"
+            known.begin_again()
             return  # the next question waits for its time, or the two would talk without a pause
-        self._question_at_ms = now_ms
+        self._description_at_ms = now_ms
         self._ask_description(now_ms)
 
     def _open_if_ready(self) -> list[Event]:
         """The first ACK opens the flow of readings: when we know what they mean, and when they were."""
-        is_ready = self._portrait is not None and self._portrait.is_whole and self.clock.is_known
-        if self.is_open or not is_ready or self._portrait is None or self._hello is None or self._boot is None:
+        is_ready = self._description is not None and self._description.is_complete and self.clock.is_known
+        if self.is_open or not is_ready or self._description is None or self._hello is None or self._boot is None:
             return []
         self.problem = ""
         self._reception = Reception(
             device_id=self._hello.device_id,
             boot=self._boot,
-            delivery=self.deliveries.of(self._boot),
-            sensors=self._portrait.sensors,
+            records=self.received.of(self._boot),
+            sensors=self._description.sensors,
             clock=self.clock,
             counters=self.counters,
         )
@@ -313,10 +313,10 @@ class HostSession:
         if frame.kind is FrameType.HELLO and frame.session == 0:
             self.begin(now.steady_ms)
             self._seek(now.steady_ms)
-            return [LinkLost(reason="the device has no session; it was reset, or heard nothing")]
+            return [LinkLost(reason="the device has no session; it was reset, or received nothing")]
         if frame.session != self._session or not self._is_genuine(frame):
             return []
-        self._heard_at_ms = now.steady_ms
+        self._received_at_ms = now.steady_ms
         try:
             message = message_in(frame)
         except WireError as error:
@@ -338,9 +338,9 @@ class HostSession:
     def _take_message(self, message: Message, seq: int, now: Moment) -> list[Event]:
         match message:
             case Record() if self._reception is not None:
-                return [*self._reception.take(message, seq, now)]
+                return [*self._reception.accept(message, seq, now)]
             case Time():
-                asked_ms = self._time_questions.pop(message.token, None)
+                asked_ms = self._time_requests.pop(message.token, None)
                 if asked_ms is not None:
                     self.clock.add(message.uptime_ms, asked_ms, now.steady_ms)
                 return self._open_if_ready()
@@ -348,20 +348,20 @@ class HostSession:
                 self._take_description(message, now.steady_ms)
                 return self._open_if_ready()
             case CommandResult():
-                self._requests.take(message)
+                self._requests.accept(message)
             case UpdateStatus():
-                self._requests.take(message)
-                return [StatusHeard(status=message)]
+                self._requests.accept(message)
+                return [StatusReceived(status=message)]
             case LogLine():
                 return [self._take_log(message)]
-        return []  # also for a HELLO that was asked for twice, and for what only a host says
+        return []  # also for a repeated HELLO, and for messages that only a host sends
 
-    def _take_log(self, line: LogLine) -> LogHeard:
+    def _take_log(self, line: LogLine) -> LogReceived:
         lost = 0 if self._next_log is None else max(0, line.number - self._next_log)
         self._next_log = line.number + 1
         self.counters.log_lines += 1
         self.counters.lost_log_lines += lost
-        return LogHeard(line=line, lost_lines=lost)
+        return LogReceived(line=line, lost_lines=lost)
 
     def _note_damage(self, damaged: Damaged) -> None:
         if damaged.is_foreign:
@@ -373,46 +373,46 @@ class HostSession:
             self._reception.note_damage()
 
     def _is_silent(self, now_ms: float) -> bool:
-        """Nothing for a while although we asked: a process that was held up itself has not asked."""
-        has_asked = any(asked_ms > self._heard_at_ms for asked_ms in self._time_questions.values())
-        return has_asked and now_ms - self._heard_at_ms > SILENCE_MS
+        """No frame although requests were sent: a host process that was itself suspended has sent none."""
+        has_asked = any(asked_ms > self._received_at_ms for asked_ms in self._time_requests.values())
+        return has_asked and now_ms - self._received_at_ms > SILENCE_MS
 
-    # What goes out in a session
+    # Sending
 
-    def _give_life_sign(self, now_ms: float) -> None:
-        """A question for the time, and an ACK in case the last one was lost: the device hears that we are there."""
-        if now_ms < self._life_sign_at_ms:
+    def _send_keepalive(self, now_ms: float) -> None:
+        """A time request, and an ACK in case the last one was lost: the device knows that the host is there."""
+        if now_ms < self._keepalive_at_ms:
             return
-        every_ms = LIFE_SIGN_MS if self.clock.is_known else min(LIFE_SIGN_MS, self._question_retry_ms)
-        self._life_sign_at_ms = now_ms + every_ms
+        every_ms = KEEPALIVE_MS if self.clock.is_known else min(KEEPALIVE_MS, self._request_retry_ms)
+        self._keepalive_at_ms = now_ms + every_ms
         token = int.from_bytes(self._draw(4))
-        self._time_questions[token] = now_ms
-        if len(self._time_questions) > MAX_TIME_QUESTIONS:
-            del self._time_questions[next(iter(self._time_questions))]
+        self._time_requests[token] = now_ms
+        if len(self._time_requests) > MAX_TIME_REQUESTS:
+            del self._time_requests[next(iter(self._time_requests))]
         self._send(TimeRequest(token=token))
-        self._acknowledge(now_ms, is_life_sign=True)
+        self._acknowledge(now_ms, is_keepalive=True)
 
-    def _acknowledge(self, now_ms: float, *, is_life_sign: bool = False) -> None:
+    def _acknowledge(self, now_ms: float, *, is_keepalive: bool = False) -> None:
         if self._reception is None:
             return
-        told = self._reception.acknowledgement(now_ms, self._retry_ms, is_life_sign=is_life_sign)
-        if told is not None:
-            ack, is_nak = told
+        due = self._reception.acknowledgement(now_ms, self._retry_ms, is_keepalive=is_keepalive)
+        if due is not None:
+            ack, is_nak = due
             self._send(ack, seq=self._reception.expected, is_nak=is_nak)
 
     def _send_requests(self, now_ms: float) -> None:
-        message = self._requests.due(now_ms, self._question_retry_ms) if self._hello is not None else None
+        message = self._requests.due(now_ms, self._request_retry_ms) if self._hello is not None else None
         self.counters.repeated_requests = self._requests.repeated
         if message is not None:
             self._send(message)
 
     def _make_command(self, name: str, argument: CommandValue) -> Message:
-        if self._portrait is None or not self._portrait.is_whole:
-            raise Rejected(f"the device has not described its commands yet; {name} was not sent")
-        description = self._portrait.commands.get(name)
+        if self._description is None or not self._description.is_complete:
+            raise CommandRejected(f"the device has not described its commands yet; {name} was not sent")
+        description = self._description.commands.get(name)
         if description is None:
-            known = ", ".join(self._portrait.commands) or "none"
-            raise Rejected(f"the device has no command {name!r}; there are: {known}")
+            known = ", ".join(self._description.commands) or "none"
+            raise CommandRejected(f"the device has no command {name!r}; there are: {known}")
         self._last_command += 1
         self.counters.commands += 1
         return Command(id=self._last_command, command=description.index, argument=argument)
@@ -422,5 +422,5 @@ class HostSession:
         if self._authenticator is not None:
             if self._authenticator.is_exhausted:
                 return  # silence ends the session, and the next one has a new key
-            frame = self._authenticator.seal(frame)
+            frame = self._authenticator.prove(frame)
         self._output += frame.to_bytes()

@@ -1,10 +1,10 @@
-"""Bring a device to another firmware: send what it does not have yet, see it through its trial, confirm it.
+"""Firmware update: send what the device does not have yet, watch its trial run, confirm it.
 
     query ──► begin ──► chunk … ──► end ──► (the device resets) ──► new HELLO ──► confirm
                 ▲          │                        │
                 └──────────┘ it was reset           └──► the old HELLO again: it went back by itself
 
-Everything may be interrupted anywhere: the same call again goes on where the device stands.
+It may be interrupted anywhere: the same call continues where the device stands.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-from firmware_bridge.errors import LinkDown, Rejected
+from firmware_bridge.errors import CommandRejected, LinkDown
 from protocol.firmware import Package, is_signed_by
 from protocol.link import (
     MAX_CHUNK_BYTES,
@@ -30,11 +30,11 @@ from protocol.link import (
     UpdateStatus,
 )
 
-__all__ = ["AskingLink", "UpdateReport", "UpdateResult", "check_signature", "update_firmware"]
+__all__ = ["RequestLink", "UpdateReport", "UpdateResult", "check_signature", "update_firmware"]
 
-ANSWER_S: Final = 30.0  # a small processor takes a while to check a signature, and a power cut a while to mend
+ANSWER_S: Final = 30.0  # a small processor needs time to check a signature, and to recover from a power cut
 TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
-LOOK_AGAIN_S: Final = 0.1
+POLL_S: Final = 0.1
 MAX_SETBACKS: Final = 100  # resets of the device while an image is sent
 MAX_BEGINNINGS: Final = 5
 MAX_ENDS: Final = 5
@@ -43,7 +43,7 @@ CHUNK_OVERHEAD_BYTES: Final = 32  # frame and CBOR around a chunk's data, at mos
 CHUNK_STEP_BYTES: Final = 32  # whole units of any flash
 
 _WHY: Final = {
-    UpdateReason.NOT_SUPPORTED: "it takes no firmware over the link",
+    UpdateReason.NOT_SUPPORTED: "it does not support updates over the link",
     UpdateReason.BAD_MANIFEST: "it does not understand the manifest",
     UpdateReason.BAD_SIGNATURE: "the key that signed it is not one of the device's",
     UpdateReason.OTHER_BOARD: "the firmware is for another board",
@@ -56,8 +56,8 @@ _AFTER_END: Final = (UpdateState.STAGED, UpdateState.TRIAL)
 _ODD_REASONS: Final = (UpdateReason.NONE, UpdateReason.OUT_OF_PLACE, UpdateReason.NOT_BEGUN, UpdateReason.REVERTED)
 
 
-class AskingLink(Protocol):
-    """As `DeviceLink`, while somebody pumps."""
+class RequestLink(Protocol):
+    """A link on which requests can be sent, as `DeviceLink` while it is pumped."""
 
     async def opened(self, timeout_s: float) -> Hello: ...
     async def ask(self, message: Message, patience_s: float) -> Message: ...
@@ -79,30 +79,32 @@ class UpdateReport:
 
 
 def check_signature(package: Package, trusted_keys: Iterable[bytes]) -> None:
-    """Raises: Rejected unless one of the keys signed it."""
+    """Raises: CommandRejected unless one of the keys signed it."""
     if not any(is_signed_by(key, package.manifest, package.signature) for key in trusted_keys):
-        raise Rejected(f"firmware {package.manifest.version} is signed by none of the keys that are trusted here")
+        raise CommandRejected(f"firmware {package.manifest.version} is not signed by any trusted key")
 
 
 async def update_firmware(
-    link: AskingLink,
+    link: RequestLink,
     package: Package,
     *,
     reached: Callable[[int], None] = lambda _: None,
     is_forced: bool = False,
     trial_s: float = TRIAL_S,
 ) -> UpdateReport:
-    """Until the device runs and has confirmed it, or has gone back. `reached` hears how many bytes are there.
+    """Update a device, until it has confirmed the firmware or has gone back to the old one.
+
+    `reached` is called with the number of bytes that the device has.
 
     `is_forced`: send it although the device says that it runs this version.
-    Raises: LinkDown if it stays silent, Rejected if it refuses.
+    Raises: LinkDown if it stays silent, CommandRejected if it refuses.
     """
     update = _Update(link, package, reached)
     return await update.run(is_forced=is_forced, trial_s=trial_s)
 
 
 class _Update:
-    def __init__(self, link: AskingLink, package: Package, reached: Callable[[int], None]) -> None:
+    def __init__(self, link: RequestLink, package: Package, reached: Callable[[int], None]) -> None:
         self._link = link
         self._package = package
         self._version = package.manifest.version
@@ -113,7 +115,7 @@ class _Update:
     async def run(self, *, is_forced: bool, trial_s: float) -> UpdateReport:
         before = await self._link.opened(ANSWER_S)
         if Feature.FIRMWARE_UPDATE not in before.features:
-            raise Rejected(f"{before.device_id} takes no firmware over the link")
+            raise CommandRejected(f"{before.device_id} does not support updates over the link")
         status = await self._ask(UpdateQuery())
         if status.state is UpdateState.TRIAL:
             return await self._finish_trial(before, trial_s)
@@ -123,16 +125,16 @@ class _Update:
         return await self._see_trial_through(before, trial_s)
 
     async def _finish_trial(self, hello: Hello, trial_s: float) -> UpdateReport:
-        """An earlier update was left alone in the middle of its trial."""
+        """An earlier update was interrupted during its trial."""
         if hello.firmware != self._version:
-            raise Rejected(
+            raise CommandRejected(
                 f"{hello.device_id} has {hello.firmware} on trial; unless that is confirmed it goes back by itself,"
                 " try again then"
             )
         return await self._see_trial_through(hello, trial_s)
 
     async def _deliver(self, hello: Hello) -> None:
-        """Until it is staged. That may be told by the new firmware already, if the old one's answer was lost."""
+        """Until it is staged. That may be reported by the new firmware already, if the old one's answer was lost."""
         for _ in range(MAX_ENDS):
             await self._send_image(hello)
             status = await self._ask(UpdateEnd())
@@ -140,7 +142,7 @@ class _Update:
                 status = await self._settled(status)
             if status.state in _AFTER_END:
                 return
-        raise Rejected(f"{hello.device_id} has the whole image again and again, and does not keep it")
+        raise CommandRejected(f"{hello.device_id} received the whole image several times and does not store it")
 
     async def _send_image(self, hello: Hello) -> None:
         image, chunk_bytes = self._package.image, _chunk_bytes(hello.mtu)
@@ -155,7 +157,7 @@ class _Update:
                 continue
             setbacks += 1
             if setbacks > MAX_SETBACKS:
-                raise Rejected(f"{hello.device_id} does not keep what it is sent; it stands at {offset} bytes")
+                raise CommandRejected(f"{hello.device_id} does not store what it receives; it is at {offset} bytes")
             status = await self._settled(status)
             if status.state is not UpdateState.RECEIVING:
                 status = await self._begin()
@@ -169,18 +171,20 @@ class _Update:
                 status = await self._settled(status)
             if status.state is UpdateState.RECEIVING:
                 return status
-        raise Rejected(f"the device does not begin with firmware {self._version}: it is {status.state.name.lower()}")
+        raise CommandRejected(
+            f"the device does not begin with firmware {self._version}: it is {status.state.name.lower()}"
+        )
 
     async def _settled(self, odd: UpdateStatus) -> UpdateStatus:
-        """Where the device stands, after an answer that does not fit the question.
+        """The device's state, after a response that does not fit the request.
 
-        A question that was repeated may be answered twice, and the second answer taken for that to the next question.
-        Waiting lets such answers pass; without it every question from there on would be asked twice. A device that was
-        reset answers oddly, too. Raises: Rejected if it is neither, but a refusal.
+        A repeated request may be answered twice, and the second response mistaken for that to the next request.
+        Waiting lets such responses pass; without it every later request would be sent twice. A device that was
+        reset answers oddly, too. Raises: CommandRejected if it is neither, but a refusal.
         """
         if odd.reason not in _ODD_REASONS:
             why = _WHY.get(odd.reason) or odd.reason.name.lower()
-            raise Rejected(f"the device refuses firmware {self._version}: {why}")
+            raise CommandRejected(f"the device refuses firmware {self._version}: {why}")
         await asyncio.sleep(SETTLE_S)
         return await self._ask(UpdateQuery())
 
@@ -188,7 +192,7 @@ class _Update:
         """From the end of the image until the device has settled for one firmware."""
         deadline_s = asyncio.get_running_loop().time() + trial_s
         while (left_s := deadline_s - asyncio.get_running_loop().time()) > 0:
-            hello, status = await self._look(left_s)
+            hello, status = await self._query(left_s)
             match status.state:
                 case UpdateState.TRIAL:
                     await self._confirm(hello)
@@ -197,11 +201,11 @@ class _Update:
                 case UpdateState.IDLE:
                     return self._report(before, hello, UpdateResult.REVERTED)
                 case _:  # it has not been reset yet
-                    await asyncio.sleep(LOOK_AGAIN_S)
+                    await asyncio.sleep(POLL_S)
         raise LinkDown(f"{before.device_id} has the new firmware, but does not start it; reset it by hand")
 
-    async def _look(self, timeout_s: float) -> tuple[Hello, UpdateStatus]:
-        """Who runs, and where it stands: both of one boot."""
+    async def _query(self, timeout_s: float) -> tuple[Hello, UpdateStatus]:
+        """The running firmware and the state of the update, both of one boot."""
         hello = await self._link.opened(timeout_s)
         while True:
             status = await self._ask(UpdateQuery())
@@ -211,10 +215,10 @@ class _Update:
             hello = again
 
     async def _confirm(self, hello: Hello) -> None:
-        """If it is reset before it hears this, the next look shows it on trial again, or back at the old one."""
+        """If it is reset before it receives this, the next query shows it on trial again, or back at the old one."""
         if hello.firmware != self._version:
-            raise Rejected(
-                f"{hello.device_id} runs the new firmware, but that calls itself {hello.firmware} and not"
+            raise CommandRejected(
+                f"{hello.device_id} runs the new firmware, but its version is {hello.firmware} and not"
                 f" {self._version}; it is not confirmed, and the device will go back"
             )
         await self._ask(UpdateConfirm())
@@ -223,7 +227,7 @@ class _Update:
     async def _ask(self, message: Message) -> UpdateStatus:
         answer = await self._link.ask(message, ANSWER_S)
         if not isinstance(answer, UpdateStatus):
-            raise Rejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
+            raise CommandRejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
         return answer
 
     def _report(self, before: Hello, after: Hello, result: UpdateResult) -> UpdateReport:

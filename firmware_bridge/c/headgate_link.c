@@ -87,7 +87,7 @@ static void on_sync(hg_link_t *link, const frame_t *frame)
 }
 
 /* Drop records that are durable, from the oldest on; not those on the way, whose numbers are still in use. */
-static void forget(hg_link_t *link, uint32_t committed_rseq)
+static void drop_committed(hg_link_t *link, uint32_t committed_rseq)
 {
     uint16_t offset = 0;
     while (offset < link->tail) {
@@ -128,7 +128,7 @@ static void on_ack(hg_link_t *link, const frame_t *frame)
     if (is_ahead || (frame->header[FLAGS] & FLAG_NAK)) {      /* ahead: this answers what was sent before going back */
         go_back(link);
     }
-    forget(link, committed_rseq);
+    drop_committed(link, committed_rseq);
     link->is_open = true;
 }
 

@@ -1,13 +1,13 @@
 /* Headgate link: readings from a microcontroller to a gateway, over a serial line, with nothing lost on the way.
  *
- * The gateway speaks first (SYNC), the device answers (HELLO) and describes its sensors and commands; records of
+ * The gateway begins (SYNC), the device answers (HELLO) and describes its sensors and commands; records of
  * readings wait in a queue here until the gateway says that they are durable on its disk. Chapter 10 of
  * docs/wire-formats.md has every byte and every rule; this header is all an application needs.
  *
  *     static hg_link_t link;
  *     hg_link_init(&link, &device, &port);
  *     for (;;) {
- *         hg_link_receive(&link, bytes, count);            // whatever the UART has brought
+ *         hg_link_receive(&link, bytes, count);            // what the UART has received
  *         if (time to measure) hg_link_record(&link, samples, sample_count);
  *         hg_link_poll(&link);                             // at least every 10 ms
  *     }
@@ -37,7 +37,7 @@
 #ifndef HG_MTU              /* largest frame body taken and sent, in bytes; two buffers of about this size */
 #define HG_MTU 256
 #endif
-#ifndef HG_QUEUE_BYTES      /* room for records that are not durable yet; one sensor takes about 13 bytes */
+#ifndef HG_QUEUE_BYTES      /* space for records that are not durable yet; one sensor takes about 13 bytes */
 #define HG_QUEUE_BYTES 1024
 #endif
 #ifndef HG_WINDOW           /* most readings on the way at a time */
@@ -79,7 +79,7 @@
 
 typedef enum {
     HG_OK = 0,
-    HG_FULL = -1,            /* no room: the record or line is lost, and counted */
+    HG_FULL = -1,            /* no space: the record or line is lost, and counted */
     HG_BAD_ARGUMENT = -2,
     HG_DOWN = -3             /* no session */
 } hg_status_t;
@@ -90,7 +90,7 @@ typedef struct { const uint8_t *data; size_t len; } hg_bytes_t;   /* a pointer n
  * 1 to HG_MAX_NAME_BYTES, unit at most HG_MAX_UNIT_BYTES. */
 typedef struct { const char *name; const char *quantity; const char *unit; int8_t exponent; } hg_sensor_t;
 
-/* `argument` tells people what to pass ("0 or 1"); empty if there is none. */
+/* `argument` describes what to pass ("0 or 1"); empty if there is none. */
 typedef struct { const char *name; const char *argument; } hg_command_t;
 
 #define HG_NO_VALUE INT32_MIN         /* the sensor gave none */
@@ -141,7 +141,7 @@ typedef struct {
 
 /* All the library needs from the board. Must stay valid as long as the link is used. */
 typedef struct {
-    void *user;                                                      /* handed to every callback */
+    void *user;                                                      /* passed to every callback */
     size_t (*write)(void *user, const uint8_t *data, size_t len);    /* returns bytes taken, 0 to len; must not block */
     uint32_t (*now_ms)(void *user);   /* since the boot; may wrap, if a call comes at least once in 49 days */
     /* Execute command number `command` (0 to command_count - 1) and set *result, which is null before. A text in it
@@ -190,10 +190,10 @@ hg_status_t hg_link_init(hg_link_t *link, const hg_device_t *device, const hg_po
 /* Take bytes from the line, in pieces of any size. Commands and updates are executed from here. */
 void hg_link_receive(hg_link_t *link, const uint8_t *data, size_t len);
 
-/* Send what is due: answers, readings, repeats, calls. Call it often, also when the line has room again. */
+/* Send what is due: answers, readings, repeats, calls. Call it often, also when the line is ready again. */
 void hg_link_poll(hg_link_t *link);
 
-/* Queue what was measured just now. HG_FULL: there was no room, and the gateway will see the hole. */
+/* Queue what was measured just now. HG_FULL: there was no space; the gateway sees the gap. */
 hg_status_t hg_link_record(hg_link_t *link, const hg_sample_t *samples, size_t count);
 
 /* Send a line (UTF-8) for the gateway's log, now or never: HG_DOWN without a session, HG_FULL while another frame is

@@ -1,4 +1,4 @@
-/* What the library's files share: the header of a frame, and who calls whom. Applications include headgate_link.h.
+/* What the library's files share: the header of a frame, and their internal functions. Applications include headgate_link.h.
  *
  *   headgate_link.c  sessions, what comes in, what the application calls
  *   hg_sending.c     what goes out: frames, answers, readings
@@ -27,7 +27,7 @@ enum { FEATURE_AUTHENTICATED = 1, FEATURE_UPDATE = 2 };
 #define SIGNATURE_BYTES 64u
 #define MAX_PAYLOAD_BYTES (HG_MTU - HEADER_BYTES - PROOF_BYTES - CRC_BYTES)
 #define MAX_RECORD_BYTES (MAX_PAYLOAD_BYTES < 255u ? MAX_PAYLOAD_BYTES : 255u)      /* the length is one byte */
-#define BODY_AT (1u + HG_STUFFING_BYTES)                                            /* in tx: room to stuff in place */
+#define BODY_AT (1u + HG_STUFFING_BYTES)                                            /* in tx: space to stuff in place */
 
 static inline void hg_end_session(hg_link_t *link)
 {

@@ -10,7 +10,7 @@
 /* CRC-32 as in zlib: begin with 0, and hand in the last result to go on. */
 uint32_t hg_crc32(uint32_t crc, const uint8_t *data, size_t len);
 
-/* Whether two are the same, told in the same time for any two. */
+/* Whether two are equal, in constant time. */
 bool hg_is_same(const uint8_t *a, const uint8_t *b, size_t len);
 
 /* Stuff `len` bytes. `out` needs len + len / 254 + 1 bytes, and may overlap `in` if it begins that far before it,

@@ -6,7 +6,7 @@
  *
  * The firmware that runs writes an update into the slot it does not run from (hg_updater.h). At the next reset the boot
  * loader (hg_boot.h) runs that slot on trial, and goes back to the other one unless the new firmware confirms itself.
- * Both check signature, board, counter and digest themselves, so neither relies on who wrote the flash.
+ * Both check signature, board, counter and digest themselves, so neither trusts the writer of the flash.
  *
  * Promises, whatever the moment at which the power fails:
  *   - the boot loader finds a whole, verified image, the old or the new one, and never runs any other;
@@ -71,7 +71,7 @@ typedef struct {
 typedef struct {
     const hg_flash_t *flash;
     const char *board; /* the one board name of manifests that it takes */
-    const uint8_t (*keys)[HG_ED25519_KEY_BYTES]; /* who may sign: the key in use and, wisely, a spare one kept away */
+    const uint8_t (*keys)[HG_ED25519_KEY_BYTES]; /* trusted keys: the one in use and, if possible, an offline spare */
     size_t key_count;
 } hg_bootable_t;
 

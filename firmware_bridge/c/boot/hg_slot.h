@@ -21,7 +21,7 @@ typedef struct {
     hg_manifest_t manifest;
 } hg_slot_head_t;
 
-/* The largest image: what the slot has room for, and what there are marks for; 0 for flash that cannot be used. */
+/* The largest image: what fits into the slot, and what there are marks for; 0 for flash that cannot be used. */
 uint32_t hg_slot_capacity(const hg_flash_t *flash);
 
 /* Whether the boot loader may run it: head, board, counter, signature and the image's digest. */

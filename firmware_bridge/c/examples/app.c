@@ -8,7 +8,7 @@ static const hg_sensor_t sensors[] = {
     {"humidity", "relative humidity", "%", -1},
     {"supply", "voltage", "V", -3},
     {"led", "state", "", 0},
-    {"cycle", "count", "", 0},      /* of measurements since the boot: a hole or a double shows to whoever reads them */
+    {"cycle", "count", "", 0},      /* of measurements since the boot: readers see gaps and duplicates */
 };
 
 enum { SET_LED, SET_INTERVAL, COUNT, SAY };

@@ -2,7 +2,7 @@
  *
  *     firmware-host [--fd N] [--id NAME] [--interval-ms N] [--key HEX]
  *
- * It speaks on the file descriptor N (a socket, or the master of a pty), else on its standard input and output, and
+ * It uses the file descriptor N (a socket, or the master of a pty), else on its standard input and output, and
  * ends when the far end closes. A reset is ending the process and starting another. */
 #define _POSIX_C_SOURCE 200809L
 

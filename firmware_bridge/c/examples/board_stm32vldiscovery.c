@@ -10,7 +10,7 @@
 #define GPIOA_CRH REGISTER(0x40010804u)
 #define GPIOC_CRH REGISTER(0x40011004u)
 #define GPIOC_BSRR REGISTER(0x40011010u)
-#define USART_STATE REGISTER(0x40013800u)         /* 0x20: a byte is there, 0x80: room for a byte */
+#define USART_STATE REGISTER(0x40013800u)         /* 0x20: a byte is there, 0x80: ready for a byte */
 #define USART_DATA REGISTER(0x40013804u)
 #define USART_DIVIDER REGISTER(0x40013808u)
 #define USART_CONTROL REGISTER(0x4001380cu)       /* 4: receive, 8: transmit, 0x20: interrupt on receive, 0x2000: on */

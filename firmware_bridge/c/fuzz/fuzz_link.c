@@ -1,4 +1,4 @@
-/* libFuzzer target: a device that is told anything at all. The first byte chooses how, the second is the time it
+/* libFuzzer target: a device that receives arbitrary bytes. The first byte chooses how, the second is the time it
  * starts at; the rest are pieces, each led by its length less one. Three ways in: raw bytes; bodies in an open session,
  * which get a CRC and stuffing here; and bodies with a valid proof as well. */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const hg_command_t commands[] = {{"count", "a number"}, {"say", "a text"}
 static size_t write_some(void *user, const uint8_t *data, size_t len)
 {
     (void)user;
-    volatile uint8_t sum = 0;      /* every byte handed out must be readable */
+    volatile uint8_t sum = 0;      /* every byte passed on must be readable */
     for (size_t i = 0; i < len; i++) {
         sum = (uint8_t)(sum + data[i]);
     }

@@ -1,4 +1,4 @@
-/* The boot loader of the mps2-an385: choose, copy, jump. It speaks to nobody. */
+/* The boot loader of the mps2-an385: choose, copy, jump. It has no communication. */
 #include "../hg_boot.h"
 #include "bootable_board.h"
 

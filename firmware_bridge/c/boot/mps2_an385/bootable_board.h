@@ -26,6 +26,6 @@ extern const hg_bootable_t bootable_device;
 
 void bootable_start_watchdog(void); /* of a trial */
 void bootable_stop_watchdog(void);
-void bootable_reset_soon(void); /* by the watchdog, when the answer to whoever asked is out */
+void bootable_reset_soon(void); /* by the watchdog, when the response has been sent */
 
 #endif

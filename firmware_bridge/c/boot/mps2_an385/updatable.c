@@ -26,19 +26,19 @@ static hg_fw_state_t state(const hg_updater_t *now)
     return now->size_bytes > 0 ? HG_FW_RECEIVING : HG_FW_IDLE;
 }
 
-/* A firmware on trial tells that it is, and a chunk out of place ends nothing; all other refusals tell why. */
+/* A firmware on trial reports this, and a chunk out of place ends nothing; all other refusals report the reason. */
 static hg_fw_status_t answer(hg_firmware_status_t status)
 {
     const hg_updater_t *now = ready_updater();
-    hg_fw_status_t told = {now->next_offset, state(now), HG_FW_NONE};
-    if (told.state == HG_FW_IDLE && now->record.last_end == HG_TRIAL_REVERTED) {
-        told.reason = HG_FW_REVERTED;
+    hg_fw_status_t report = {now->next_offset, state(now), HG_FW_NONE};
+    if (report.state == HG_FW_IDLE && now->record.last_end == HG_TRIAL_REVERTED) {
+        report.reason = HG_FW_REVERTED;
     }
     if (status != HG_FIRMWARE_OK && status != HG_FIRMWARE_ON_TRIAL) {
-        told.state = status == HG_FIRMWARE_OUT_OF_PLACE ? told.state : HG_FW_REFUSED;
-        told.reason = (hg_fw_reason_t)-status;
+        report.state = status == HG_FIRMWARE_OUT_OF_PLACE ? report.state : HG_FW_REFUSED;
+        report.reason = (hg_fw_reason_t)-status;
     }
-    return told;
+    return report;
 }
 
 static hg_fw_status_t begin(void *user, hg_bytes_t manifest, const uint8_t signature[64])

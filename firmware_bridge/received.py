@@ -1,9 +1,9 @@
-"""Which records came, which of their samples are handed over, and which are durable. Pure.
+"""Tracks which records were received, which of their samples were delivered, and which are durable. Pure.
 
-(device, boot id, rseq) names a record for ever, and with the number of the sample within it, a sample. That name, as
-one number, is the token by which a sample is acknowledged; it means the same in every process. The device sends records
-in order, from the oldest that it does not know to be durable, so per boot it is enough to remember how far it got, and
-what within that is not durable yet.
+(device, boot id, rseq) identifies a record for ever, and with the number of the sample within it, a sample. That name,
+as one number, is the token by which a sample is acknowledged; it means the same in every process. The device sends
+records in order, from the oldest that it does not know to be durable, so per boot it is enough to store the
+highest record, and what below it is not durable yet.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from protocol.link import Record
 
-__all__ = ["MAX_OPEN_RECORDS", "Boot", "Deliveries", "Delivery", "SampleName"]
+__all__ = ["MAX_OPEN_RECORDS", "Boot", "ReceivedByBoot", "ReceivedRecords", "SampleName"]
 
-MAX_BOOTS: Final = 8  # remembered at a time; older ones send no more
-MAX_OPEN_RECORDS: Final = 1024  # handed over and not durable; beyond them the device waits
+MAX_BOOTS: Final = 8  # tracked at a time; older boots send nothing more
+MAX_OPEN_RECORDS: Final = 1024  # delivered and not durable; at this limit the device waits
 _DEVICE_BYTES: Final = 8
 _NAME: Final = struct.Struct(">8s8sIB")
 _SAMPLE_BITS: Final = 8  # the last of a name: the tokens of a record differ only in them
@@ -26,7 +26,7 @@ _SAMPLE_MASK: Final = (1 << _SAMPLE_BITS) - 1
 
 
 class Boot(NamedTuple):
-    """One life of one device."""
+    """One boot of one device."""
 
     device: bytes  # a digest of its id
     boot_id: bytes
@@ -37,7 +37,7 @@ class Boot(NamedTuple):
 
 
 class SampleName(NamedTuple):
-    """What a token stands for. Tokens of one boot rise as its samples do."""
+    """The meaning of a token. Tokens of one boot rise as its samples do."""
 
     boot: Boot
     rseq: int
@@ -49,21 +49,21 @@ class SampleName(NamedTuple):
 
     @classmethod
     def of_token(cls, token: int) -> "SampleName | None":
-        """None if it never was one."""
+        """None if it is not a token."""
         if not 0 <= token < 1 << 8 * _NAME.size:
             return None
         device, boot_id, rseq, sample = _NAME.unpack(token.to_bytes(_NAME.size))
         return cls(Boot(device, boot_id), rseq, sample)
 
 
-class Delivery:
-    """The records of one boot."""
+class ReceivedRecords:
+    """The received records of one boot."""
 
     def __init__(self) -> None:
-        self.missing = 0  # records that the device had no room for
+        self.missing = 0  # records that the device had no space for
         self._next_rseq: int | None = None  # after the highest that came; None before the first
-        self._open: dict[int, set[int]] = {}  # rseq ──► samples that are handed over and not durable
-        self._lost: dict[int, set[int]] = {}  # rseq ──► samples that an earlier process did not get to the medium
+        self._open: dict[int, set[int]] = {}  # rseq ──► samples that are delivered and not durable
+        self._lost: dict[int, set[int]] = {}  # rseq ──► samples that an earlier process did not commit
 
     @property
     def is_full(self) -> bool:
@@ -75,13 +75,13 @@ class Delivery:
         return min((*self._open, *self._lost), default=self._next_rseq or 0)
 
     def recall(self, rseq: int, sample: int, *, is_lost: bool) -> None:
-        """An earlier process had this sample."""
+        """An earlier process received this sample."""
         self._next_rseq = max(self._next_rseq or 0, rseq + 1)
         if is_lost:
             self._lost.setdefault(rseq, set()).add(sample)
 
-    def take(self, record: Record) -> list[int]:
-        """The numbers of the samples to hand over; none if all of them were handed over before."""
+    def accept(self, record: Record) -> list[int]:
+        """The numbers of the samples to deliver; none if all of them were delivered before."""
         rseq, given = record.rseq, {at for at, sample in enumerate(record.samples) if sample.value is not None}
         for passed in [each for each in self._lost if each < rseq]:
             del self._lost[passed]  # records come in order: the device does not have this one any more
@@ -104,28 +104,28 @@ class Delivery:
                 del self._open[rseq]
 
 
-class Deliveries:
-    """Of every device and boot that was met of late. It outlives sessions, ports and, by `recall`, processes."""
+class ReceivedByBoot:
+    """The received records of every recent boot. It survives sessions, ports and, by `recall`, processes."""
 
     def __init__(self) -> None:
-        self._boots: OrderedDict[Boot, Delivery] = OrderedDict()
+        self._boots: OrderedDict[Boot, ReceivedRecords] = OrderedDict()
 
-    def of(self, boot: Boot) -> Delivery:
-        delivery = self._boots.setdefault(boot, Delivery())
+    def of(self, boot: Boot) -> ReceivedRecords:
+        records = self._boots.setdefault(boot, ReceivedRecords())
         self._boots.move_to_end(boot)
         if len(self._boots) > MAX_BOOTS:
             self._boots.popitem(last=False)
-        return delivery
+        return records
 
     def commit(self, tokens: Iterable[int]) -> None:
-        """What is not known is left alone."""
+        """Mark samples as durable; unknown tokens are ignored."""
         for record, same in groupby(tokens, lambda token: token >> _SAMPLE_BITS):
             name = SampleName.of_token(record << _SAMPLE_BITS)
             if name is not None and name.boot in self._boots:
                 self._boots[name.boot].commit(name.rseq, {token & _SAMPLE_MASK for token in same})
 
     def recall(self, latest: Collection[int], lost: Collection[int]) -> None:
-        """What an earlier process handed over last, and which of it is not durable."""
+        """Load what an earlier process delivered last, and which of it is not durable."""
         for token in sorted(latest):
             if (name := SampleName.of_token(token)) is not None:
                 self.of(name.boot).recall(name.rseq, name.sample, is_lost=token in lost)
