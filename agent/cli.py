@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
-from agent.errors import ConfigError, in_words
+from agent.errors import ConfigError, error_text
 from agent.exit_codes import ExitCode
 from agent.version import VERSION
 from protocol.errors import HeadgateError
@@ -33,40 +33,55 @@ class CommandModule(Protocol):
 
 
 COMMAND_GROUPS = {
-    "set a device up": {
-        "init": Command("agent.commands.init", "write a configuration and keys for a new device"),
-        "check": Command("agent.commands.check", "check the configuration, and open nothing"),
-        "keys": Command("agent.commands.keys", "make, show, protect and carry over the keys that are this device"),
-        "devices": Command("agent.commands.devices", "list what is attached, with the settings to read it"),
-        "probe": Command("drivers.probe", "read a few values from one device and show them"),
-        "systemd": Command("agent.commands.systemd", "make what the service may touch of the configuration"),
-    },
-    "run it and watch it": {
-        "run": Command("agent.commands.run", "run the agent", is_service=True),
-        "status": Command("agent.commands.status", "how the agent is doing, on one screen"),
-        "top": Command("agent.commands.top", "watch how the agent is doing, live"),
-        "tap": Command("agent.commands.tap", "show messages as they pass through the agent on this machine"),
-        "doctor": Command("agent.commands.doctor", "find what is wrong around the agent, and say what to do"),
-        "capacity": Command(
-            "agent.commands.capacity", "how long the journal holds, and how large it must be for an outage"
+    "set up a device": {
+        "init": Command("agent.operator.commands.init", "create the configuration and the keys of a new device"),
+        "check": Command("agent.operator.commands.check", "validate the configuration and the files it names"),
+        "keys": Command("agent.operator.commands.keys", "create, show, protect, import and export the device's keys"),
+        "backup": Command(
+            "agent.operator.commands.backup", "save the keys and the configuration to one encrypted file"
         ),
-        "rekey": Command("agent.commands.rekey", "change the keys of encrypted streams at once"),
-        "firmware": Command("agent.commands.firmware", "sign firmware for microcontrollers, and update them"),
+        "restore": Command("agent.operator.commands.restore", "install the keys and the configuration from a backup"),
+        "devices": Command("agent.operator.commands.devices", "list attached devices and the settings to read them"),
+        "drivers": Command("agent.operator.commands.drivers", "list the drivers and their settings"),
+        "probe": Command("drivers.probe", "read a few values from one device and print them"),
+        "systemd": Command(
+            "agent.operator.commands.systemd", "generate the systemd drop-in (device access) from the configuration"
+        ),
     },
-    "look at what was kept": {
-        "message": Command("agent.commands.message", "make, show, verify and convert messages"),
-        "journal": Command("agent.commands.journal", "look into a journal, check it, mend it, take records out of it"),
-        "archive": Command("agent.commands.archive", "list, verify and read archive files"),
+    "run and monitor the agent": {
+        "run": Command(
+            "agent.operator.commands.run", "run the agent: read, store, publish and archive", is_service=True
+        ),
+        "reload": Command("agent.operator.commands.reload", "make the running agent load its configuration again"),
+        "status": Command("agent.operator.commands.status", "show the state of the agent, once"),
+        "top": Command("agent.operator.commands.top", "show the state of the agent, live"),
+        "tap": Command("agent.operator.commands.tap", "print messages as the agent on this machine commits them"),
+        "doctor": Command("agent.operator.commands.doctor", "diagnose problems and suggest what to do"),
+        "capacity": Command(
+            "agent.operator.commands.capacity", "forecast how long an outage the journal (the buffer) can hold"
+        ),
+        "rejected": Command("agent.operator.commands.rejected", "list input that drivers could not parse"),
+        "rekey": Command("agent.operator.commands.rekey", "rotate the keys of encrypted streams now"),
+        "firmware": Command("agent.operator.commands.firmware", "sign firmware for microcontrollers and update them"),
     },
-    "the network and the centre": {
-        "node": Command("node.cli", "run a local network that stock Streamr clients accept"),
-        "subscribe": Command("agent.commands.subscribe", "read a stream from a node: verified, in order, decrypted"),
-        "collector": Command("ingest.collector.cli", "take archives in, and say which devices may bring them"),
-        "ingest": Command("ingest.cli", "make tables of collected archives, report on them, and query them"),
+    "inspect stored data": {
+        "message": Command("agent.operator.commands.message", "encode, decode, verify and convert messages"),
+        "journal": Command("agent.operator.commands.journal", "inspect, verify, repair or export a journal"),
+        "archive": Command("agent.operator.commands.archive", "list, verify or export archive files"),
     },
-    "the whole picture": {
-        "demo": Command("testbed.demo.cli", "show it on this machine, broken and settled, in two minutes"),
-        "testbed": Command("testbed.cli", "run it here, break it as scenarios say, and judge what arrived"),
+    "network and central services": {
+        "node": Command("node.cli", "run a Streamr-compatible node or tracker"),
+        "subscribe": Command(
+            "agent.operator.commands.subscribe", "read a stream from a node: verified, in order, decrypted"
+        ),
+        "collector": Command(
+            "ingest.collector.cli", "receive archives from devices, and manage which devices may upload"
+        ),
+        "ingest": Command("ingest.cli", "load archives into tables, report on them, query them"),
+    },
+    "try it out": {
+        "demo": Command("testbed.demo.cli", "run the whole system on this machine, with faults, in two minutes"),
+        "testbed": Command("testbed.cli", "run fault scenarios on this machine and verify what arrived"),
     },
 }
 COMMANDS = {name: command for group in COMMAND_GROUPS.values() for name, command in group.items()}
@@ -78,14 +93,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except HeadgateError as error:
-        return _complain(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return ExitCode.IO_ERROR
     except OSError as error:
-        return _complain(in_words(error), _os_exit_code(error))
+        return _print_error(error_text(error), _os_exit_code(error))
     except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
         import traceback
 
@@ -98,7 +113,7 @@ def _dispatch(argv: list[str]) -> int:
         return _answer_without_command(argv)
     name, *rest = argv
     if COMMANDS[name].is_service:
-        signal.signal(signal.SIGTERM, _end_before_the_beginning)  # until the service listens itself
+        signal.signal(signal.SIGTERM, _exit_before_start)  # until the service listens itself
     module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
     parser.register("action", "parsers", _Actions)
@@ -109,7 +124,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 class _Actions(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic for the type checker only
-    """The actions of a command. The help of each begins with what the list of them says of it."""
+    """The actions of a command. The description of each is its summary in the list of actions."""
 
     def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser:
         summary: str = settings["help"]
@@ -119,7 +134,7 @@ class _Actions(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic
         return parser
 
 
-def _end_before_the_beginning(_number: int, _frame: object) -> NoReturn:
+def _exit_before_start(_number: int, _frame: object) -> NoReturn:
     raise SystemExit(ExitCode.OK)
 
 
@@ -134,7 +149,9 @@ def _imported(name: str) -> object:
     except ModuleNotFoundError as error:
         room = name.partition(".")[0]
         extra = room if room in ("node", "ingest") else "node,ingest"
-        raise ConfigError(f"{error.name} is missing; pip install 'headgate[{extra}]'") from error
+        raise ConfigError(
+            f"the Python package {error.name} is not installed; pip install 'headgate[{extra}]'"
+        ) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -143,7 +160,7 @@ def _imported(name: str) -> object:
 def _answer_without_command(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="headgate",
-        description="Edge gateway agent: signed sensor messages, from the device to the lake.",
+        description="Edge gateway: signed sensor messages, from the device to the data lake.",
         epilog=_command_table(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="headgate [--help] [--version] COMMAND ...",
@@ -152,7 +169,7 @@ def _answer_without_command(argv: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands below")
     command = parser.parse_known_args(argv)[0].command
     if command is None:
-        parser.error("a command is missing; 'headgate --help' lists them")
+        parser.error("no command given; 'headgate --help' lists the commands")
     import difflib
 
     close = difflib.get_close_matches(command, COMMANDS, n=1)
@@ -165,11 +182,11 @@ def _command_table() -> str:
     for title, group in COMMAND_GROUPS.items():
         lines += [f"{title}:", *(f"  {name:<12}{command.summary}" for name, command in group.items()), ""]
     return "\n".join(
-        [*lines, "'headgate COMMAND --help' tells more of each. New here: headgate demo, then headgate init."]
+        [*lines, "'headgate COMMAND --help' describes a command. To begin: 'headgate demo', then 'headgate init'."]
     )
 
 
-def _complain(problem: str, exit_code: int) -> int:
+def _print_error(problem: str, exit_code: int) -> int:
     print(f"headgate: {problem}", file=sys.stderr)
     return exit_code
 
@@ -185,7 +202,7 @@ def _os_exit_code(error: OSError) -> ExitCode:
 
 
 def _prepare_output() -> None:
-    """Somewhere to write where whoever started us left nothing open, and a way to write whatever a name holds."""
+    """Open stdout and stderr where the parent process closed them, and escape what stdout cannot encode."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process lives
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     reconfigure = getattr(sys.stdout, "reconfigure", None)

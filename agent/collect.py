@@ -1,18 +1,58 @@
-"""Drivers → batches. One task per driver; a full queue holds the driver back, and no driver another."""
+"""Drivers → batches. One task per driver; a full queue holds the driver back, and no driver another.
+
+A `Batch` is what travels from the collectors, and from the agent's own events, to the commit stage.
+"""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from agent.batch import Batch
-from agent.latest import LatestReadings
-from drivers import DeviceChange, DeviceState, Driver, Reading, attend
+from agent.pack.routing import Route
+from drivers import DeviceChange, DeviceState, Driver, Reading, supervise
 
-__all__ = ["Collector", "CollectorStatus"]
+__all__ = ["MAX_SENSORS", "Batch", "Collector", "CollectorStatus", "LatestReadings", "nothing_to_do"]
 
 log = logging.getLogger(__name__)
+MAX_SENSORS: Final = 256  # of one device; a source that invents names costs no more memory than that
+
+
+async def nothing_to_do() -> None:
+    """The acknowledgement of a source that takes none."""
+
+
+class Batch(NamedTuple):
+    """Readings of one source. `committed` is awaited once they are on the medium, and not before."""
+
+    source: str  # the driver's name, by which the rules route
+    readings: Sequence[Reading]
+    route: Route | None = None  # one that no rule chooses: the agent's own events
+    committed: Callable[[], Awaitable[None]] = nothing_to_do
+    has_durable_tokens: bool = False  # the tokens of these readings mean the same after a restart
+
+
+class LatestReadings:
+    """Takes every reading, so it does little with each. A payload is not kept, only how long it is."""
+
+    def __init__(self) -> None:
+        self.readings: dict[tuple[str, str], Reading] = {}
+        self.has_more = False  # than are kept
+
+    def note(self, readings: Sequence[Reading]) -> None:
+        for name, reading in {reading[:2]: reading for reading in readings}.items():
+            if name in self.readings or len(self.readings) < MAX_SENSORS:
+                self.readings[name] = _without_payload(reading)
+            else:
+                self.has_more = True
+
+
+def _without_payload(reading: Reading) -> Reading:
+    sensor, quantity, value, _, taken_at_ms, *_ = reading
+    if not isinstance(value, bytes):
+        return reading
+    return Reading(sensor, quantity, f"{len(value)} bytes", taken_at_ms=taken_at_ms)
 
 
 @dataclass(slots=True)
@@ -45,17 +85,22 @@ class Collector:
         return self._driver
 
     async def run(self) -> None:
-        async with contextlib.aclosing(attend(self._driver)) as happenings:
+        """Until cancelled. The driver stays open, to acknowledge what is committed after the last reading."""
+        async with contextlib.aclosing(supervise(self._driver, leave_open=True)) as happenings:
             async for happening in happenings:
                 if isinstance(happening, DeviceChange):
                     self._note(happening)
                 else:
                     await self._pass_on(happening)
 
+    async def close(self) -> None:
+        """Called after `run` has ended and what it passed on is committed, or will not be."""
+        await self._driver.close()
+
     async def _pass_on(self, readings: Sequence[Reading]) -> None:
         tokens = dict.fromkeys([reading.token for reading in readings if reading.token is not None])  # in their order
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
-        batch = Batch(self._driver.name, readings, is_lasting=self._driver.HAS_LASTING_TOKENS)
+        batch = Batch(self._driver.name, readings, has_durable_tokens=self._driver.HAS_DURABLE_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
         self.status.readings += len(readings)
         self.status.last = readings[-1]

@@ -2,14 +2,9 @@
 
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
+from runtime.errors import ConfigError, LinkDown
 
-__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "in_words"]
-
-
-class ConfigError(HeadgateError):
-    """The operator must change a file or a setting. The one reaction: say all of it, exit, do not restart."""
-
-    exit_code = ExitCode.BAD_CONFIG
+__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "error_text"]
 
 
 class StorageError(HeadgateError):
@@ -18,26 +13,13 @@ class StorageError(HeadgateError):
     exit_code = ExitCode.IO_ERROR
 
 
-class LinkDown(HeadgateError):
-    """The far end of a link is out of reach. The one reaction: keep what there is, retry with backoff and jitter.
-
-    `by_message`: the far end closed the link because of what it was sent, as it says itself.
-    """
-
-    exit_code = ExitCode.UNAVAILABLE
-
-    def __init__(self, problem: str, *, by_message: bool = False) -> None:
-        super().__init__(problem)
-        self.by_message = by_message
-
-
 class Rejected(HeadgateError):
     """The far end refuses this very message, or request, for good. The one reaction: set it aside, go on."""
 
     exit_code = ExitCode.NO
 
 
-def in_words(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """As an operator reads it: the operating system's words without their number, after the file they are about."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__

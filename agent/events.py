@@ -1,39 +1,51 @@
-"""What the agent says about itself and its data: signed messages on the device's events stream.
+"""Events of the agent about itself and its data: signed messages on the device's events stream.
 
 Events are readings like any other, of the sensor that is the device itself, with CBOR for content, on a route that no
-rule chooses and at the highest priority. So they are sealed, signed, committed, published and archived as all else is.
+rule chooses and at the highest priority. So they are linked, signed, committed, published and archived as all else is.
 
 | InfoType | content | when |
 |---|---|---|
 | `headgate/start`, `headgate/stop`, `headgate/configuration` | `protocol.lifecycle.LifecycleNotice` | as they say |
 | `headgate/device` | `protocol.lifecycle.DeviceNotice` | a sensor's device changed its state |
+| `headgate/rejected` | `protocol.lifecycle.RejectedNotice` | input of a source could not be read |
 | `headgate/gap` | `protocol.events.GapNotice` | the journal lost messages |
+| `headgate/refused` | `protocol.events.RefusedNotice` | no message can hold a reading |
 | `clock correction` | `protocol.clock.ClockCorrection` | the time became known, or was set |
+| `headgate/clock-excursion` | `protocol.clock.ExcursionNotice` | references were ahead of the time, new chains begin |
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from agent.batch import Batch, nothing_to_do
 from agent.clock import Clock, SynchronisationWatch
-from agent.journal import Gap
-from agent.journal_thread import JournalThread
-from agent.routing import Route
+from agent.collect import Batch, nothing_to_do
+from agent.journal import PendingLoss
+from agent.journal.thread import JournalThread
+from agent.pack.routing import Route
+from agent.pack.wrap import Group, RefusedReading
 from drivers import DeviceChange, Reading
-from protocol.clock import CORRECTION_INFO_TYPE
-from protocol.events import GAP_INFO_TYPE, MEDIA_TYPE, GapNotice
+from protocol.clock import CORRECTION_INFO_TYPE, EXCURSION_INFO_TYPE, ExcursionNotice
+from protocol.events import (
+    GAP_INFO_TYPE,
+    MAX_NOTICE_TEXT_BYTES,
+    MEDIA_TYPE,
+    REFUSED_INFO_TYPE,
+    GapNotice,
+    RefusedNotice,
+)
 from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice, LifecycleNotice
 
-__all__ = ["EVENT_PRIORITY", "Events", "tell_gaps", "watch_clock"]
+__all__ = ["EVENT_PRIORITY", "Events", "report_losses", "watch_clock"]
 
 EVENT_PRIORITY: Final = 0
 CLOCK_CHECK_S: Final = 5.0
-GAP_CHECK_S: Final = 1.0
+LOSS_CHECK_S: Final = 1.0
 MAX_REASON_CHARACTERS: Final = 200
 MAX_UNSENT_CHANGES: Final = 256
+MAX_REFUSED_NOTICES: Final = 8  # of one commit; readings of further kinds are reported together
 
 log = logging.getLogger(__name__)
 
@@ -48,19 +60,28 @@ class Events:
         self._clock = clock
         self._changes: asyncio.Queue[DeviceChange] = asyncio.Queue(MAX_UNSENT_CHANGES)
 
-    async def tell(
+    async def report(
         self, info_type: str, content: bytes, committed: Callable[[], Awaitable[None]] = nothing_to_do
     ) -> None:
-        reading = Reading(
-            self._device, info_type, content, taken_at_ms=max(0, self._clock.now_ms()), mime_type=MEDIA_TYPE
-        )
-        await self._queue.put(Batch("", [reading], self._route, committed))
+        await self._queue.put(Batch("", [self._reading(info_type, content)], self._route, committed))
 
-    async def tell_lifecycle(self, info_type: str, notice: LifecycleNotice) -> None:
-        await self.tell(info_type, notice.to_bytes())
+    def of_excursion(self, notice: ExcursionNotice) -> Group:
+        """To be committed at once, with the first messages of the new chains."""
+        return Group(self._route, [self._reading(EXCURSION_INFO_TYPE, notice.to_bytes())])
+
+    def of_refused(self, refused: Sequence[RefusedReading]) -> Group:
+        """To be committed before the source is acknowledged."""
+        return Group(self._route, [self._reading(REFUSED_INFO_TYPE, each.to_bytes()) for each in notices_of(refused)])
+
+    def _reading(self, info_type: str, content: bytes) -> Reading:
+        taken_at_ms = max(0, self._clock.now_ms())
+        return Reading(self._device, info_type, content, taken_at_ms=taken_at_ms, mime_type=MEDIA_TYPE)
+
+    async def report_lifecycle(self, info_type: str, notice: LifecycleNotice) -> None:
+        await self.report(info_type, notice.to_bytes())
 
     def device_changed(self, change: DeviceChange) -> None:
-        """Takes note without waiting; a device that flickers beyond all measure is told of less often."""
+        """Returns at once; beyond a bound, changes of a device that flaps are not reported."""
         if not self._changes.full():
             self._changes.put_nowait(change)
 
@@ -68,7 +89,7 @@ class Events:
         """For as long as it runs."""
         while True:
             change = await self._changes.get()
-            await self.tell(DEVICE_INFO_TYPE, device_notice(change).to_bytes())
+            await self.report(DEVICE_INFO_TYPE, device_notice(change).to_bytes())
 
 
 def device_notice(change: DeviceChange) -> DeviceNotice:
@@ -81,64 +102,67 @@ def device_notice(change: DeviceChange) -> DeviceNotice:
     )
 
 
-def gap_notice(gap: Gap, journal_id: bytes, *, archived: bool) -> GapNotice:
-    loss = gap.loss
-    has_chain = bool(loss.chain) and loss.first is not None and loss.last is not None
-    return GapNotice(
-        journal=journal_id,
-        number=gap.number,
-        chain=loss.chain if has_chain else "",
-        count=loss.count,
-        first=loss.first if has_chain else None,
-        last=loss.last if has_chain else None,
-        cause=gap.cause.value,
-        archived=archived,
-    )
+def notices_of(refused: Sequence[RefusedReading]) -> list[RefusedNotice]:
+    """One for each sensor and quantity, up to a bound."""
+    kinds: dict[tuple[str, str], list[RefusedReading]] = {}
+    for each in refused:
+        kind = (each.reading.sensor, each.reading.quantity)
+        is_known = kind in kinds or len(kinds) < MAX_REFUSED_NOTICES - 1
+        kinds.setdefault(kind if is_known else ("", ""), []).append(each)
+    return [
+        RefusedNotice(sensor=_cut(sensor), quantity=_cut(quantity), count=len(those), reason=_cut(those[0].problem))
+        for (sensor, quantity), those in kinds.items()
+    ]
 
 
-async def tell_gaps(
+def _cut(text: str) -> str:
+    """It may be so long that this was the reason."""
+    return text.encode(errors="replace")[:MAX_NOTICE_TEXT_BYTES].decode(errors="ignore")
+
+
+async def report_losses(
     events: Events,
     journal: JournalThread,
     journal_id: bytes,
-    is_archived: Callable[[Gap], bool],
-    is_receipted: Callable[[Gap], bool],
+    is_archived: Callable[[PendingLoss], bool],
+    is_receipted: Callable[[PendingLoss], bool],
 ) -> None:
     """Each loss at least once, in a signed message and in an archive's manifest. For as long as it runs.
 
     The journal may forget a loss when its message is committed and the collector has it in a manifest. The message
     alone would not do: it lies in the journal as all else does, and what damaged other records can damage it too.
     """
-    told: set[int] = set()
+    reported: set[int] = set()
     committed: set[int] = set()
     while True:
-        pending = await journal.call(journal.journal.pending_gaps)
-        numbers = {gap.number for gap in pending}
-        told &= numbers
+        pending = await journal.call(journal.journal.pending_losses)
+        numbers = {each.number for each in pending}
+        reported &= numbers
         committed &= numbers
-        for gap in pending:
-            if gap.number not in told:
-                told.add(gap.number)
-                notice = gap_notice(gap, journal_id, archived=is_archived(gap))
-                _log_gap(notice)
-                await _tell_gap(events, notice, committed)
-            elif gap.number in committed and is_receipted(gap):
-                await journal.call(partial(journal.journal.acknowledge_gap, gap.number))
-        await asyncio.sleep(GAP_CHECK_S)
+        for each in pending:
+            if each.number not in reported:
+                reported.add(each.number)
+                notice = GapNotice(journal=journal_id, loss=each.loss, archived=is_archived(each))
+                _log_loss(notice)
+                await _report_loss(events, notice, committed)
+            elif each.number in committed and is_receipted(each):
+                await journal.call(partial(journal.journal.acknowledge_loss, each.number))
+        await asyncio.sleep(LOSS_CHECK_S)
 
 
-def _log_gap(notice: GapNotice) -> None:
-    what = (notice.chain or "?", notice.count, notice.cause)
+def _log_loss(notice: GapNotice) -> None:
+    what = (notice.loss.chain or "?", notice.loss.count, notice.loss.cause)
     if notice.archived:
         log.warning("messages not published, archives have them; chain=%s count=%d cause=%s", *what)
     else:
         log.error("messages lost; chain=%s count=%d cause=%s", *what)
 
 
-async def _tell_gap(events: Events, notice: GapNotice, committed: set[int]) -> None:
+async def _report_loss(events: Events, notice: GapNotice, committed: set[int]) -> None:
     async def note_commit() -> None:
-        committed.add(notice.number)
+        committed.add(notice.loss.number)
 
-    await events.tell(GAP_INFO_TYPE, notice.to_bytes(), note_commit)
+    await events.report(GAP_INFO_TYPE, notice.to_bytes(), note_commit)
 
 
 async def watch_clock(events: Events, clock: Clock) -> None:
@@ -148,5 +172,5 @@ async def watch_clock(events: Events, clock: Clock) -> None:
         correction = watch.observe(clock.read())
         if correction is not None:
             log.info("clock synchronised; uncertainty_ms=%d", correction.uncertainty_ms)
-            await events.tell(CORRECTION_INFO_TYPE, correction.to_bytes())
+            await events.report(CORRECTION_INFO_TYPE, correction.to_bytes())
         await asyncio.sleep(CLOCK_CHECK_S)

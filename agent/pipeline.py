@@ -1,14 +1,15 @@
 """The running agent, wired in one place.
 
-    drivers ──► collect ──► queue ──► keep ─────────────────► journal ──┬──► publish ──► far ends
-                              ▲       route, wrap, sign,      one       │
-              events ─────────┘       commit, acknowledge     thread    └──► archive ──► ship ──► collector
+    drivers ──► collect ──► queue ──► commit ───────────────► journal ──┬──► publish ──► destinations
+                              ▲       route, pack, sign,      one       │
+              events ─────────┘       store, acknowledge      thread    └──► archive ──► ship ──► collector
               start, stop, gaps,                                 ▲                          │
               clock, devices                                     └──────── receipts ◄───────┘
 
-One TaskGroup owns every task, by name. The one queue between the sources and the disk is bounded: when the disk is slow
-or full, sources are held back. Shutdown follows the flow: stop reading, tell it, commit, give the links a moment to
-settle what is under way, close. Each step has a bound, and what is not published by then is in the journal.
+One TaskGroup owns every task, by name, and no task can hold up its end. The one queue between the sources and the disk
+is bounded: when the disk is slow or full, sources are held back. Shutdown follows the flow: stop reading, report it,
+commit, give the links a moment to settle what is under way, close. Each step has a bound, and what is not published by
+then is in the journal.
 """
 
 import asyncio
@@ -17,35 +18,38 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.batch import Batch
 from agent.clock import CeilingFile, ChainReferences, Clock
-from agent.collect import Collector
-from agent.config import Config
+from agent.collect import Batch, Collector, nothing_to_do
+from agent.commit import Committer
+from agent.config.configuration import Config
+from agent.config.disk_space import journal_settings
+from agent.config.publishers import PublisherConfig, build_publisher
+from agent.data_lock import DataLock
 from agent.errors import StorageError
-from agent.events import Events, tell_gaps, watch_clock
-from agent.journal import DirectoryDisk, Journal
-from agent.journal.inspection import look
-from agent.journal_thread import JournalFloor, JournalThread, open_journal_id, read_floor
-from agent.keep import Keeper
+from agent.events import Events, report_losses, watch_clock
+from agent.journal import DirectoryDisk, Journal, Record
+from agent.journal.thread import JournalFloor, JournalThread, durable_view, open_journal_id, read_floor
 from agent.keys import DeviceKeys
-from agent.publish import CursorSource, Delivery, Quarantine
-from agent.publisher_config import PublisherConfig, build_publisher
-from agent.rekeying import FOLDER_NAME, rekey_when_asked
-from agent.routing import Router, StreamRule, expand_stream_id
+from agent.pack.routing import Router, StreamReaders, StreamRule, expand_stream_id
+from agent.pack.wrap import Wrapper
+from agent.publish import CursorSource, Quarantine, Sender
+from agent.rejected import FOLDER_NAME as REJECTED_FOLDER
+from agent.rejected import RejectedStore, RejectReports
 from agent.token_log import TokenLog
 from agent.version import VERSION
-from agent.wrap import Wrapper
 from drivers import build_driver
+from protocol.ethereum.signer import Signer
 from protocol.lifecycle import CONFIGURATION_INFO_TYPE, START_INFO_TYPE, STOP_INFO_TYPE, LifecycleNotice
-from protocol.streamr import Signer
+from runtime.stopping import StoppableTasks
 
 if TYPE_CHECKING:
-    from agent.archiving import Archiving
-    from agent.encryption import StreamEncryption
+    from agent.archive.stage import Archiving
+    from agent.pack.encryption import StreamEncryption
     from agent.ship import Shipper
 
 __all__ = ["CHANGING", "Pipeline"]
@@ -54,18 +58,19 @@ CHANGING: Final = "reload"  # the companion that calls `take`: it ends before an
 MAX_QUEUED_BATCHES: Final = 64
 TICK_S: Final = 1.0
 STOP_READING_S: Final = 5.0
+STOP_PUBLISHING_S: Final = 10.0  # a link is given 5 s to close
 COMMIT_S: Final = 10.0
 SETTLE_S: Final = 3.0
 SETTLE_CHECK_S: Final = 0.02
 ONCE_SETTLE_S: Final = 60.0  # with `run --once`, whose purpose it is
-LIFE_SIGN_S: Final = 10.0  # the journal's thread answers within this, or the pipeline does not move
+LIFE_SIGN_S: Final = 10.0  # the journal's thread answers within this, or the pipeline is stalled
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    delivery: Delivery
+    sender: Sender
     source: CursorSource
 
 
@@ -84,7 +89,6 @@ class Pipeline:
         self._settle_s = SETTLE_S
         self._clock = clock
         self._signer = Signer(keys.identity.reveal())
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._queue = asyncio.Queue[Batch](MAX_QUEUED_BATCHES)
         with contextlib.ExitStack() as opened:
             self._open_files(opened)
@@ -93,24 +97,31 @@ class Pipeline:
     def _open_files(self, opened: contextlib.ExitStack) -> None:
         """`opened`: what to let go of if anything fails, for the configuration before may be asked to go on."""
         config, clock = self.config, self._clock
-        config.device.data_directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._lock = DataLock(config.device.data_directory)
+        opened.callback(self._lock.close)
         disk = DirectoryDisk(config.journal_directory)
         opened.callback(disk.close)
         floor = read_floor(disk)
         self._tokens = TokenLog(config.device.data_directory)
-        self._tokens.compare(look(disk))
-        settings = config.journal.settings(config.cursors)
+        settings = journal_settings(config)
         journal = Journal(disk, settings, new_journal_id=secrets.randbits(64) | 1, now_ms=clock.now_ms())
+        self._tokens.compare(durable_view(disk, journal))
         self.journal = JournalThread(journal, clock)
         self._journal_id = open_journal_id(disk)
         ceiling = CeilingFile(config.device.data_directory / "clock.ceiling")
         opened.callback(ceiling.close)
         self._references = ChainReferences(ceiling, JournalFloor(floor))
         self._encryption = self._open_encryption()
+        stream_id = expand_stream_id(config.device.events_stream, self._device_names(config))
+        self._events = Events(self._queue, config.device.name, stream_id, clock)
         wrapper = Wrapper(
-            self._signer, self._references, max_payload_bytes=settings.max_payload_bytes, locks=self._encryption
+            self._signer,
+            self._references,
+            max_payload_bytes=settings.max_payload_bytes,
+            encryption=self._encryption,
+            report=self._events.of_excursion,
         )
-        self.keeper = Keeper(
+        self.committer = Committer(
             self._queue,
             self.journal,
             wrapper,
@@ -120,17 +131,18 @@ class Pipeline:
             commit_records=config.journal.commit_records,
             commit_interval_s=config.journal.commit_interval_s,
             on_commit=self._notify_links,
+            report_refused=self._events.of_refused,
         )
-        stream_id = expand_stream_id(config.device.events_stream, self._device_names(config))
-        self._events = Events(self._queue, config.device.name, stream_id, clock)
+        store = RejectedStore(config.device.data_directory / REJECTED_FOLDER)
+        self._rejects = RejectReports(self.collectors, store, self._events)
         self._open_archives()
 
     def _open_encryption(self) -> "StreamEncryption | None":
         encrypted = [rule for rule in self.config.streams if rule.encryption != "none"]
         if not encrypted:
             return None
-        from agent.encryption import EncryptionRules, StreamEncryption
         from agent.keys.group_keys import GroupKeyStore
+        from agent.pack.encryption import EncryptionRules, StreamEncryption
 
         names = self._device_names(self.config)
         rules = {
@@ -148,7 +160,7 @@ class Pipeline:
         config = self.config
         if config.archive is None:
             return
-        from agent.archiving import Archiving  # what a device does without costs it no memory
+        from agent.archive.stage import Archiving  # what a device does without costs it no memory
         from agent.ship import Shipper
 
         self.archiving = Archiving(
@@ -167,59 +179,68 @@ class Pipeline:
 
     # Running
 
-    async def run(self, stop: asyncio.Event, companions: Mapping[str, Coroutine[Any, Any, None]] | None = None) -> None:
-        """Until `stop` is set; then in order. `companions` live as long as the pipeline.
+    async def run(
+        self,
+        stop: asyncio.Event,
+        companions: Mapping[str, Coroutine[Any, Any, None]] | None = None,
+        at_end: Callable[[], Awaitable[None]] = nothing_to_do,
+    ) -> None:
+        """Until `stop` is set; then in order. `companions` live as long as the pipeline; `at_end` can ask its journal.
 
         Raises whatever a task died of, after closing what there is.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                self._group = group
+                self._tasks = StoppableTasks(group)
                 self._start_stages()
-                await self._tell(START_INFO_TYPE, "")
+                await self._report(START_INFO_TYPE, "")
                 for name, work in (companions or {}).items():
                     self._start(name, work)
                 await stop.wait()
                 await self._stop_in_order()
+                await at_end()
         finally:
             await self._close()
 
-    async def run_once(self, seconds: float) -> None:
+    async def run_once(self, seconds: float, at_end: Callable[[], Awaitable[None]] = nothing_to_do) -> None:
         """Read for so long, then publish all there is, and end."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
         self._settle_s = ONCE_SETTLE_S
-        await self.run(stop)
+        await self.run(stop, at_end=at_end)
 
     def _start_stages(self) -> None:
-        self._start("keep", self.keeper.run())
+        self._start("commit", self.committer.run())
         self._start("tick", self._tick())
         self._start("events: devices", self._events.pass_on_changes())
-        self._start("events: gaps", self._tell_gaps())
+        self._start("events: losses", self._report_losses())
+        self._start("events: rejected", self._rejects.run())
         self._start("events: clock", watch_clock(self._events, self._clock))
         if self.archiving is not None:
             self._start("archive", self.archiving.run())
         if self.shipper is not None:
             self._start("ship", self.shipper.run())
         if self._encryption is not None:
+            from agent.pack.encryption import FOLDER_NAME, rekey_when_asked
+
             self._start("rekey", rekey_when_asked(self.config.device.data_directory / FOLDER_NAME, self._rekey))
         for name, publisher in self.config.publishers.items():
             self._start_publisher(name, publisher)
         for name, table in self.config.drivers.items():
             self._start_collector(name, table)
 
-    async def _tell_gaps(self) -> None:
+    async def _report_losses(self) -> None:
         archiving = self.archiving
-        await tell_gaps(
+        await report_losses(
             self._events,
             self.journal,
             self._journal_id,
-            is_archived=lambda gap: archiving is not None and archiving.is_archived(gap),
-            is_receipted=lambda gap: archiving is None or archiving.is_receipted(gap),
+            is_archived=lambda loss: archiving is not None and archiving.is_archived(loss),
+            is_receipted=lambda loss: archiving is None or archiving.is_receipted(loss),
         )
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks[name] = self._group.create_task(work, name=name)
+        self._tasks.start(name, work)
 
     def _start_collector(self, name: str, table: Any) -> None:
         driver = build_driver(name, table)
@@ -228,21 +249,28 @@ class Pipeline:
         self.collectors[name] = collector
         self._start(f"collect: {name}", collector.run())
 
+    def _readers_of(self, stream_id: str) -> frozenset[str]:
+        """By the configuration of now. Asked once for each stream and connection."""
+        others = [self.config.device.events_stream]
+        return StreamReaders(self.config.streams, self._device_names(self.config), others=others).of(stream_id)
+
     def _start_publisher(self, name: str, config: PublisherConfig) -> None:
         source = CursorSource(self.journal.journal.cursor(name), self.journal.call)
-        quarantine = Quarantine(self.config.device.data_directory / "quarantine" / f"{name}.jsonl", name)
-        publisher = build_publisher(name, config, self._signer, self._encryption)
-        delivery = Delivery(publisher, source, quarantine, config.delivery_settings())
-        self.links[name] = _Link(delivery, source)
-        self._start(f"publish: {name}", delivery.run())
+        path = self.config.device.data_directory / "quarantine" / f"{name}.jsonl"
+        is_only_copy = self.config.archive is None
+        quarantine = Quarantine(path, name, on_removal=partial(self._record_refused, name) if is_only_copy else None)
+        publisher = build_publisher(name, config, self._signer, self._encryption, readers_of=self._readers_of)
+        sender = Sender(publisher, source, quarantine, config.sender_settings(), on_future=self._references.note_future)
+        self.links[name] = _Link(sender, source)
+        self._start(f"publish: {name}", sender.run())
 
-    async def _stop(self, *names: str) -> None:
-        """End tasks and wait until they are gone. What one died of, if anything, the group tells."""
-        tasks = [self._tasks.pop(name) for name in names]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+    def _record_refused(self, name: str, records: Sequence[Record]) -> None:
+        """From any thread but the journal's. Raises: StorageError."""
+        now_ms = self._clock.now_ms()
+        try:
+            self.journal.call_from_thread(lambda: self.journal.journal.record_refused(records, name, now_ms))
+        except RuntimeError:  # its thread has ended
+            raise StorageError("the journal is closed") from None
 
     def _notify_links(self) -> None:
         for link in self.links.values():
@@ -255,17 +283,17 @@ class Pipeline:
     async def _tick(self) -> None:
         """Positions are saved, and the clock's ceiling raised, also while no reading comes."""
         while True:
-            with contextlib.suppress(StorageError):  # the keeper meets the same disk, and tells
+            with contextlib.suppress(StorageError):  # the committer meets the same disk, and tells
                 await self.journal.tick()
             await asyncio.sleep(TICK_S)
 
-    async def _tell(self, info_type: str, reason: str) -> None:
+    async def _report(self, info_type: str, reason: str) -> None:
         notice = LifecycleNotice(
             version=VERSION,
             configuration=self.config.sha256,
             reason=reason,
         )
-        await self._events.tell_lifecycle(info_type, notice)
+        await self._events.report_lifecycle(info_type, notice)
 
     # Health
 
@@ -276,11 +304,11 @@ class Pipeline:
                 await self.journal.call(lambda: None)
         except TimeoutError:
             return False
-        waited_s = time.monotonic() - self.keeper.moved_at_s
+        waited_s = time.monotonic() - self.committer.moved_at_s
         return self._queue.empty() or waited_s < LIFE_SIGN_S + self.config.journal.commit_interval_s
 
     def _is_published(self) -> bool:
-        return all(link.delivery.status.is_up and link.delivery.in_flight == 0 for link in self.links.values())
+        return all(link.sender.status.is_up and link.sender.in_flight == 0 for link in self.links.values())
 
     # Changing the configuration
 
@@ -294,53 +322,77 @@ class Pipeline:
             and _encrypted_rules(old) == _encrypted_rules(config)
         )
 
-    async def take(self, config: Config) -> None:
-        """Restart what changed, and leave the rest untouched. Only where `can_take`."""
-        old, self.config = self.config, config
-        for name in old.drivers.keys() | config.drivers.keys():
-            if old.drivers.get(name) != config.drivers.get(name):
-                await self._change_collector(name)
-        for name, publisher in config.publishers.items():
-            if old.publishers[name] != publisher:
-                await self._stop(f"publish: {name}")
-                await self.journal.call(self.journal.journal.cursor(name).rewind)  # what was under way comes again
-                self._start_publisher(name, publisher)
-        self.keeper.router = self._router(config)
-        await self._tell(CONFIGURATION_INFO_TYPE, "")
+    async def take(self, config: Config) -> list[str]:
+        """Restart what changed, and leave the rest untouched. Only where `can_take`.
 
-    async def _change_collector(self, name: str) -> None:
+        Returns the tasks that did not stop within their limit: these drivers and publishers run with their previous
+        settings, and the next call tries to change them again.
+        """
+        old, self.config = self.config, config
+        stuck_drivers = [
+            name
+            for name in old.drivers.keys() | config.drivers.keys()
+            if old.drivers.get(name) != config.drivers.get(name) and not await self._change_collector(name)
+        ]
+        stuck_publishers = [
+            name
+            for name, publisher in config.publishers.items()
+            if old.publishers[name] != publisher and not await self._change_publisher(name)
+        ]
+        self.committer.router = self._router(config)
+        if stuck_drivers or stuck_publishers:
+            self.config = _with_previous_parts(old, config, stuck_drivers, stuck_publishers)
+        else:
+            await self._within(COMMIT_S, "report the new configuration", self._report(CONFIGURATION_INFO_TYPE, ""))
+        return [f"collect: {name}" for name in stuck_drivers] + [f"publish: {name}" for name in stuck_publishers]
+
+    async def _change_collector(self, name: str) -> bool:
         if name in self.collectors:
-            await self._stop(f"collect: {name}")
-            await self._committed_up_to_now(name)
-            del self.collectors[name]
+            if await self._tasks.stop(f"collect: {name}", limit_s=STOP_READING_S):
+                return False
+            await self._within(COMMIT_S, f"commit what {name} has read", self._committed_up_to_now(name))
+            await self._within(STOP_READING_S, f"close {name}", self.collectors.pop(name).close())
         if name in self.config.drivers:
             self._start_collector(name, self.config.drivers[name])
+        return True
+
+    async def _change_publisher(self, name: str) -> bool:
+        if await self._tasks.stop(f"publish: {name}", limit_s=STOP_PUBLISHING_S):
+            return False
+        await self.journal.call(self.journal.journal.cursor(name).rewind)  # what was under way comes again
+        self._start_publisher(name, self.config.publishers[name])
+        return True
 
     async def _committed_up_to_now(self, name: str) -> None:
         """Batches are committed in order, so when an empty one is, all before it are."""
         is_done = asyncio.Event()
 
-        async def tell() -> None:
+        async def set_done() -> None:
             is_done.set()
 
-        await self._queue.put(Batch(name, (), committed=tell))
+        await self._queue.put(Batch(name, (), committed=set_done))
         await is_done.wait()
 
     # Stopping
 
     async def _stop_in_order(self) -> None:
-        if CHANGING in self._tasks:
-            await self._stop(CHANGING)
+        await self._tasks.stop(CHANGING, limit_s=STOP_READING_S)
         collecting = [name for name in self._tasks if name.startswith("collect: ")]
-        await self._within(STOP_READING_S, "stop reading", self._stop(*collecting))
-        self.keeper.is_hurried = True
+        await self._tasks.stop(*collecting, limit_s=STOP_READING_S)
+        self.committer.is_hurried = True
         await self._within(COMMIT_S, "commit", self._commit_all())
+        await self._within(STOP_READING_S, "close the sources", self._close_sources())
         self._notify_links()
         await self._within(self._settle_s, "settle", self._settle())
-        await self._stop(*self._tasks)
+        self._tasks.leave()
+
+    async def _close_sources(self) -> None:
+        """After the commit: sources get their last acknowledgements, and need not send again."""
+        await asyncio.gather(*(collector.close() for collector in self.collectors.values()))
 
     async def _commit_all(self) -> None:
-        await self._tell(STOP_INFO_TYPE, "")
+        await self._rejects.check(is_last=True)
+        await self._report(STOP_INFO_TYPE, "")
         await self._queue.join()
 
     async def _settle(self) -> None:
@@ -352,24 +404,36 @@ class Pipeline:
         now_ms = self._clock.now_ms()
         waiting = (await self.journal.call(lambda: self.journal.journal.stats(now_ms))).cursors
         is_patient = self._settle_s > SETTLE_S
-        return sum(waiting[name].depth for name, link in self.links.items() if is_patient or link.delivery.status.is_up)
+        return sum(waiting[name].depth for name, link in self.links.items() if is_patient or link.sender.status.is_up)
 
     async def _within(self, seconds: float, what: str, work: Coroutine[Any, Any, None]) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await work
         except TimeoutError:
-            log.warning("stopping goes on without waiting longer; step=%s waited_s=%.0f", what, seconds)
+            log.warning("step timed out, continuing; step=%s waited_s=%.0f", what, seconds)
 
     async def _close(self) -> None:
+        await self._within(STOP_READING_S, "close the sources", self._close_sources())  # if anything has failed
         if self.archiving is not None:
             await self.archiving.close()
         try:
             await self.journal.close()
         except StorageError as error:
-            log.error("the journal could not be closed in order; problem=%s", error)  # noqa: TRY400 - no traceback
+            log.error("journal not closed cleanly; problem=%s", error)  # noqa: TRY400 - no traceback
         with contextlib.suppress(StorageError):  # a ceiling that stays high costs nothing
             self._references.close()
+        self._lock.close()
+
+
+def _with_previous_parts(old: Config, new: Config, drivers: Sequence[str], publishers: Sequence[str]) -> Config:
+    """The new configuration, with the old one's settings of some drivers and publishers."""
+    return replace(
+        new,
+        drivers={**new.drivers, **{name: old.drivers[name] for name in drivers}},
+        publishers={**new.publishers, **{name: old.publishers[name] for name in publishers}},
+        sha256=old.sha256,
+    )
 
 
 def _encrypted_rules(config: Config) -> list[StreamRule]:

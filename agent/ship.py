@@ -1,4 +1,4 @@
-"""Archives → the collector, or a directory that someone carries; and receipts back.
+"""Archives → the collector, or a directory such as a USB stick; and receipts back.
 
     HEAD: how much is there? ──► PUT or PATCH, part by part ──► 201 and a receipt ──► checked ──► deleted here
 
@@ -27,15 +27,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 
-from agent.archive import KeptArchive
-from agent.archiving import Archiving
-from agent.atomic_files import sync_directory
-from agent.config import ShipConfig
-from agent.errors import LinkDown, Rejected, in_words
+from agent.archive.settings import ShipConfig
+from agent.archive.stage import Archiving
+from agent.archive.state import KeptArchive
+from agent.errors import LinkDown, Rejected, error_text
 from agent.keys import DeviceKeys
-from agent.public_key_file import read_public_key
-from drivers import Backoff
-from protocol.archive import Receipt
+from agent.keys.files import read_public_key
+from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
 from protocol.shipping import (
     COMPLETE,
@@ -50,10 +48,13 @@ from protocol.shipping import (
     receipt_path,
     sign_claim,
 )
+from runtime.backoff import Backoff
+from runtime.durable_files import make_directory, sync_directory
 
 __all__ = ["Abort", "Shipper", "ShipperStatus", "deliver_to_directory", "upload"]
 
 MAX_PROBLEM_BYTES: Final = 4096
+MAX_DETAIL_CHARACTERS = 400  # of a refusal's text
 MAX_RESTARTS: Final = 3  # of one upload within one attempt
 RECEIPT_SUFFIX: Final = ".receipt"
 
@@ -70,7 +71,7 @@ class ShipperStatus:
     problem: str = ""
 
 
-class _Misfit(LinkDown):
+class _WrongReceipt(LinkDown):
     """There is a receipt, and it is not for this archive of this device from the configured collector."""
 
 
@@ -111,17 +112,17 @@ class Shipper:
 
     async def ship_all(self) -> None:
         """Everything that waits for a receipt, oldest first. Raises: LinkDown, OSError."""
-        misfit: _Misfit | None = None
+        wrong: _WrongReceipt | None = None
         for archive in self._archiving.kept:
             if archive.sha256 not in self._set_aside:
                 try:
                     await self._ship(archive)
-                except _Misfit as error:
+                except _WrongReceipt as error:
                     if self._config.directory is None:
                         raise
-                    misfit = misfit or error  # somebody may have put anything there: it holds up no other archive
-        if misfit is not None:
-            raise misfit
+                    wrong = wrong or error  # anything may lie in the directory: it holds up no other archive
+        if wrong is not None:
+            raise wrong
 
     async def _ship(self, archive: KeptArchive) -> None:
         if not await asyncio.to_thread(self._may_go, archive):
@@ -135,12 +136,12 @@ class Shipper:
             raise
         except Rejected as error:
             self._set_aside.add(archive.sha256)
-            log.error("the collector refuses an archive; it is kept; file=%s problem=%s", archive.file_name, error)  # noqa: TRY400
+            log.error("collector refused an archive, it is not deleted; file=%s problem=%s", archive.file_name, error)  # noqa: TRY400
             return
         if receipt is None:
             return
         if await self._archiving.release(receipt, self._collector_key) is None:
-            raise _Misfit(f"{archive.file_name}: the receipt is not for this archive from this collector")
+            raise _WrongReceipt(f"{archive.file_name}: the receipt is not for this archive from this collector")
         self.status.shipped += 1
         self.status.shipped_bytes += archive.size_bytes
         log.info("shipped; file=%s bytes=%d", archive.file_name, archive.size_bytes)
@@ -153,11 +154,11 @@ class Shipper:
 
     async def _give_up(self, archive: KeptArchive) -> None:
         if archive.is_of_this_journal:
-            log.error("an archive is damaged; its messages are archived again; file=%s", archive.file_name)
+            log.error("archive is damaged, its messages are archived again; file=%s", archive.file_name)
             await self._archiving.archive_again(archive)
         else:
             self._set_aside.add(archive.sha256)
-            log.error("an archive of an earlier journal is damaged, and not sent; file=%s", archive.file_name)
+            log.error("archive of an earlier journal is damaged and cannot be sent; file=%s", archive.file_name)
 
     def _deliver(self, archive: KeptArchive, abort: "Abort") -> Receipt | None:
         path = self._archiving.folder / archive.file_name
@@ -174,7 +175,7 @@ class Shipper:
 
     def _note(self, problem: str) -> None:
         if problem and problem != self.status.problem:
-            log.warning("shipping failed, archives are kept; problem=%s", problem)
+            log.warning("shipping failed, archives stay on the disk; problem=%s", problem)
         elif self.status.problem and not problem:
             log.info("shipping works again")
         self.status.failures = self.status.failures + 1 if problem else 0
@@ -201,7 +202,7 @@ def deliver_to_directory(path: Path, archive: KeptArchive, directory: Path) -> R
         with contextlib.suppress(WireError), receipt.open("rb") as file:  # half written, or not for us: later again
             return Receipt.from_bytes(file.read(MAX_RECEIPT_BYTES + 1))
     if not target.exists():
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         _copy(path, target)
     return None
 
@@ -243,9 +244,9 @@ class Abort:
 
 
 def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abort: Abort) -> Receipt:
-    """Bring what is missing, and give the receipt. Blocks; for a thread.
+    """Upload what the collector lacks, and return the receipt. Blocks; for a thread.
 
-    Raises: LinkDown if it did not work this time, Rejected if this archive will never be taken, OSError.
+    Raises: LinkDown if it did not work this time, Rejected if this archive will never be accepted, OSError.
     """
     session = _Session(config, claim, archive, abort)
     try:
@@ -255,8 +256,8 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
                 if receipt is not None:
                     return receipt
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
-        raise LinkDown(f"{config.url}: {in_words(error)}") from error
-    raise LinkDown(f"{config.url}: {MAX_RESTARTS} attempts did not bring {archive.file_name} over")
+        raise LinkDown(f"{config.url}: {error_text(error)}") from error
+    raise LinkDown(f"{config.url}: {MAX_RESTARTS} attempts did not upload all of {archive.file_name}")
 
 
 def _send_from(session: "_Session", file: BinaryIO, offset: int) -> Receipt | None:
@@ -346,7 +347,7 @@ class _Session:
         try:
             offset = offset_in_header(answer.getheader(UPLOAD_OFFSET) or "")
         except WireError as error:
-            raise LinkDown(f"the collector's answer makes no sense: {error}") from error
+            raise LinkDown(f"invalid answer of the collector: {error}") from error
         if offset > self._archive.size_bytes:
             raise LinkDown(f"the collector has {offset} bytes of an archive of {self._archive.size_bytes}")
         return offset
@@ -384,4 +385,4 @@ def _read_problem(body: bytes) -> tuple[str | None, str]:
     if not isinstance(problem, dict):
         return None, ""
     code, detail = problem.get("code"), problem.get("detail", "")
-    return (code if isinstance(code, str) else None), str(detail)[:200]
+    return (code if isinstance(code, str) else None), str(detail)[:MAX_DETAIL_CHARACTERS]

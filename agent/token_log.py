@@ -1,84 +1,73 @@
-"""Where in the journal the last readings of each source stand that sends again what is not acknowledged.
+"""Which readings of a source that sends again what is not acknowledged are in the journal.
 
-A process may die after a commit and before the source is told. The source sends those readings once more, and the next
-process must know them. Only the journal knows what was committed, so before each commit the log notes the place of
-every reading in it that has a lasting token. After a restart, what stands at its place was committed, and the rest was
-not: also where a power cut tore a commit in two.
+A process may die after a commit and before the source is acknowledged. The source then sends those readings once more,
+and the next process must recognise them. Only the journal knows what was committed, so before each commit the log
+notes, for every reading in it whose token outlives the process, where its record will stand and a digest of it. After a
+restart the journal is asked for exactly that record: what it has was committed, the rest was not, also where a power
+cut tore a commit in two.
 
-Promises: a note is on the medium before the commit that it tells of. Of each source the last note is kept; what came
-before was committed before it, for batches are committed in order. A log that is lost or damaged costs readings that
-come twice, never one that is missing.
+That question has one answer only as long as nothing else was committed: afterwards another record may stand at the
+position, or the position may be released. So the answers are written back to the log before the first commit of the new
+process, and later processes read the answers.
+
+Promises: a note is on the medium before the commit that it describes, and the answers before the next commit. Of each
+source the last note is kept; what came before was committed before it, for batches are committed in order. A log that
+is lost or damaged costs readings that come twice, never one that is missing.
 
 Limits: one process. Two files are written in turns, in place: `CRC-32 as eight hex digits, space, JSON`.
 """
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from agent.atomic_files import sync_directory
-from agent.batch import Batch
 from agent.errors import StorageError
 from agent.journal.inspection import View
-from agent.routing import Route
-from agent.wrap import Refused
-from drivers.reading import Reading
+from runtime.durable_files import sync_directory
 
-__all__ = ["LastingReadings", "Placed", "Recalled", "TokenLog"]
+__all__ = ["Noted", "Recalled", "TokenLog", "digest_of"]
 
+VERSION: Final = 2
 FILES: Final = ("tokens.0", "tokens.1")
 MAX_FILE_BYTES: Final = 4 << 20
+DIGEST_BYTES: Final = 8  # against accidents: no one else writes to the journal
 _CRC_DIGITS: Final = 8
 
 
-class Placed(NamedTuple):
-    """A reading's token, and the place in the journal that its message will have."""
+class Noted(NamedTuple):
+    """A reading's token, and the record that it becomes with the next commit."""
 
     token: int
     lane: int
     position: int
+    digest: str
 
 
 class Recalled(NamedTuple):
-    """What a source handed over last, and which of it never got to the medium."""
+    """The tokens that a source delivered last, and which of them never got to the medium."""
 
     latest: Collection[int]
     lost: Collection[int]
 
 
-class LastingReadings:
-    """The readings of a commit whose tokens outlive the process, by source. Most commits have none."""
+def digest_of(payload: bytes) -> str:
+    """What names a record: its payload holds chain, reference and signature."""
+    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).hexdigest()
 
-    def __init__(self, batches: Sequence[Batch]) -> None:
-        self._sources = {id(each): batch.source for batch in batches if batch.is_lasting for each in batch.readings}
 
-    def __bool__(self) -> bool:
-        return bool(self._sources)
+class _Log(NamedTuple):
+    """One file: what the journal has yet to be asked, and what it answered (token ──► whether it is committed)."""
 
-    def place(
-        self,
-        routed: Sequence[tuple[Route, Sequence[Reading]]],
-        refused: Sequence[Refused],
-        first_positions: Mapping[int, int],
-    ) -> dict[str, list[Placed]]:
-        """Where each will stand: in its lane, route by route, in order, without those that no message can hold."""
-        places: dict[str, list[Placed]] = {}
-        unkept = {id(each.reading) for each in refused}
-        positions = dict(first_positions)
-        for route, readings in routed:
-            for reading in readings:
-                if id(reading) in unkept:
-                    continue
-                if (source := self._sources.get(id(reading))) and reading.token is not None:
-                    placed = Placed(reading.token, route.priority, positions[route.priority])
-                    places.setdefault(source, []).append(placed)
-                positions[route.priority] += 1
-        return places
+    number: int
+    noted: dict[str, list[Noted]]
+    answered: dict[str, dict[int, bool]]
+    data: bytes = b""  # as it was read
 
 
 class TokenLog:
@@ -86,50 +75,83 @@ class TokenLog:
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / name for name in FILES]
-        found = max((_read(path) for path in self._paths), key=lambda each: each[0])
-        self._number, self._latest = found
-        self._lost: dict[str, set[int]] = {}
+        found = max((_read(path) for path in self._paths), key=lambda each: each.number)
+        self._number, self._noted, self._answered, self._doubtful = found
+        self._is_named: set[Path] = set()  # files whose names are known to be on the medium
+        self._is_unsaved = False
 
     def compare(self, view: View) -> None:
-        """Find out what of it an earlier process has committed. Before the journal is opened, which may shed."""
-        for source, places in self._latest.items():
-            self._lost[source] = {placed.token for placed in places if not _is_kept(view, placed)}
+        """Ask the journal for every noted record. What the journal has shed counts as committed: its loss is reported.
+
+        A disk that refuses the answers now is asked again before the first commit.
+        """
+        for source, noted in self._noted.items():
+            self._answered[source] = {each.token: _is_committed(view, each) for each in noted}
+        self._is_unsaved = bool(self._noted)
+        self._noted = {}
+        with contextlib.suppress(StorageError):
+            self._save_answers()
 
     def recall(self, source: str) -> Recalled:
         """For a driver that begins. While the process runs, only when nothing of that source is under way."""
-        latest = [placed.token for placed in self._latest.get(source, [])]
-        return Recalled(latest, self._lost.get(source, set()))
+        if source in self._noted:  # by this process, which has committed it since
+            return Recalled([noted.token for noted in self._noted[source]], set())
+        answers = self._answered.get(source, {})
+        return Recalled(list(answers), {token for token, is_committed in answers.items() if not is_committed})
 
-    def note(self, places: Mapping[str, list[Placed]]) -> None:
-        """Return when it is on the medium. Raises: StorageError."""
-        self._latest = {**self._latest, **places}
-        for source in places:
-            self._lost.pop(source, None)
+    def note(self, noted: Mapping[str, list[Noted]]) -> None:
+        """Before a commit: by source, where its readings will stand. Returns when all is on the medium.
+
+        Raises: StorageError.
+        """
+        if noted:
+            self._noted.update(noted)
+            for source in noted:
+                self._answered.pop(source, None)
+            self._save()
+        else:
+            self._save_answers()
+
+    def _save_answers(self) -> None:
+        if self._is_unsaved:
+            self._save()
+
+    def _save(self) -> None:
         number = self._number + 1
-        text = json.dumps({"number": number, "sources": self._latest}).encode()
+        answers = {source: list(tokens.items()) for source, tokens in self._answered.items()}
+        document = {"version": VERSION, "number": number, "sources": self._noted, "answered": answers}
+        text = json.dumps(document).encode()
         path = self._paths[number % len(FILES)]
         try:
+            self._settle()
             _write(path, b"%08x %s" % (crc32(text), text))
+            if path not in self._is_named:
+                sync_directory(path.parent)
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror or error}") from error
+        self._is_named.add(path)
         self._number = number  # only now, so that another try spares the other file
+        self._is_unsaved = False
+
+    def _settle(self) -> None:
+        """Before the other file is overwritten: the process that wrote this one may have failed to sync it."""
+        if self._doubtful:
+            _write(self._paths[self._number % len(FILES)], self._doubtful)
+            self._doubtful = b""
 
 
-def _is_kept(view: View, placed: Placed) -> bool:
-    lane = view.lanes.get(placed.lane)
-    if lane is None:
+def _is_committed(view: View, noted: Noted) -> bool:
+    lane = view.lanes.get(noted.lane)
+    if lane is None or noted.position >= lane.next_position:
         return False
-    if placed.position < lane.first_position:  # everybody has read it, and the journal has let go of it
+    if noted.position < lane.first_position:  # the process that noted it committed it: every reader has passed it
         return True
-    if placed.position >= lane.next_position:
-        return False
-    record = next(view.records(lane, placed.position), None)
-    return record is not None and record.position == placed.position
+    record = next(view.records(lane, noted.position), None)
+    return record is not None and record.position == noted.position and digest_of(record.payload) == noted.digest
 
 
 def _write(path: Path, data: bytes) -> None:
-    """In place: the other file still has the note before. A new one has its name on the medium too."""
-    is_new = not path.exists()
+    """In place: the other file still has the previous note."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         if os.pwrite(descriptor, data, 0) < len(data):
@@ -138,18 +160,17 @@ def _write(path: Path, data: bytes) -> None:
         os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
-    if is_new:
-        sync_directory(path.parent)
 
 
-def _read(path: Path) -> tuple[int, dict[str, list[Placed]]]:
-    """Its number and notes; 0 and nothing if it is absent, torn or not ours."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+def _read(path: Path) -> _Log:
+    """Number 0 and nothing if it is absent, torn or not ours."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES)
         text = data[_CRC_DIGITS + 1 :]
-        if int(data[:_CRC_DIGITS], 16) == crc32(text):
-            document: dict[str, Any] = json.loads(text)
-            notes = {source: [Placed(*each) for each in places] for source, places in document["sources"].items()}
-            return int(document["number"]), notes
-    return 0, {}
+        document: dict[str, Any] = json.loads(text) if int(data[:_CRC_DIGITS], 16) == crc32(text) else {}
+        if document["version"] == VERSION:
+            noted = {source: [Noted(*each) for each in several] for source, several in document["sources"].items()}
+            answered = {source: dict(pairs) for source, pairs in document["answered"].items()}
+            return _Log(int(document["number"]), noted, answered, data)
+    return _Log(0, {}, {})

@@ -1,27 +1,9 @@
-"""Archives on the disk: written from the journal, kept until a receipt, read back for whoever asks."""
+"""The archive stage: journal → archive files, kept until the collector's receipt.
 
-from agent.archive.archiver import Archiver, ArchiverSettings
-from agent.archive.directory import Directory, NewFile, RealDirectory
-from agent.archive.reading import Verdict, opened_archive, sealed_recipient, verify_file
-from agent.archive.source import JournalLoss, JournalRecord, to_archive_loss, to_archive_record
-from agent.archive.state import ArchiveState, KeptArchive
-from agent.archive.store import ArchiveStore
-
-__all__ = [
-    "ArchiveState",
-    "ArchiveStore",
-    "Archiver",
-    "ArchiverSettings",
-    "Directory",
-    "JournalLoss",
-    "JournalRecord",
-    "KeptArchive",
-    "NewFile",
-    "RealDirectory",
-    "Verdict",
-    "opened_archive",
-    "sealed_recipient",
-    "to_archive_loss",
-    "to_archive_record",
-    "verify_file",
-]
+settings    what an operator may choose, for archiving and for shipping
+stage       when to archive, what the journal may release, which losses the collector knows
+archiver    writes one archive from records and losses
+store       the archive directory: whole files under their final names, and the state file
+state       how far the journal is archived and released: the bytes of the state file
+inspection  opens and checks archive files, for commands
+"""

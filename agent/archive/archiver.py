@@ -1,4 +1,9 @@
-"""Turn journal records into archive files."""
+"""Turn journal records into archive files.
+
+The journal deletes what an archive holds, and on a full disk no archive could be written: so space for one is
+reserved in a file of its own. It is used when nothing else waits for a receipt, for an archive that is small enough,
+and reserved again when the disk has space.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -7,16 +12,20 @@ from dataclasses import dataclass
 
 from nacl.public import PublicKey
 
-from agent.archive.directory import Directory, NewFile
 from agent.archive.state import KeptArchive
-from agent.archive.store import PLAIN_SUFFIX, SEALED_SUFFIX, ArchiveStore
+from agent.archive.store import ENCRYPTED_SUFFIX, PLAIN_SUFFIX, RESERVE_NAME, ArchiveStore, Directory, NewFile
 from agent.errors import StorageError
 from agent.keys import DeviceKeys
-from protocol.archive import ArchiveWriter, Header, LaneEntry, Loss, Record, Sealer, derive_sealing_keys
+from protocol.archive.encryption import Encryptor, derive_encryption_keys
+from protocol.archive.header import Header
+from protocol.archive.manifest import LaneEntry
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
+from protocol.losses import Loss
 from protocol.reference import MAX_TIMESTAMP_MS
 
 PLAIN_NAME = ".writing"
-SEALED_NAME = ".sealing"
+ENCRYPTED_NAME = ".encrypting"
 COPY_BYTES = 256 * 1024
 MEBI = 1024 * 1024
 
@@ -25,8 +34,9 @@ MEBI = 1024 * 1024
 class ArchiverSettings:
     max_text_bytes: int = 64 * MEBI  # of the messages in one archive; then it is closed and the next begins
     max_records: int = 200_000
-    seal_to: PublicKey | None = None  # the collector's key; None leaves archives readable
-    leave_free_bytes: int = 0  # of the disk: with less than this, no archive is begun
+    encrypt_to: PublicKey | None = None  # the collector's key; None leaves archives readable
+    leave_free_bytes: int = 0  # of the disk: with less than this, no archive is begun while another one waits
+    reserve_bytes: int = 0  # reserved for one archive on a full disk
 
 
 class Archiver:
@@ -38,6 +48,8 @@ class Archiver:
         self._keys = keys
         self._settings = settings
         self._must_recover = False
+        self._max_text_bytes = settings.max_text_bytes  # of the next archive, by the free space
+        self.restore_reserve()
 
     def archive(
         self, records: Iterator[Record], losses: Callable[[], Iterable[Loss]], *, now_ms: int
@@ -54,12 +66,14 @@ class Archiver:
             self._recover()
         fresh = (record for record in records if not self._store.is_archived(record.lane, record.position))
         first = next(fresh, None)
-        if first is None and not self._untold(losses):
+        if first is None and not self._unreported(losses):
             return None
         if self._store.is_full:
-            raise StorageError(f"{len(self._store.state.kept)} archives wait for a receipt; ship them")
+            raise StorageError(
+                f"{len(self._store.state.kept)} archives wait for a receipt, which is the limit; ship them"
+            )
         try:
-            self._check_room()
+            self._free_space()
             return self._write(first, fresh, losses, now_ms)
         except OSError as error:
             self._must_recover = True
@@ -67,12 +81,29 @@ class Archiver:
                 self._recover()
             raise StorageError(f"archiving failed: {error.strerror or error}") from error
 
-    def _check_room(self) -> None:
-        """Archives wait as long as no receipt comes, and must not take the room that all others need to go on."""
-        free_bytes, wanted_bytes = self._directory.free_bytes(), self._settings.leave_free_bytes
-        if free_bytes < wanted_bytes:
+    def restore_reserve(self) -> None:
+        """Reserve the space for one archive, unless the disk has none."""
+        if self._settings.reserve_bytes:
+            with suppress(OSError):
+                self._directory.reserve(RESERVE_NAME, self._settings.reserve_bytes)
+
+    def _free_space(self) -> None:
+        """Archives wait as long as no receipt comes, and must not use the space that everything else needs.
+
+        With too little of it, one that is small may still be made, if no other waits: or the journal, which goes on
+        when archives are received, and the archives, which go on when the journal lets go, would wait for each other.
+        """
+        settings, free_bytes = self._settings, self._directory.free_bytes()
+        wanted_bytes = settings.leave_free_bytes + settings.reserve_bytes
+        if free_bytes >= wanted_bytes:
+            self.restore_reserve()
+            self._max_text_bytes = min(settings.max_text_bytes, max(free_bytes // 2, settings.reserve_bytes // 4))
+        elif settings.reserve_bytes and not self._store.state.kept:
+            self._directory.remove(RESERVE_NAME)
+            self._max_text_bytes = settings.reserve_bytes // 4
+        else:
             raise StorageError(
-                f"{free_bytes >> 20} MiB of the disk are free, and {wanted_bytes >> 20} are to be left; ship archives"
+                f"{free_bytes >> 20} MiB of the disk are free, and {wanted_bytes >> 20} MiB must stay so; ship archives"
             )
 
     def _recover(self) -> None:
@@ -83,9 +114,9 @@ class Archiver:
             raise StorageError(f"archiving failed: {error.strerror or error}") from error
         self._must_recover = False
 
-    def _untold(self, losses: Callable[[], Iterable[Loss]]) -> list[Loss]:
-        told = self._store.state.told_losses()
-        return [loss for loss in losses() if loss.number not in told]
+    def _unreported(self, losses: Callable[[], Iterable[Loss]]) -> list[Loss]:
+        reported = self._store.state.reported_losses()
+        return [loss for loss in losses() if loss.number not in reported]
 
     def _write(
         self, first: Record | None, rest: Iterator[Record], losses: Callable[[], Iterable[Loss]], now_ms: int
@@ -99,14 +130,14 @@ class Archiver:
             file.write(writer.begin())
             if first is not None:
                 self._add_records(writer, file, first, rest)
-            told = _add_losses(writer, self._untold(losses))
+            reported = _add_losses(writer, self._unreported(losses))
             file.write(writer.finish())
             file.sync()
-        if self._settings.seal_to is None:
-            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, writer.lanes, told)
-        sha256, size_bytes = self._seal(self._settings.seal_to, writer.sha256, writer.size_bytes)
+        if self._settings.encrypt_to is None:
+            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, writer.lanes, reported)
+        sha256, size_bytes = self._encrypt(self._settings.encrypt_to, writer.sha256, writer.size_bytes)
         self._directory.remove(PLAIN_NAME)
-        return self._publish(SEALED_NAME, sha256, size_bytes, writer.lanes, told)
+        return self._publish(ENCRYPTED_NAME, sha256, size_bytes, writer.lanes, reported)
 
     def _add_records(self, writer: ArchiveWriter, file: NewFile, first: Record, rest: Iterator[Record]) -> None:
         """Limits are looked at before the next record is taken, so that none is taken and left out."""
@@ -115,35 +146,35 @@ class Archiver:
         while not (
             writer.is_full
             or writer.records >= self._settings.max_records
-            or text_bytes >= self._settings.max_text_bytes
+            or text_bytes >= self._max_text_bytes
             or (record := next(rest, None)) is None
         ):
             text_bytes += len(record.text)
             file.write(writer.add(record))
 
-    def _seal(self, collector: PublicKey, plain_sha256: bytes, plain_size: int) -> tuple[bytes, int]:
-        """Write the sealed copy of the plain file. Its digest and size."""
+    def _encrypt(self, collector: PublicKey, plain_sha256: bytes, plain_size: int) -> tuple[bytes, int]:
+        """Write the encrypted copy of the plain file. Its digest and size."""
         secret = self._keys.derive(b"sealing")
-        sealer = Sealer(derive_sealing_keys(secret.reveal(), plain_sha256, collector), collector)
+        encryptor = Encryptor(derive_encryption_keys(secret.reveal(), plain_sha256, collector), collector)
         sha256, size_bytes = hashlib.sha256(), 0
-        with closing(self._directory.create(SEALED_NAME)) as file:
-            for piece in self._sealed_pieces(sealer, plain_size):
+        with closing(self._directory.create(ENCRYPTED_NAME)) as file:
+            for piece in self._encrypted_pieces(encryptor, plain_size):
                 sha256.update(piece)
                 size_bytes += len(piece)
                 file.write(piece)
             file.sync()
         return sha256.digest(), size_bytes
 
-    def _sealed_pieces(self, sealer: Sealer, plain_size: int) -> Iterator[bytes]:
-        yield sealer.begin()
+    def _encrypted_pieces(self, encryptor: Encryptor, plain_size: int) -> Iterator[bytes]:
+        yield encryptor.begin()
         for offset in range(0, plain_size, COPY_BYTES):
-            yield sealer.update(self._directory.read(PLAIN_NAME, offset, COPY_BYTES))
-        yield sealer.finish()
+            yield encryptor.update(self._directory.read(PLAIN_NAME, offset, COPY_BYTES))
+        yield encryptor.finish()
 
     def _publish(
         self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], told: tuple[int, ...]
     ) -> KeptArchive:
-        suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else SEALED_SUFFIX
+        suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else ENCRYPTED_SUFFIX
         archive = KeptArchive(
             file_name=sha256.hex() + suffix,
             sha256=sha256,

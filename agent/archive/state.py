@@ -1,11 +1,11 @@
-"""What the archive directory remembers besides the archives: how far the journal is archived and released."""
+"""The state file of the archive directory: how far the journal is archived and released."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from protocol import strict_cbor
-from protocol.archive import LaneEntry
+from protocol.archive.manifest import LaneEntry
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, items
 from protocol.strict_cbor import field as typed
@@ -26,10 +26,10 @@ class KeptArchive:
     """One archive that waits for its receipt."""
 
     file_name: str
-    sha256: bytes  # of the file, sealed or not: what a receipt names
+    sha256: bytes  # of the file, encrypted or not: what a receipt names
     size_bytes: int
     lanes: tuple[LaneEntry, ...]
-    losses: tuple[int, ...] = ()  # the numbers of those that its manifest tells
+    losses: tuple[int, ...] = ()  # the numbers of those in its manifest
     follows: tuple[tuple[int, int], ...] = ()  # lane and the last position in any archive when it was made
 
     @property
@@ -93,7 +93,7 @@ class ArchiveState:
             released[lane.lane] = min(released[lane.lane], lane.first_position - 1)
         return released
 
-    def told_losses(self) -> frozenset[int]:
+    def reported_losses(self) -> frozenset[int]:
         """The numbers of all that stand in the manifest of an archive that waits for its receipt."""
         return frozenset(number for archive in self.kept for number in archive.losses)
 

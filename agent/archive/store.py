@@ -13,22 +13,135 @@ Promises, each with a test that can fail:
     .writing ─ sync ─► .<sha256>.ready ─ sync names ─► state names it ─ sync ─► <sha256>.hga ─ sync names
 
 Should the state file itself be lost or damaged, it is made anew from the manifests of the archives that are there; what
-went out already or is sealed is then unknown and may be archived a second time, which the ingest sees by the messages'
-identity.
+went out already or is encrypted is then unknown and may be archived a second time, which the ingest sees by the
+messages' identity.
 """
 
+import fcntl
+import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
 
-from agent.archive.directory import Directory
 from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, NOTHING, ArchiveState, KeptArchive
-from protocol.archive import Receipt, open_archive
+from agent.errors import ConfigError
+from protocol.archive.random_access import open_archive
+from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
+from runtime.durable_files import make_directory, sync_directory
 
 STATE_NAME = "archives.state"
 NEW_STATE_NAME = ".archives.state.new"
+RESERVE_NAME = ".reserve"  # space for one archive on a disk that is full otherwise; see `agent/archive/archiver.py`
 PLAIN_SUFFIX = ".hga"
-SEALED_SUFFIX = ".hgs"
-ARCHIVE_SUFFIXES = (PLAIN_SUFFIX, SEALED_SUFFIX)
+ENCRYPTED_SUFFIX = ".hgs"
+ARCHIVE_SUFFIXES = (PLAIN_SUFFIX, ENCRYPTED_SUFFIX)
+ARCHIVE_MODE = 0o640  # a program that ships archives may share the group; their content may be private
+
+
+class NewFile(Protocol):
+    """A file being written from its start to its end."""
+
+    def write(self, data: bytes) -> None: ...
+    def sync(self) -> None:
+        """Returns when everything written is on the medium."""
+
+    def close(self) -> None: ...
+
+
+class Directory(Protocol):
+    """One flat directory. A change of names is on the medium only after `sync`."""
+
+    def names(self) -> list[str]: ...
+    def size(self, name: str) -> int: ...
+    def read(self, name: str, offset: int, count: int) -> bytes: ...
+    def create(self, name: str) -> NewFile: ...
+    def reserve(self, name: str, size: int) -> None:
+        """Make a file of that size with all its space on the medium allocated, or none. Raises: OSError."""
+
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def sync(self) -> None: ...
+    def free_bytes(self) -> int:
+        """The free bytes of its disk."""
+
+    def close(self) -> None: ...
+
+
+class RealDirectory:
+    """A directory of the file system, held by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: ConfigError if another process has it open."""
+        make_directory(path, mode=0o750)
+        self._path = path
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.sync()  # what a killed process renamed is relied on from now on
+        except BlockingIOError:
+            os.close(self._lock)
+            raise ConfigError(
+                f"{path}: another process is writing archives here; stop that agent, or set another archive.directory"
+            ) from None
+        except OSError:
+            os.close(self._lock)
+            raise
+
+    def names(self) -> list[str]:
+        return sorted(each.name for each in self._path.iterdir())
+
+    def size(self, name: str) -> int:
+        return (self._path / name).stat().st_size
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        with (self._path / name).open("rb") as file:
+            return os.pread(file.fileno(), count, offset)
+
+    def create(self, name: str) -> NewFile:
+        return _RealFile(self._path / name)
+
+    def reserve(self, name: str, size: int) -> None:
+        descriptor = os.open(self._path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, ARCHIVE_MODE)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError:
+            (self._path / name).unlink(missing_ok=True)  # a part of it would only use up space
+            raise
+        finally:
+            os.close(descriptor)
+
+    def rename(self, old: str, new: str) -> None:
+        (self._path / old).rename(self._path / new)
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+    def sync(self) -> None:
+        sync_directory(self._path)
+
+    def free_bytes(self) -> int:
+        disk = os.statvfs(self._path)
+        return disk.f_bavail * disk.f_frsize
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+class _RealFile:
+    def __init__(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, ARCHIVE_MODE)
+        self._file = os.fdopen(descriptor, "wb")
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+
+    def sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class ArchiveStore:
@@ -88,13 +201,14 @@ class ArchiveStore:
 
     def recover(self) -> None:
         """Take the state from the disk and finish, or clear away, what was begun. After a failed write, do it again."""
+        self._directory.sync()  # what a killed process renamed may not be so on the medium, and is acted on here
         self._state = self._read_state()
         names = set(self._directory.names())
         for archive in self._state.kept:
             if _ready_name(archive) in names:
                 self._directory.rename(_ready_name(archive), archive.file_name)
         for name in self._directory.names():
-            if name.startswith(".") or name == self._state.deleting:
+            if (name.startswith(".") and name != RESERVE_NAME) or name == self._state.deleting:
                 self._directory.remove(name)
         self._directory.sync()
         names = set(self._directory.names())

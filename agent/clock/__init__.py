@@ -1,10 +1,8 @@
 """Time without trusting the clock: references that only go forward, and corrections once the time is known."""
 
 from agent.clock.ceiling import CeilingFile
-from agent.clock.kernel import KernelClock, read_kernel_clock
-from agent.clock.reading import Clock, ClockReading, SystemClock
 from agent.clock.references import ChainReferences, LastReferences
-from agent.clock.synchronisation import SynchronisationWatch
+from agent.clock.system import Clock, ClockReading, KernelClock, SynchronisationWatch, SystemClock, read_kernel_clock
 
 __all__ = [
     "CeilingFile",

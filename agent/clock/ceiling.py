@@ -1,4 +1,4 @@
-"""One number on the disk that only grows: no timestamp above it was ever given out.
+"""One number on the disk: no timestamp above it was given out since it was last lowered, after an excursion.
 
 | bytes | what |
 |---|---|
@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.atomic_files import create_file
+from runtime.durable_files import create_file, sync_directory
 
 _SLOT = struct.Struct(">6sHQQ8x")
 _CRC = struct.Struct(">I")
@@ -40,9 +40,10 @@ class CeilingFile:
         """Raises: OSError."""
         if not path.exists():
             create_file(path, bytes(FILE_BYTES))
+        else:
+            sync_directory(path.parent)  # the process that made it may have been killed before it could
+        newest = _newest(path.read_bytes()[:FILE_BYTES])
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        slots = [_decode(os.pread(self._descriptor, SLOT_BYTES, offset)) for offset in SLOT_OFFSETS]
-        newest = max((slot for slot in slots if slot is not None), default=_Slot(0, NOTHING))
         self._serial = newest.serial
         self.ceiling_ms = newest.ceiling_ms
 
@@ -55,6 +56,26 @@ class CeilingFile:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+def read_ceiling(path: Path) -> int | None:
+    """Read the ceiling from a file; None if there is no file. Raises: OSError."""
+    try:
+        with path.open("rb") as file:
+            ceiling_ms = _newest(file.read(FILE_BYTES)).ceiling_ms
+    except FileNotFoundError:
+        return None
+    return None if ceiling_ms == NOTHING else ceiling_ms
+
+
+def encode_ceiling_file(ceiling_ms: int) -> bytes:
+    """The content of a ceiling file."""
+    return encode_slot(2, ceiling_ms).ljust(FILE_BYTES, b"\0")
+
+
+def _newest(data: bytes) -> _Slot:
+    slots = [_decode(data[offset : offset + SLOT_BYTES]) for offset in SLOT_OFFSETS]
+    return max((slot for slot in slots if slot is not None), default=_Slot(0, NOTHING))
 
 
 def encode_slot(serial: int, ceiling_ms: int) -> bytes:

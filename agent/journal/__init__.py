@@ -7,10 +7,10 @@ Promises:
 3. Memory does not grow with what is queued. Files never take more than `max_bytes`. A full disk costs the least
    important records, never a crash or a damaged record, and needs no operator to recover.
 4. Under pressure the least important lane goes first (the highest number), oldest first, or every second record where
-   a lane is to be thinned. Every loss becomes a gap, durable before the records are gone, kept until acknowledged; it
+   a lane is to be thinned. Every loss is recorded, durable before the records are gone, until it is acknowledged; it
    says which readers missed the records, and which of these have a copy of their own.
-5. Damage costs the damaged records only (in a compressed block, the block); it is counted and becomes a gap. No damage
-   to any file stops the journal from opening, and none moves a cursor forward.
+5. Damage costs the damaged records only (in a compressed block, the block); it is counted and recorded as a loss. No
+   damage to any file stops the journal from opening, and none moves a cursor forward.
 6. One commit is one write of whole pages to each lane that has something, in place over old pages, and one sync. What
    that costs the card is counted.
 
@@ -22,38 +22,39 @@ it, or when it was shed. The archiver is a cursor like any other: it acknowledge
 
 Delivery is at least once: positions on the medium lag behind, so a crash repeats, never skips.
 
-    pending    what waits for a commit          settings   what an operator may choose
-    layout     the bytes of a block             gaps       losses to be told
-    segment    find blocks in a file            shedding   what goes when there is no room
-    lane       segments in order, reading on    rewriting  a thinner segment out of two
-    pool       the files, and the cap           recovery   what the medium holds, on opening
-    state      what is live, kept twice         figures    costs and forecasts
-    store      the above, made durable          inspection looking at a journal from outside
-    cursor     reading with acknowledgement     following  reading on from outside, as it grows
-    journal    append and commit: the front     repair     leave no damage behind
-               door
+    journal     append, commit, cursors: the public interface, for one thread (`thread`)
+    cursor      reading with acknowledgement
+    settings    what an operator may choose
+
+    layout      the bytes of a block              lane        the segments of a lane in order, and reading them
+    records     an entry, the record it becomes   segments    the segment files, the cap, and the blocks in them
+    state       what is live, stored twice        store       all of these, made durable
+    disk        what the journal needs of a disk  recovery    what the medium holds, on opening
+    losses      what is lost, until it is         shedding    what goes when there is no room
+                reported and acknowledged         stats       costs and forecasts
+
+    inspection  reading from outside, as it grows
+    repair      check everything, and leave no damage behind
 """
 
 from agent.journal.cursor import Cursor
 from agent.journal.disk import DirectoryDisk, Disk
-from agent.journal.figures import CursorStats, JournalStats, LaneStats
-from agent.journal.gaps import Cause, Gap
 from agent.journal.journal import Journal
-from agent.journal.records import Entry, Loss, Record
+from agent.journal.losses import PendingLoss
+from agent.journal.records import Entry, Record
 from agent.journal.settings import JournalSettings
+from agent.journal.stats import CursorStats, JournalStats, LaneStats
 
 __all__ = [
-    "Cause",
     "Cursor",
     "CursorStats",
     "DirectoryDisk",
     "Disk",
     "Entry",
-    "Gap",
     "Journal",
     "JournalSettings",
     "JournalStats",
     "LaneStats",
-    "Loss",
+    "PendingLoss",
     "Record",
 ]

@@ -50,12 +50,12 @@ class Cursor:
             self._store.is_unsaved = True
             self._store.release(known)
 
-    def keep(self, up_to: Mapping[int, int]) -> None:
-        """Tell of which records this reader has a copy, though it did not acknowledge them: of each lane, the last.
+    def note_copied(self, up_to: Mapping[int, int]) -> None:
+        """Say of which records this reader has a copy, though it did not acknowledge them: of each lane, the last.
 
         What is shed of them is no loss to it yet. The journal does not remember this across a restart.
         """
-        self._store.kept[self.name] = {lane: position + 1 for lane, position in up_to.items()}
+        self._store.copied[self.name] = {lane: position + 1 for lane, position in up_to.items()}
 
     def rewind(self) -> None:
         """Take again from what is not acknowledged."""
@@ -81,7 +81,7 @@ class _ReadAhead:
 
     @property
     def has_more(self) -> bool:
-        return self._position < self._lane.next_position
+        return self._position < self._lane.durable_position
 
     def take(self, max_records: int) -> list[Record]:
         if self._changes != self._lane.changes:  # records were shed: those read ahead may be among them

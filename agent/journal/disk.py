@@ -1,4 +1,4 @@
-"""The few things the journal asks of a disk, and the real one. Tests bring one that loses power.
+"""What the journal needs of a disk, and the real one. Tests use one that loses power.
 
 Nothing is durable before it is synced: the bytes of a file by `sync`, its existence by `sync_names`.
 """
@@ -10,8 +10,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
-from agent.atomic_files import give_to_the_owner
 from agent.errors import StorageError
+from runtime.durable_files import give_to_the_owner, make_directory, sync_directory
 
 MAX_OPEN_FILES = 16
 LOCK_NAME = "lock"
@@ -26,15 +26,17 @@ def is_damage(error: OSError) -> bool:
     return error.errno not in _OF_THE_PROCESS
 
 
-class Disk(Protocol):
+class Readable(Protocol):
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file. Raises: OSError."""
+        ...
+
+
+class Disk(Readable, Protocol):
     """One flat directory of files. Every method may raise `OSError`."""
 
     def names(self) -> list[str]: ...
     def size(self, name: str) -> int: ...
-    def read(self, name: str, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of the file."""
-        ...
-
     def create(self, name: str, size: int) -> None:
         """Make or lengthen a file to `size` bytes with all its room on the medium reserved, or change nothing."""
         ...
@@ -49,6 +51,10 @@ class Disk(Protocol):
         ...
 
     def remove(self, name: str) -> None: ...
+    def free_bytes(self) -> int:
+        """What is left on the medium for this process."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -62,7 +68,7 @@ class DirectoryDisk:
         self._open: OrderedDict[str, int] = OrderedDict()
         self._lock: int | None = None
         if not read_only:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(directory, mode=0o700)
             self._lock = _take_lock(directory / LOCK_NAME)
 
     def names(self) -> list[str]:
@@ -100,15 +106,15 @@ class DirectoryDisk:
         os.fdatasync(self._descriptor(name))
 
     def sync_names(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(self._directory)
 
     def remove(self, name: str) -> None:
         self._forget(name)
         (self._directory / name).unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        disk = os.statvfs(self._directory)
+        return disk.f_bavail * disk.f_frsize
 
     def close(self) -> None:
         for name in list(self._open):

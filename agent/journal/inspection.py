@@ -1,30 +1,35 @@
-"""Look at a journal from outside, cold or live, without touching it.
+"""Read-only inspection of a journal, whether or not an agent is writing to it.
 
-A live journal moves while it is looked at: its writer may be in the middle of a block, or use a file anew. So damage
-counts only if a second look, taken later, finds the same positions live and still damaged.
+A live journal changes while it is read: its writer may be in the middle of a block, or reuse a file. So damage counts
+only if a second inspection, made later, finds the same positions live and still damaged.
+
+A `Follower` reads what is committed, as it is committed. It is no cursor: the journal does not know of it and does
+not wait for it. It remembers in which block of each lane it stands, so a call costs what is new and not what is there.
+What the journal released before it was read is passed over.
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.journal.disk import DirectoryDisk, Disk
-from agent.journal.figures import JournalStats, cursor_stats, lane_stats
 from agent.journal.lane import Chunk, Lane, LaneReader
-from agent.journal.layout import PAGE_BYTES
-from agent.journal.pool import file_number, segment_pages
-from agent.journal.records import Loss, Record
+from agent.journal.layout import HEAD_BYTES, MAX_TABLE_BYTES, PAGE_BYTES, decode_block, parse_head
+from agent.journal.records import Record
 from agent.journal.recovery import rebuild_state, recover_lane
-from agent.journal.state import STATE_NAMES, State, StateFiles, load_copy
+from agent.journal.segments import Found, Owner, file_name, file_number, find_block, segment_pages
+from agent.journal.state import STATE_NAMES, Segment, State, StateFiles
+from agent.journal.stats import JournalStats, cursor_stats, lane_stats
+from protocol.losses import Loss
 
 Progress = Callable[[int, int], None]  # so much is done, of so much
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A journal as one look found it."""
+    """A journal as one inspection found it."""
 
     disk: Disk
     pages: dict[int, int]  # of each segment file
@@ -40,7 +45,7 @@ class View:
         return self.reader(lane).chunks(max(position, lane.first_position), lane.next_position)
 
     def still_lacks(self, loss: Loss) -> bool:
-        """Whether what another look missed is live and cannot be read now either."""
+        """Whether what another inspection missed is live and cannot be read now either."""
         lane = self.lanes.get(loss.lane)
         if lane is None or not lane.first_position <= loss.first_position < lane.next_position:
             return False
@@ -49,8 +54,8 @@ class View:
     def knows_of(self, loss: Loss) -> bool:
         """Whether the journal has met this loss before, or opening will pass it over as torn."""
         chunk = self.reader(self.lanes[loss.lane]).read(loss.first_position)
-        is_told = chunk.segment is not None and not chunk.segment.untold(chunk.end_position, chunk.losses)
-        return is_told or any(
+        is_reported = chunk.segment is not None and not chunk.segment.count_unreported(chunk.end_position, chunk.losses)
+        return is_reported or any(
             (torn.lane, torn.first_position) == (loss.lane, loss.first_position) for torn in self.torn
         )
 
@@ -68,14 +73,14 @@ def check_is_journal(directory: Path) -> None:
 
 
 @contextmanager
-def opened_to_look(directory: Path) -> Iterator[DirectoryDisk]:
+def open_read_only(directory: Path) -> Iterator[DirectoryDisk]:
     """Read only, without a lock, also beside the agent. Raises: FileNotFoundError if this is no journal, OSError."""
     check_is_journal(directory)
     with closing(DirectoryDisk(directory, read_only=True)) as disk:
         yield disk
 
 
-def look(disk: Disk) -> View:
+def inspect_journal(disk: Disk) -> View:
     """Raises: OSError if the directory cannot be read."""
     pages = segment_pages(disk)
     state = StateFiles(disk, 0).load() or rebuild_state(disk, pages, new_journal_id=0)
@@ -88,13 +93,13 @@ def stats_of(view: View, now_ms: int) -> JournalStats:
     """As the journal's own, but rates and totals are those of the last time its state was saved."""
     state, totals = view.state, view.state.totals
     readers = {number: view.reader(lane) for number, lane in view.lanes.items()}
-    files = {segment.file for lane in view.lanes.values() for segment in lane.segments}
-    live_bytes = PAGE_BYTES * sum(view.pages.get(file, 0) for file in files)
+    used_bytes = sum(lane.used_bytes(view.pages) for lane in view.lanes.values())
+    unusable_bytes = max(1, len(view.lanes)) * max(view.pages.values(), default=0) * PAGE_BYTES
     state_bytes = sum(view.disk.size(name) for name in view.disk.names() if name in STATE_NAMES)
     return JournalStats(
         lanes={number: lane_stats(lane) for number, lane in view.lanes.items()},
         cursors={name: cursor_stats(readers, places, now_ms) for name, places in state.cursors.items()},
-        pending_gaps=len(state.gaps),
+        pending_gaps=len(state.losses),
         records=totals.records,
         commits=totals.commits,
         payload_bytes=totals.payload_bytes,
@@ -105,49 +110,78 @@ def stats_of(view: View, now_ms: int) -> JournalStats:
         lost_states=totals.lost_states,
         bytes_on_disk=PAGE_BYTES * sum(view.pages.values()) + state_bytes,
         max_bytes=state.max_bytes,
-        room_bytes=max(0, state.max_bytes - state_bytes - live_bytes),
+        room_bytes=max(0, state.max_bytes - state_bytes - unusable_bytes - used_bytes),
         commits_per_s=totals.commits_per_s,
         written_bytes_per_s=totals.bytes_per_s,
         card_endurance_bytes=state.card_endurance_bytes,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a check of everything found."""
+@dataclass(slots=True)
+class _Place:
+    """Where it stands in a lane."""
 
-    records: int  # whole ones
-    damage: tuple[Loss, ...]  # news: the journal has not met it yet
-    known: tuple[Loss, ...]  # met before and told, or torn off by power loss before it was committed
-    bad_state_copies: tuple[str, ...]  # one of the two may be torn by power loss, which costs nothing
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.damage and len(self.bad_state_copies) < len(STATE_NAMES)
+    position: int = 0  # of the next record to give
+    segment_id: int = 0
+    page: int = 0  # of the next block in that segment
 
 
-def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
-    """Read and check everything. Raises: OSError if the directory cannot be read."""
-    view, bad_copies = look(disk), _bad_state_copies(disk)
-    total = sum(lane.next_position - lane.first_position for lane in view.lanes.values())
-    records, done, suspects = 0, 0, []
-    for lane in view.lanes.values():
-        position = lane.first_position
-        for chunk in view.chunks(lane):
-            records += len(chunk.records)
-            suspects += chunk.losses
-            done, position = done + chunk.end_position - position, chunk.end_position
-            if progress is not None:
-                progress(done, total)
-    later = look(disk)
-    lost = [loss for loss in suspects if later.still_lacks(loss)]
-    return Verdict(
-        records=records,
-        damage=tuple(loss for loss in lost if not later.knows_of(loss)),
-        known=tuple(loss for loss in lost if later.knows_of(loss)),
-        bad_state_copies=tuple(sorted(bad_copies & _bad_state_copies(disk))),
-    )
+class Follower:
+    """Begins `records` before the end of each lane as `view` found it. A lane that comes later is read from its first.
+
+    `new_records` wants a disk that was opened anew: files come and go under the same name.
+    """
+
+    def __init__(self, view: View, records: int = 0) -> None:
+        self._places = {number: _Place(lane.next_position - records) for number, lane in view.lanes.items()}
+
+    def new_records(self, disk: Disk) -> Iterator[Record]:
+        """What came since the last call, lane by lane. Raises: OSError if the directory cannot be read."""
+        state, pages = StateFiles(disk, 0).load() or inspect_journal(disk).state, segment_pages(disk)
+        for number, lane in sorted(state.lanes.items()):
+            place = self._places.setdefault(number, _Place())
+            for segment, following in zip(lane.segments, [*lane.segments[1:], None], strict=True):
+                if following is None or following.first_position > place.position:
+                    reading = _SegmentReading(
+                        disk, pages, Owner(state.journal_id, segment.id), segment, is_last=following is None
+                    )
+                    yield from reading.records(place)
 
 
-def _bad_state_copies(disk: Disk) -> set[str]:
-    return {name for name in disk.names() if name in STATE_NAMES and load_copy(disk, name) is None}
+@dataclass(frozen=True, slots=True)
+class _SegmentReading:
+    disk: Disk
+    pages: Mapping[int, int]
+    owner: Owner
+    segment: Segment
+    is_last: bool
+
+    def records(self, place: _Place) -> Iterator[Record]:
+        """From the place on, moving it."""
+        if place.segment_id != self.segment.id:
+            place.segment_id, place.page = self.segment.id, 0
+        while (found := self._next_block(place.page)) is not None:
+            first, place.position = place.position, max(place.position, found.head.end_position)
+            place.page = found.head.end_page
+            yield from (record for record in decode_block(*found).records if record.position >= first)
+
+    def _next_block(self, page: int) -> Found | None:
+        """The next one that is written to its end. Whether it is shows in it, or in that another one follows it."""
+        if not self.is_last:
+            return self._find(page)
+        found = self._find(page) if self._has_head(page) else None
+        if found is None or not decode_block(*found).losses:
+            return found
+        return self._find(page) if self._has_head(found.head.end_page) else None
+
+    def _find(self, page: int) -> Found | None:
+        return find_block(self.disk, self.segment.file, self.owner, page, self.pages.get(self.segment.file, 0))
+
+    def _has_head(self, page: int) -> bool:
+        """Whether a block begins here: this reads one page, where `find_block` would search the rest of the file."""
+        try:
+            window = self.disk.read(file_name(self.segment.file), page * PAGE_BYTES, HEAD_BYTES + MAX_TABLE_BYTES)
+        except OSError:
+            return False
+        head = parse_head(window)
+        return head is not None and head.page == page and self.owner.owns(head)

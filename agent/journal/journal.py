@@ -1,21 +1,23 @@
 """The journal, wired: append → commit → cursors, with shedding when there is no room."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from agent.errors import StorageError
 from agent.journal.cursor import Cursor
 from agent.journal.disk import Disk
-from agent.journal.figures import JournalStats, cursor_stats, lane_stats
-from agent.journal.gaps import Cause, Gap
 from agent.journal.lane import Lane
-from agent.journal.layout import PAGE_BYTES, Place, encode_block
-from agent.journal.pending import Pending
-from agent.journal.pool import file_name
-from agent.journal.records import Entry, LossTally, Record
+from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block, split_into_blocks
+from agent.journal.losses import PendingLoss
+from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, LossTally, Record, loss_of
+from agent.journal.segments import file_name
 from agent.journal.settings import JournalSettings
 from agent.journal.shedding import make_room
+from agent.journal.stats import JournalStats, cursor_stats, lane_stats
 from agent.journal.store import Store
+from protocol.losses import Cause
+from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 
 class Journal:
@@ -58,6 +60,7 @@ class Journal:
 
     def tick(self, now_ms: int) -> None:
         """Commit and save positions if it is time to. Raises: StorageError."""
+        self._store.settle()
         if self.is_due(now_ms):
             self.commit(now_ms)
         else:
@@ -68,6 +71,7 @@ class Journal:
 
         Raises: StorageError; what is not on the medium then still waits, and the next commit tries again elsewhere.
         """
+        self._store.settle()
         for number in sorted(self._pending.lanes):
             while number in self._pending.lanes:
                 self._commit_part(self._store.lane(number), now_ms)
@@ -85,17 +89,43 @@ class Journal:
 
     # Reading
 
+    @property
+    def settings(self) -> JournalSettings:
+        return self._settings
+
     def cursor(self, name: str) -> Cursor:
         """One of the cursors named in the settings."""
         return self._cursors[name]
 
-    def pending_gaps(self) -> tuple[Gap, ...]:
-        """Losses to tell the world, at least once each: put a message into the journal, commit, then acknowledge."""
-        return self._store.gaps.take()
+    def durable_position(self, lane: int) -> int:
+        """Below this, everything of the lane is on the medium."""
+        return self._store.lane(lane).durable_position
 
-    def acknowledge_gap(self, number: int) -> None:
-        self._store.gaps.acknowledge(number)
+    def pending_losses(self) -> tuple[PendingLoss, ...]:
+        """Losses to be reported, at least once each: put a message into the journal, commit, then acknowledge.
+
+        Not all that there are: further ones come when these are acknowledged. That a loss was given out here is on the
+        medium before it is, for from then on it must not be joined with others.
+        """
+        return self._store.reported_losses()
+
+    def acknowledge_loss(self, number: int) -> None:
+        self._store.losses.acknowledge(number)
         self._store.is_unsaved = True
+
+    def record_refused(self, records: Iterable[Record], cursor: str, now_ms: int) -> None:
+        """Record as lost what a reader has passed and given up since. Durable on return; again changes nothing.
+
+        Raises: StorageError.
+        """
+        tallies: dict[int, LossTally] = {}
+        for record in sorted(records):
+            tallies.setdefault(record.lane, LossTally(Cause.REFUSED)).add(loss_of(record, Cause.REFUSED))
+        known = {replace(pending.loss, number=0) for pending in self._store.losses.pending()}
+        losses = [loss for tally in tallies.values() for loss in tally.losses() if loss not in known]
+        self._store.losses.record(losses, (cursor,))
+        self._store.is_vital_unsaved = True
+        self._store.save(now_ms)
 
     def stats(self, now_ms: int) -> JournalStats:
         store, totals = self._store, self._store.totals
@@ -103,7 +133,7 @@ class Journal:
         return JournalStats(
             lanes={number: lane_stats(lane) for number, lane in sorted(store.lanes.items())},
             cursors={name: cursor_stats(readers, places, now_ms) for name, places in store.places.items()},
-            pending_gaps=len(store.gaps.pending()),
+            pending_gaps=len(store.losses.pending()),
             records=totals.records,
             commits=totals.commits,
             payload_bytes=totals.payload_bytes,
@@ -114,13 +144,20 @@ class Journal:
             lost_states=totals.lost_states,
             bytes_on_disk=store.pool.bytes_on_disk + 2 * self._settings.state_bytes,
             max_bytes=self._settings.max_bytes,
-            room_bytes=store.pool.room_bytes,
+            room_bytes=self._room_bytes(),
             commits_per_s=store.commit_rate.per_s(now_ms),
             written_bytes_per_s=store.byte_rate.per_s(now_ms),
             card_endurance_bytes=self._settings.card_endurance_bytes,
         )
 
     # Inside
+
+    def _room_bytes(self) -> int:
+        """For records, before anything is lost: by the cap, and by what the disk has."""
+        store = self._store
+        used_bytes = sum(lane.used_bytes(store.pool.pages) for lane in store.lanes.values())
+        by_cap = self._settings.room_bytes(len(store.lanes), used_bytes)
+        return max(0, by_cap - store.pool.disk_shortfall_bytes)
 
     def _commit_part(self, lane: Lane, now_ms: int) -> None:
         entries, payload_bytes = self._pending.next_part(lane.number)
@@ -180,27 +217,28 @@ class Journal:
         try:
             while (file := self._store.pool.take()) is None:
                 if self._settings.when_full == "stop_reading":
-                    raise StorageError("the journal is full; it goes on when a cursor has moved")
+                    raise StorageError("the journal is full; it continues when a destination has acknowledged messages")
                 if not any(each.segments for each in self._store.lanes.values()):
-                    raise StorageError("the disk has no room for a single segment")
-                if not make_room(self._store, lane.number):
+                    raise StorageError("the disk has no space for a single segment; free some disk space")
+                if not make_room(self._store, lane.number, now_ms):
                     return False
         except OSError as error:
-            raise StorageError(f"no new segment: {error.strerror or error}") from error
+            raise StorageError(f"cannot create a segment: {error.strerror or error}") from error
         self._store.add_segment(lane, file, now_ms)
         return True
 
     def _refuse(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> None:
         """Record what cannot be stored as lost; the state is saved before `commit` returns."""
         first, number = lane.next_position, lane.number
-        tally = LossTally()
+        tally = LossTally(Cause.NO_ROOM)
         tally.add_records(Record(first + at, number, *entry, now_ms) for at, entry in enumerate(entries))
-        self._store.give_up(lane, tally.losses(), Cause.NO_ROOM)
+        self._store.give_up(lane, tally.losses())
 
     def _shrink_to_cap(self, now_ms: int) -> None:
         """The operator may have lowered the cap since the last run. A disk that fails here will say so on commit."""
         with contextlib.suppress(OSError, StorageError):
-            while self._store.pool.is_over_cap and make_room(self._store, 0):
+            self._store.settle()
+            while self._store.pool.is_over_cap and make_room(self._store, 0, now_ms):
                 self._store.save(now_ms)
 
     def _save_if_due(self, now_ms: int) -> None:
@@ -208,3 +246,89 @@ class Journal:
         if self._store.is_unsaved and not 0 <= waited_ms < self._settings.positions_interval_ms:
             self._store.save(now_ms)
             self._saved_at_ms = now_ms
+
+
+@dataclass(slots=True)
+class PendingLane:
+    entries: list[Entry] = field(default_factory=list)
+    payload_bytes: int = 0
+    chains: set[str] = field(default_factory=set)
+
+
+class Pending:
+    def __init__(self, settings: JournalSettings) -> None:
+        self._settings = settings
+        self._since_ms: int | None = None
+        self.lanes: dict[int, PendingLane] = {}
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(lane.payload_bytes for lane in self.lanes.values())
+
+    @property
+    def records(self) -> int:
+        return sum(len(lane.entries) for lane in self.lanes.values())
+
+    def count(self, lane: int) -> int:
+        return len(self.lanes[lane].entries) if lane in self.lanes else 0
+
+    def add(self, lane: int, entries: Sequence[Entry], now_ms: int) -> None:
+        """Raises: ValueError if any entry is not to be kept, StorageError if too much waits already."""
+        payload_bytes, chains = self._check(lane, entries)
+        waiting_bytes = self.payload_bytes
+        if waiting_bytes and waiting_bytes + payload_bytes > self._settings.max_pending_bytes:
+            raise StorageError(f"{waiting_bytes} bytes wait to be committed; no room for {payload_bytes} more")
+        waiting = self.lanes.setdefault(lane, PendingLane())
+        waiting.entries.extend(entries)
+        waiting.payload_bytes += payload_bytes
+        waiting.chains |= chains
+        if self._since_ms is None:
+            self._since_ms = now_ms
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the bounds on size or time ask for a commit. A clock that was set back is not waited for."""
+        if self._since_ms is None:
+            return False
+        settings = self._settings
+        if self.records >= settings.commit_records or self.payload_bytes >= settings.commit_bytes:
+            return True
+        return not 0 <= now_ms - self._since_ms < settings.commit_interval_ms
+
+    def next_part(self, lane: int) -> tuple[Sequence[Entry], int]:
+        """The entries of the lane's next block, and the bytes of their payloads."""
+        waiting, max_body_bytes = self.lanes[lane], self._settings.max_body_bytes
+        if fits_one_block(len(waiting.entries), waiting.payload_bytes, waiting.chains, max_body_bytes):
+            return waiting.entries, waiting.payload_bytes
+        part = next(split_into_blocks(waiting.entries, max_body_bytes))
+        return part, sum([len(entry[0]) for entry in part])
+
+    def drop(self, lane: int, records: int, payload_bytes: int) -> None:
+        """The first so many entries of the lane are dealt with."""
+        waiting = self.lanes[lane]
+        if records < len(waiting.entries):
+            del waiting.entries[:records]
+            waiting.payload_bytes -= payload_bytes
+            return
+        del self.lanes[lane]
+        if not self.lanes:
+            self._since_ms = None
+
+    def _check(self, lane: int, entries: Sequence[Entry]) -> tuple[int, set[str]]:
+        """The size of all payloads, and their chains."""
+        if not 0 <= lane < MAX_LANES:
+            raise ValueError(f"lane {lane} is not in 0 to {MAX_LANES - 1}")
+        payloads, all_chains, timestamps_ms, sequences = zip(*entries, strict=True)
+        sizes = list(map(len, payloads))
+        _check_range("payload bytes", 0, max(sizes), self._settings.max_payload_bytes)
+        different_ms, chains = set(timestamps_ms), set(all_chains)  # few, as a rule
+        _check_range("timestamp_ms", min(different_ms), max(different_ms), MAX_TIMESTAMP_MS)
+        _check_range("sequence", min(sequences), max(sequences), MAX_SEQUENCE)
+        for chain in chains:
+            if not chain.isprintable() or not 0 < len(chain.encode()) <= MAX_CHAIN_BYTES:
+                raise ValueError(f"chain {chain!r} is not 1 to {MAX_CHAIN_BYTES} bytes of printable text")
+        return sum(sizes), chains
+
+
+def _check_range(name: str, least: int, most: int, limit: int) -> None:
+    if least < 0 or most > limit:
+        raise ValueError(f"{name} {least if least < 0 else most} is not in 0 to {limit}")

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agent.journal.disk import Disk
-from agent.journal.layout import decode_block
-from agent.journal.records import Loss, Record, unknown_loss
-from agent.journal.segment import Found, Owner, find_block
+from agent.journal.layout import PAGE_BYTES, Head, decode_block
+from agent.journal.records import Record, damage
+from agent.journal.segments import Found, Owner, find_block
 from agent.journal.state import Segment
+from protocol.losses import Loss
 
 
 class Lane:
@@ -19,12 +20,23 @@ class Lane:
         self.segments = segments
         self.next_position = next_position  # of the next entry to be committed
         self.write_page: int | None = None  # in the last segment; None if the next block needs a new one
+        self.doubtful: Head | None = None  # the last block, while only the page cache may have it
         self.changes = 0  # rises when records leave, so that a reader ahead knows
+
+    @property
+    def durable_position(self) -> int:
+        """Below this everything is on the medium, and may be read."""
+        return self.next_position if self.doubtful is None else self.doubtful.first_position
 
     @property
     def first_position(self) -> int:
         """Of the oldest record there may be."""
         return self.segments[0].first_position if self.segments else self.next_position
+
+    def used_bytes(self, pages: Mapping[int, int]) -> int:
+        """On the medium, where `pages` says how many each segment file has."""
+        *full, last = [pages.get(segment.file, 0) for segment in self.segments] or [0]
+        return PAGE_BYTES * (sum(full) + (last if self.write_page is None else self.write_page))
 
     def index_at(self, position: int) -> int:
         """The index of the segment that covers `position`, or of the oldest if all are later."""
@@ -66,7 +78,7 @@ class LaneReader:
         found, hole_start = self._find(segment, position, self._end_page(index))
         if found is None or found.head.first_position > position:
             hole_end = end_position if found is None else min(found.head.first_position, end_position)
-            return Chunk([], [unknown_loss(self.lane.number, hole_start, hole_end)], hole_end, segment)
+            return Chunk([], [damage(self.lane.number, hole_start, hole_end)], hole_end, segment)
         self._expected = (segment.id, found.head.end_position, found.head.end_page)
         return _chunk(segment, found, position, end_position)
 

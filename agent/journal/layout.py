@@ -48,14 +48,14 @@ import operator
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 from zlib import crc32
 
 import zstandard
 
-from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, Loss, LossTally, Record, unknown_loss
+from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, LossTally, Record, damage
+from protocol.losses import Cause, Loss
 
 PAGE_BYTES = 4096
 MAX_BODY_BYTES = 1 << 20
@@ -299,7 +299,7 @@ def _is_plausible(head: Head) -> bool:
         and head.index_bytes <= head.raw_bytes <= MAX_BODY_BYTES
         and head.stored_bytes <= head.raw_bytes
         and needed <= head.pages * PAGE_BYTES < needed + PAGE_BYTES
-        and head.end_position < 2**63
+        and head.end_position < 2**62  # so that counting on from it is safe
     )
 
 
@@ -363,8 +363,7 @@ def _rises(deltas: Sequence[int], span: int) -> bool:
 
 
 def _all_lost(head: Head) -> Contents:
-    loss = unknown_loss(head.lane, head.first_position, head.end_position)
-    return Contents([], [replace(loss, count=head.records)])
+    return Contents([], [damage(head.lane, head.first_position, head.end_position, count=head.records)])
 
 
 def _salvage(head: Head, body: bytes, seed: int) -> Contents:
@@ -373,7 +372,7 @@ def _salvage(head: Head, body: bytes, seed: int) -> Contents:
         return _all_lost(head)
     index_is_whole = crc32(body[: head.index_bytes], seed) == head.index_crc
     found: list[Record] = []
-    tally = LossTally()
+    tally = LossTally(Cause.DAMAGED)
     for number, (row, payload) in enumerate(_whole_payloads(head, body, seed)):
         if payload is not None:
             found.append(_record(head, number, row, payload))
@@ -395,9 +394,9 @@ def _loss_between(head: Head, number: int, found: list[Record]) -> Loss:
     """One record whose row cannot be trusted. Its position is certain only where every position has a record."""
     if not head.rewritten:
         position = head.first_position + number
-        return unknown_loss(head.lane, position, position + 1)
+        return damage(head.lane, position, position + 1)
     first = found[-1].position + 1 if found else head.first_position
-    return replace(unknown_loss(head.lane, first, head.end_position), count=1)
+    return damage(head.lane, first, head.end_position, count=1)
 
 
 def _whole_payloads(head: Head, body: bytes, seed: int) -> Iterator[tuple[tuple[int, ...], bytes | None]]:

@@ -1,21 +1,22 @@
-"""The values that go in and come out: an entry to keep, the record it became, and the loss when a record is gone.
+"""The values that go in and come out: an entry to store, the record it becomes, and the loss when a record is gone.
 
 `Entry` and `Record` are named tuples rather than dataclasses: they are made for every message on the hot path, where
 a frozen dataclass costs more than all else the journal does for a record.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from protocol.reference import Reference
+from protocol.losses import Cause, Loss
+from protocol.reference import MAX_TIMESTAMP_MS, Reference
 
 MAX_LANES = 32  # lane 0 is the most important
 MAX_CHAIN_BYTES = 255
 
 
 class Entry(NamedTuple):
-    """What the journal is asked to keep. It never looks into the payload; the rest tells of it when it is lost."""
+    """A message to be stored. The journal never reads the payload; the other fields describe it if it is lost."""
 
     payload: bytes
     chain: str  # all entries of a chain go to one lane, or their order is lost
@@ -39,83 +40,81 @@ class Record(NamedTuple):
         return Entry(self.payload, self.chain, self.timestamp_ms, self.sequence)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Records of one chain that are gone. Where the chain is not known, it is empty and the references are None."""
-
-    lane: int
-    chain: str
-    first_position: int
-    last_position: int
-    count: int  # of the positions between first and last
-    first: Reference | None
-    last: Reference | None
-
-
-def loss_of(record: Record) -> Loss:
+def loss_of(record: Record, cause: Cause) -> Loss:
+    """The loss of one record. Where a damaged block gives a chain or a reference that cannot be, they are unknown."""
     reference = Reference(record.timestamp_ms, record.sequence)
+    is_known = bool(record.chain) and record.timestamp_ms <= MAX_TIMESTAMP_MS
     return Loss(
         lane=record.lane,
-        chain=record.chain,
+        chain=record.chain if is_known else "",
         first_position=record.position,
         last_position=record.position,
         count=1,
-        first=reference,
-        last=reference,
+        first=reference if is_known else None,
+        last=reference if is_known else None,
+        cause=cause,
     )
 
 
-def unknown_loss(lane: int, first_position: int, end_position: int) -> Loss:
-    """Whatever stood from `first_position` up to, not including, `end_position`."""
+def damage(lane: int, first_position: int, end_position: int, count: int | None = None) -> Loss:
+    """Damage to whatever stood from `first_position` up to, not including, `end_position`."""
     return Loss(
         lane=lane,
         chain="",
         first_position=first_position,
         last_position=end_position - 1,
-        count=end_position - first_position,
+        count=end_position - first_position if count is None else count,
         first=None,
         last=None,
+        cause=Cause.DAMAGED,
     )
 
 
 def joined(one: Loss, other: Loss) -> Loss:
-    """Both losses as one. A chain that differs becomes unknown."""
-    begins = min(one, other, key=lambda loss: loss.first_position)
-    ends = max(one, other, key=lambda loss: loss.last_position)  # the same one, where the other lies within it
-    same_chain = one.chain == other.chain
+    """Both losses, which have one cause, as one. A chain that differs becomes unknown."""
+    chain, first, last = "", None, None
+    if one.chain == other.chain and one.first and one.last and other.first and other.last:
+        chain, first, last = one.chain, min(one.first, other.first), max(one.last, other.last)
     return replace(
-        begins,
-        chain=begins.chain if same_chain else "",
-        last_position=ends.last_position,
+        one,
+        chain=chain,
+        first_position=min(one.first_position, other.first_position),
+        last_position=max(one.last_position, other.last_position),
         count=one.count + other.count,
-        first=begins.first if same_chain else None,
-        last=ends.last if same_chain else None,
+        first=first,
+        last=last,
     )
 
 
 class LossTally:
     """Adds up losses per chain in memory that depends on the number of chains, not of records.
 
-    Those of records below `kept_below`, of which somebody keeps a copy, are not mixed with the others.
+    Those of records below `copied_below`, of which some cursor has a copy of its own, are not mixed with the others.
     """
 
-    def __init__(self, kept_below: int = 0) -> None:
-        self._kept_below = kept_below
+    def __init__(self, cause: Cause, copied_below: int = 0) -> None:
+        self._cause = cause
+        self._copied_below = copied_below
         self._per_chain: dict[tuple[str, bool], Loss] = {}
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Records of one lane, by rising position."""
         per_chain: dict[tuple[str, bool], list[Record]] = {}
         for record in records:
-            per_chain.setdefault((record.chain, record.position < self._kept_below), []).append(record)
+            per_chain.setdefault((record.chain, record.position < self._copied_below), []).append(record)
         for lost in per_chain.values():
-            first, last = loss_of(lost[0]), loss_of(lost[-1])
-            self.add(replace(first, last_position=last.last_position, last=last.last, count=len(lost)))
+            self.add(_loss_of_run(lost, self._cause))
 
     def add(self, loss: Loss) -> None:
-        key = (loss.chain, loss.last_position < self._kept_below)
+        key = (loss.chain, loss.last_position < self._copied_below)
         known = self._per_chain.get(key)
         self._per_chain[key] = loss if known is None else joined(known, loss)
 
     def losses(self) -> list[Loss]:
         return list(self._per_chain.values())
+
+
+def _loss_of_run(records: list[Record], cause: Cause) -> Loss:
+    """Records of one chain, whose references rise as their positions do."""
+    loss = loss_of(records[0], cause)
+    return loss if len(records) == 1 else replace(joined(loss, loss_of(records[-1], cause)), count=len(records))

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from agent.journal.disk import Disk
 from agent.journal.lane import Lane
-from agent.journal.layout import Head, decode_block
-from agent.journal.records import Loss
-from agent.journal.segment import ANYONE, Found, Owner, find_block
-from agent.journal.state import LaneState, Segment, State, Totals
+from agent.journal.layout import MAX_BLOCK_RECORDS, PAGE_BYTES, Head, decode_block
+from agent.journal.records import damage
+from agent.journal.segments import ANYONE, Found, Owner, find_block
+from agent.journal.state import SEGMENT_IDS_AHEAD, LaneState, Segment, State, Totals
+from protocol.losses import Loss
 
 
 class Tail(NamedTuple):
@@ -22,6 +23,9 @@ class Tail(NamedTuple):
 
     write_page: int
     end_position: int
+    last: Head | None  # of its last block
+    has_unreadable: bool  # pages in it, so that what it lacks is damage
+    unreadable_pages: int  # behind it: there may be more
     losses: list[Loss]  # in the last block: these may never have been committed
 
 
@@ -48,14 +52,9 @@ def rebuild_state(disk: Disk, pages: Mapping[int, int], new_journal_id: int) -> 
     [(journal_id, _)] = Counter(each.head.journal_id for each in surveys).most_common(1)
     ours = [each for each in surveys if each.head.journal_id == journal_id]
     lanes = {lane: LaneState(0, _live_segments(ours, lane)) for lane in {each.head.lane for each in ours}}
-    next_segment_id = max(each.head.segment_id for each in ours) + 1
-    next_gap = _new_numbers(new_journal_id)
-    return State(journal_id, next_segment_id, lanes, next_gap=next_gap, totals=Totals(lost_states=1))
-
-
-def _new_numbers(chance: int) -> int:
-    """How far the numbers of gaps had come is lost with the state, and none may be used twice: on from anywhere."""
-    return 1 + (chance >> 8)
+    next_segment_id = max(each.head.segment_id for each in ours) + 1 + SEGMENT_IDS_AHEAD
+    next_loss = 1 + (new_journal_id >> 8)  # how far the count had come is lost with the state: on from anywhere
+    return State(journal_id, next_segment_id, lanes, next_loss=next_loss, totals=Totals(lost_states=1))
 
 
 def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
@@ -112,6 +111,7 @@ class Recovered(NamedTuple):
     lane: Lane
     damage: list[Loss]  # records that were committed
     torn: list[Loss]  # records that most likely were not
+    unreadable: Loss | None = None  # the positions that records may have had which cannot be read
 
 
 def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]) -> Recovered:
@@ -125,14 +125,43 @@ def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]
     tail = _find_tail(disk, state.journal_id, last, pages.get(last.file, 0))
     lane.next_position = max(committed, tail.end_position)
     lane.write_page = None if tail.losses else tail.write_page  # nothing is ever written behind a torn block
-    torn = [loss for loss in tail.losses if loss.last_position >= committed]
-    return Recovered(lane, [loss for loss in tail.losses if loss.last_position < committed], torn)
+    lane.doubtful = tail.last
+    unreadable = None
+    if tail.unreadable_pages:
+        lane.write_page = None  # what cannot be read now may be readable again
+        end_position = tail.end_position + tail.unreadable_pages * MAX_BLOCK_RECORDS
+        unreadable = damage(number, tail.end_position, end_position)
+    torn = [] if tail.has_unreadable else [loss for loss in tail.losses if loss.last_position >= committed]
+    return Recovered(lane, [loss for loss in tail.losses if loss.last_position < committed], torn, unreadable)
 
 
 def _find_tail(disk: Disk, journal_id: int, segment: Segment, pages: int) -> Tail:
     owner = Owner(journal_id, segment.id)
     page, position = 0, segment.first_position
     last: Found | None = None
-    while (found := find_block(disk, segment.file, owner, page, pages)) is not None:
+    noting = _NotingReader(disk)
+    while (found := find_block(noting, segment.file, owner, page, pages)) is not None:
         page, position, last = found.head.end_page, max(position, found.head.end_position), found
-    return Tail(page, position, [] if last is None else decode_block(*last).losses)
+    behind = sum(number >= page for number in noting.unreadable_pages)
+    if last is None:
+        return Tail(page, position, None, False, behind, [])
+    has_unreadable = any(last.head.page <= number < page for number in noting.unreadable_pages)
+    return Tail(page, position, last.head, has_unreadable, behind, decode_block(*last).losses)
+
+
+class _NotingReader:
+    """Reads a file, and notes which pages cannot be read."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.unreadable_pages: set[int] = set()
+
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        try:
+            return self._disk.read(name, offset, size)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if size <= PAGE_BYTES:  # more is read again page by page
+                self.unreadable_pages.add(offset // PAGE_BYTES)
+            raise

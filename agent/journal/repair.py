@@ -1,4 +1,4 @@
-"""Leave no damage behind: meet all there is, make gaps of it, and rewrite the segments it is in without it.
+"""Check a whole journal, and repair it: report all damage, and rewrite the damaged segments without it.
 
 The journal opens and goes on without this. Repair finds damage before a cursor meets it, and `verify` finds none after.
 """
@@ -8,18 +8,61 @@ from dataclasses import dataclass
 
 from agent.errors import StorageError
 from agent.journal.disk import Disk
-from agent.journal.inspection import Progress, View, look
+from agent.journal.inspection import Progress, View, inspect_journal
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES
-from agent.journal.rewriting import Rewriter
 from agent.journal.settings import JournalSettings
+from agent.journal.shedding import Rewriter
+from agent.journal.state import STATE_NAMES, load_copy
 from agent.journal.store import Store
+from protocol.losses import Loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a check of everything found."""
+
+    records: int  # whole ones
+    damage: tuple[Loss, ...]  # news: the journal has not met it yet
+    known: tuple[Loss, ...]  # met before and reported, or torn off by power loss before it was committed
+    bad_state_copies: tuple[str, ...]  # one of the two may be torn by power loss, which costs nothing
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.damage and len(self.bad_state_copies) < len(STATE_NAMES)
+
+
+def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
+    """Read and check everything. Raises: OSError if the directory cannot be read."""
+    view, bad_copies = inspect_journal(disk), _bad_state_copies(disk)
+    total = sum(lane.next_position - lane.first_position for lane in view.lanes.values())
+    records, done, suspects = 0, 0, []
+    for lane in view.lanes.values():
+        position = lane.first_position
+        for chunk in view.chunks(lane):
+            records += len(chunk.records)
+            suspects += chunk.losses
+            done, position = done + chunk.end_position - position, chunk.end_position
+            if progress is not None:
+                progress(done, total)
+    later = inspect_journal(disk)
+    lost = [loss for loss in suspects if later.still_lacks(loss)]
+    return Verdict(
+        records=records,
+        damage=tuple(loss for loss in lost if not later.knows_of(loss)),
+        known=tuple(loss for loss in lost if later.knows_of(loss)),
+        bad_state_copies=tuple(sorted(bad_copies & _bad_state_copies(disk))),
+    )
+
+
+def _bad_state_copies(disk: Disk) -> set[str]:
+    return {name for name in disk.names() if name in STATE_NAMES and load_copy(disk, name) is None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     rewritten_segments: int
-    lost_records: int  # now told as gaps
+    lost_records: int  # now reported as lost
 
 
 def _settings_for(view: View) -> JournalSettings:
@@ -38,7 +81,7 @@ def _settings_for(view: View) -> JournalSettings:
 
 def repair(disk: Disk, *, new_journal_id: int, now_ms: int, progress: Progress | None = None) -> Repaired:
     """Raises: OSError, or StorageError if the disk does not take what must be written."""
-    view = look(disk)
+    view = inspect_journal(disk)
     store = Store(disk, _settings_for(view), new_journal_id)
     store.finish_opening(now_ms)
     places = [(lane, index) for lane in store.lanes.values() for index in range(len(lane.segments))]
@@ -69,10 +112,12 @@ def _rewrite(store: Store, lane: Lane, index: int, now_ms: int) -> bool:
     store.save(now_ms)  # so that the file taken next is free on the medium too
     file = store.pool.take()
     if file is None:
-        raise StorageError("no room to rewrite a damaged segment; free some space and repair again")
-    rewriter = Rewriter(store, lane, index, file)
-    chunks = store.reader(lane).chunks(old.first_position, lane.end_of(index))
-    rejected = [record for chunk in chunks for record in rewriter.add(chunk.records)]
+        raise StorageError("no space to rewrite a damaged segment; free some disk space and repair again")
+    rewriter = Rewriter(store, lane, index, file, now_ms)
+    rejected = []
+    for chunk in store.reader(lane).chunks(old.first_position, lane.end_of(index)):
+        store.report_damage(lane, chunk)  # it may not be what the first reading found
+        rejected += rewriter.add(chunk.records)
     rejected += rewriter.finish(lane.end_of(index))
     segment = rewriter.segment(old.thinned)
     if segment is None or rejected:

@@ -29,8 +29,11 @@ class JournalSettings:
         frozenset()
     )  # lanes that under pressure keep every second record before they lose all
     cursors: tuple[str, ...] = ("publisher",)  # a segment goes when all of these have passed it
-    positions_interval_ms: int = 10_000  # how much a crash may send again
-    spare_segments: int = 4  # emptied files kept for reuse; more are deleted
+    positions_interval_ms: int = (
+        10_000  # how often cursors are saved; after a crash, messages since then are sent again
+    )
+    spare_segments: int = 4  # empty files kept for reuse; more are deleted
+    leave_free_bytes: int = 0  # of the disk, for others: with less than that, no file is added
     card_endurance_bytes: int | None = None  # what the card may be written in its life, for the forecast
 
     def __post_init__(self) -> None:
@@ -61,6 +64,14 @@ class JournalSettings:
     def max_segments(self) -> int:
         room = self.max_bytes - 2 * self.state_bytes
         return room // self.segment_bytes
+
+    def unusable_bytes(self, lanes: int) -> int:
+        """Each lane has a segment that is not full when another lane needs one, and thinning reserves one."""
+        return (max(1, lanes) + bool(self.thinned_lanes)) * self.segment_bytes
+
+    def room_bytes(self, lanes: int, used_bytes: int) -> int:
+        """What can still be committed before anything is lost, when that many lanes use that much."""
+        return max(0, self.max_segments * self.segment_bytes - self.unusable_bytes(lanes) - used_bytes)
 
     @property
     def max_body_bytes(self) -> int:

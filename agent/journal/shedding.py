@@ -3,60 +3,67 @@
 A lane that is thinned loses every second record of each chain: two neighbouring segments are rewritten into one, the
 least thinned and oldest pair first, so that the whole lane fades evenly before any part of it is thinned again. All
 other lanes lose their oldest segment. What every cursor has passed is no loss.
+
+The `Rewriter` writes the records that are kept into a new segment, for thinning and for repair.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
-from agent.journal.gaps import Cause
+from agent.errors import StorageError
 from agent.journal.lane import Chunk, Lane
-from agent.journal.records import LossTally, Record
-from agent.journal.rewriting import Rewriter
+from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block
+from agent.journal.records import LossTally, Record, damage
+from agent.journal.segments import file_name
 from agent.journal.state import Segment
 from agent.journal.store import Store
+from protocol.losses import Cause
 
 
-def make_room(store: Store, for_lane: int) -> bool:
-    """Give up a file's worth of records no more important than `for_lane`. False if there are none. Raises: OSError."""
+def make_room(store: Store, for_lane: int, now_ms: int) -> bool:
+    """Give up a file's worth of records no more important than `for_lane`. False if there are none.
+
+    Raises: OSError, StorageError.
+    """
     expendable = [lane for lane in store.lanes.values() if lane.segments and lane.number >= for_lane]
     if not expendable:
         return False
     lane = max(expendable, key=lambda candidate: candidate.number)
-    if lane.number not in store.settings.thinned_lanes or not thin(store, lane):
+    if lane.number not in store.settings.thinned_lanes or not thin(store, lane, now_ms):
         drop_oldest(store, lane)
     return True
 
 
 def drop_oldest(store: Store, lane: Lane) -> None:
-    tally = store.new_tally(lane)
+    tally = store.new_tally(lane, Cause.SHED)
     for chunk in _unreleased(store, lane, 0, 0):
         store.report_damage(lane, chunk)
         tally.add_records(chunk.records)
-    store.give_up(lane, tally.losses(), Cause.SHED)
+    store.give_up(lane, tally.losses())
     store.remove_segment(lane, 0)
 
 
-def thin(store: Store, lane: Lane) -> bool:
+def thin(store: Store, lane: Lane, now_ms: int) -> bool:
     """Two segments become one that keeps every second record. False if there are no two, or no file to write it to."""
     if len(lane.segments) < 2 or (file := store.pool.take_reserve()) is None:
         return False
     first = _least_thinned_pair(lane)
     try:
-        segment, lost = _rewrite_thinner(store, lane, file, first)
-    except OSError:
+        segment, lost = _rewrite_thinner(store, lane, file, first, now_ms)
+    except (OSError, StorageError):
         store.pool.put_back_reserve(file)
         raise
     if segment is None:
         store.pool.put_back_reserve(file)
         return False
-    store.give_up(lane, lost.losses(), Cause.THINNED)
+    store.give_up(lane, lost.losses())
     store.replace_segments(lane, first, first + 1, segment)
     return True
 
 
-def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int) -> tuple[Segment | None, LossTally]:
-    rewriter = Rewriter(store, lane, first, file)
-    lost = store.new_tally(lane)
+def _rewrite_thinner(store: Store, lane: Lane, file: int, first: int, now_ms: int) -> tuple[Segment | None, LossTally]:
+    rewriter = Rewriter(store, lane, first, file, now_ms)
+    lost = store.new_tally(lane, Cause.THINNED)
     seen: Counter[str] = Counter()
     for chunk in _unreleased(store, lane, first, first + 1):
         store.report_damage(lane, chunk)
@@ -86,3 +93,75 @@ def _unreleased(store: Store, lane: Lane, first: int, last: int) -> Iterator[Chu
     """What the segments `first` to `last` hold that some cursor has not passed."""
     position = max(lane.segments[first].first_position, store.released_position(lane))
     return store.reader(lane).chunks(position, lane.end_of(last))
+
+
+class Rewriter:
+    """Takes records by rising position and writes them in blocks as large as may be.
+
+    The blocks cover all positions without a hole, so that what is left out on purpose is not taken for damage. Nothing
+    on the medium names the new segment before the state is saved with it; but the id in its blocks is reserved there,
+    so that no later segment in the same file has it, should this one never be finished.
+    """
+
+    def __init__(self, store: Store, lane: Lane, first: int, file: int, now_ms: int) -> None:
+        """Into `file`, in place of the lane's segments from number `first` on. Raises: StorageError."""
+        self._store = store
+        self._lane = lane
+        self._file = file
+        self._first_position = self._covered = lane.segments[first].first_position
+        self._end_position = self._first_position
+        self._id = store.reserved_segment_id(now_ms)
+        self._waiting: list[Record] = []
+        self._page = 0
+        self._is_full = False
+
+    def add(self, records: list[Record]) -> list[Record]:
+        """Gives back what there is no room for."""
+        if self._is_full or not records:
+            return records
+        together = self._waiting + records
+        payload_bytes, chains = sum(len(record.payload) for record in together), {record.chain for record in together}
+        if fits_one_block(len(together), payload_bytes, chains, self._store.settings.max_body_bytes):
+            self._waiting = together
+            return []
+        rejected = self._write_block(records[0].position) if self._waiting else []
+        self._waiting = [] if self._is_full else records
+        return rejected + records if self._is_full else rejected
+
+    def finish(self, end_position: int) -> list[Record]:
+        """Put everything on the medium. Gives back what there is no room for. Raises: OSError."""
+        rejected = self._write_block(end_position) if self._waiting else []
+        self._end_position = end_position
+        self._store.disk.sync(file_name(self._file))
+        return rejected
+
+    def segment(self, thinned: int) -> Segment | None:
+        """What was written; None if that is nothing."""
+        if self._page == 0:
+            return None
+        segment = Segment(self._file, self._id, self._first_position, thinned)
+        if self._is_full:  # the hole at the end is a loss that is reported already
+            segment.mark_reported(self._end_position, [damage(self._lane.number, self._covered, self._end_position)])
+        return segment
+
+    def _write_block(self, end_position: int) -> list[Record]:
+        records, self._waiting = self._waiting, []
+        oldest_ms = records[0].committed_at_ms  # so that their age stays known
+        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, oldest_ms)
+        block = encode_block(
+            place,
+            self._covered,
+            [record.entry for record in records],
+            self._store.compress,
+            deltas=[record.position - self._covered for record in records],
+            span=end_position - self._covered,
+        )
+        pages = len(block) // PAGE_BYTES
+        if self._page + pages > self._store.pool.pages[self._file]:
+            self._is_full = True
+            return records
+        self._store.disk.write(file_name(self._file), self._page * PAGE_BYTES, block)
+        self._store.totals.written_bytes += len(block)
+        self._page += pages
+        self._covered = end_position
+        return []

@@ -1,4 +1,4 @@
-"""The journal's small state: which segments are live, where the cursors stand, which gaps are pending, totals.
+"""The journal's small state: which segments are live, where the cursors stand, which losses are pending, totals.
 
 It is kept twice, in `state-0` and `state-1`, each overwritten in place in turn, so that saving needs no new room on a
 full disk and power loss in the middle leaves the other copy whole. The valid copy with the higher serial number counts.
@@ -12,6 +12,11 @@ full disk and power loss in the middle leaves the other copy whole. The valid co
 
 Saving both copies makes sure that a single damaged byte never brings an older state back; cursor positions alone are
 saved once, because an older position only means that something is sent again.
+
+The copy that counts on opening is written once more, in its place and with the same bytes, before the other one is
+overwritten: an earlier process may have failed to sync it, and then only the page cache has it. Then the other one is
+overwritten with the same state, before anything is committed: it may be torn, and what is missing of it could be the
+same in a later state, so that a second loss of power would complete it.
 """
 
 import struct
@@ -24,25 +29,29 @@ from zlib import crc32
 import orjson
 
 from agent.journal.disk import Disk, is_damage
-from agent.journal.gaps import Gap
 from agent.journal.layout import PAGE_BYTES
-from agent.journal.records import MAX_LANES, Loss
+from agent.journal.losses import PendingLoss
+from agent.journal.records import MAX_LANES
+from protocol.losses import Loss
 
 STATE_NAMES = ("state-0", "state-1")
-STATE_VERSION = 1
+STATE_VERSION = 2
 MAX_STATE_BYTES = 1 << 20
+SEGMENT_IDS_AHEAD = (
+    16  # reserved by each save, so that rewriting a segment needs none of its own before its first block
+)
 _ENVELOPE = struct.Struct("<4sIQI")
 _MAGIC = b"HGJS"
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """The losses of a chunk, as small as they can be remembered."""
 
     lost: int
     fingerprint: int
 
     @classmethod
-    def of(cls, losses: Sequence[Loss]) -> "Told":
+    def of(cls, losses: Sequence[Loss]) -> "Reported":
         places = sorted((loss.first_position, loss.last_position, loss.count) for loss in losses)
         return cls(sum(loss.count for loss in losses), crc32(repr(places).encode()))
 
@@ -55,25 +64,30 @@ class Segment:
     id: int
     first_position: int
     thinned: int = 0  # how often every second record was dropped
-    told_below: int = 0  # everything below this position is told as lost, whatever can still be read of it
-    told: dict[int, "Told"] = field(default_factory=dict)  # end position of a damaged chunk → what was told of it
+    reported_below: int = 0  # everything below this position is reported as lost, whatever can still be read of it
+    reported: dict[int, Reported] = field(default_factory=dict)  # by the end position of a damaged chunk
 
-    def untold(self, end_position: int, losses: Sequence[Loss]) -> int:
-        """Of how many records that are lost in the chunk up to `end_position` nobody was told.
+    def count_unreported(self, end_position: int, losses: Sequence[Loss]) -> int:
+        """How many records that are lost in the chunk up to `end_position` were not reported yet.
 
-        It may rot on, and a bad reading may pass: if it is not exactly what was told, at least one is new.
+        Damage may grow, and a read error may pass: if it is not exactly what was reported, at least one is new.
         """
-        if not losses or end_position <= self.told_below:
+        if not losses or end_position <= self.reported_below:
             return 0
-        told, now = self.told.get(end_position, Told(0, 0)), Told.of(losses)
-        return 0 if now == told else max(1, now.lost - told.lost)
+        before, now = self.reported.get(end_position, Reported(0, 0)), Reported.of(losses)
+        return 0 if now == before else max(1, now.lost - before.lost)
 
-    def tell(self, end_position: int, losses: Sequence[Loss]) -> None:
-        self.told[end_position] = Told.of(losses)
+    def mark_reported(self, end_position: int, losses: Sequence[Loss]) -> None:
+        self.reported[end_position] = Reported.of(losses)
 
-    def tell_all_below(self, position: int) -> None:
-        self.told_below = position
-        self.told = {end: told for end, told in self.told.items() if end > position}
+    def count_reported_below(self, position: int) -> int:
+        """How many of the records below were reported as lost."""
+        below = max(0, self.reported_below - self.first_position)
+        return below + sum(each.lost for end, each in self.reported.items() if self.reported_below < end <= position)
+
+    def mark_all_reported_below(self, position: int) -> None:
+        self.reported_below = position
+        self.reported = {end: each for end, each in self.reported.items() if end > position}
 
 
 @dataclass(slots=True)
@@ -88,7 +102,7 @@ class Totals:
 
     records: int = 0
     payload_bytes: int = 0
-    written_bytes: int = 0  # whole pages handed to the device, state files included
+    written_bytes: int = 0  # whole pages written to the device, state files included
     commits: int = 0
     shed_records: int = 0
     damaged_records: int = 0
@@ -101,15 +115,16 @@ class Totals:
 @dataclass(slots=True)
 class State:
     journal_id: int
-    next_segment_id: int = 1
+    next_segment_id: int = 1  # of the next process: no block on the medium has this id or a higher one
     lanes: dict[int, LaneState] = field(default_factory=dict)
     cursors: dict[str, dict[int, int]] = field(
         default_factory=dict
     )  # name → lane → first position not yet acknowledged
-    gaps: tuple[Gap, ...] = ()
-    next_gap: int = 1
+    losses: tuple[PendingLoss, ...] = ()
+    reported_losses: tuple[int, ...] = ()  # the numbers of those that a reader may have seen
+    next_loss: int = 1  # how many there were, and one more
     totals: Totals = field(default_factory=Totals)
-    max_bytes: int = 0  # these two are for who looks from outside and does not know the settings
+    max_bytes: int = 0  # these two are for an inspection, which does not know the settings
     card_endurance_bytes: int | None = None
 
 
@@ -120,13 +135,17 @@ def encode_state(state: State, serial: int) -> bytes:
         "next_segment_id": state.next_segment_id,
         "lanes": {str(number): _lane_to_json(lane) for number, lane in state.lanes.items()},
         "cursors": {name: {str(lane): at for lane, at in places.items()} for name, places in state.cursors.items()},
-        "gaps": [gap.to_json() for gap in state.gaps],
-        "next_gap": state.next_gap,
+        "gaps": [pending.to_json() for pending in state.losses],
+        "reported_gaps": state.reported_losses,
+        "next_gap": state.next_loss,
         "totals": asdict(state.totals),
         "max_bytes": state.max_bytes,
         "card_endurance_bytes": state.card_endurance_bytes,
     }
-    text = orjson.dumps(values)
+    return _in_envelope(orjson.dumps(values), serial)
+
+
+def _in_envelope(text: bytes, serial: int) -> bytes:
     covered = struct.pack("<IQ", len(text), serial)
     return b"".join((_MAGIC, covered, struct.pack("<I", crc32(text, crc32(covered))), text))
 
@@ -147,20 +166,29 @@ def decode_state(data: bytes) -> tuple[int, State] | None:
 
 def _lane_to_json(lane: LaneState) -> dict[str, Any]:
     rows = [
-        [segment.file, segment.id, segment.first_position, segment.thinned, segment.told_below, *_told_to_json(segment)]
+        [
+            segment.file,
+            segment.id,
+            segment.first_position,
+            segment.thinned,
+            segment.reported_below,
+            *_reported_to_json(segment),
+        ]
         for segment in lane.segments
     ]
     return {"next_position": lane.next_position, "segments": rows}
 
 
-def _told_to_json(segment: Segment) -> Iterable[int]:
-    return chain.from_iterable((end_position, *told) for end_position, told in segment.told.items())
+def _reported_to_json(segment: Segment) -> Iterable[int]:
+    return chain.from_iterable((end_position, *each) for end_position, each in segment.reported.items())
 
 
 def _segment_from_json(row: list[Any]) -> Segment:
-    file, id_, first_position, thinned, told_below, *told = map(_count, row)
-    told_by_end = {end: Told(*rest) for end, *rest in zip(told[::3], told[1::3], told[2::3], strict=True)}
-    return Segment(file, id_, first_position, thinned, told_below, told_by_end)
+    file, id_, first_position, thinned, reported_below, *reported = map(_count, row)
+    reported_by_end = {
+        end: Reported(*rest) for end, *rest in zip(reported[::3], reported[1::3], reported[2::3], strict=True)
+    }
+    return Segment(file, id_, first_position, thinned, reported_below, reported_by_end)
 
 
 def _lane_from_json(values: dict[str, Any]) -> LaneState:
@@ -176,8 +204,9 @@ def _state_from_json(values: dict[str, Any]) -> State:
         next_segment_id=_count(values["next_segment_id"]),
         lanes={_lane_number(number): _lane_from_json(lane) for number, lane in values["lanes"].items()},
         cursors={str(name): _places_from_json(places) for name, places in values["cursors"].items()},
-        gaps=tuple(Gap.from_json(gap) for gap in values["gaps"]),
-        next_gap=_count(values["next_gap"]),
+        losses=tuple(PendingLoss.from_json(pending) for pending in values["gaps"]),
+        reported_losses=tuple(_count(number, limit=2**63) for number in values["reported_gaps"]),
+        next_loss=_count(values["next_gap"]),
         totals=Totals(**values["totals"]),
         max_bytes=_count(values["max_bytes"]),
         card_endurance_bytes=values["card_endurance_bytes"],
@@ -206,15 +235,36 @@ def _count(value: Any, limit: int = 2**62) -> int:
     return value
 
 
-def load_copy(disk: Disk, name: str) -> tuple[int, State] | None:
-    """One copy, with its serial number; None if it is damaged or not there. Raises: OSError if it may be neither."""
+class Copy(NamedTuple):
+    """One of the two, as it was read."""
+
+    serial: int
+    state: State
+    name: str
+    data: bytes  # whole pages
+
+    @property
+    def text(self) -> bytes:
+        return self.data[_ENVELOPE.size : _ENVELOPE.size + int(_ENVELOPE.unpack_from(self.data)[1])]
+
+
+def load_copy(disk: Disk, name: str) -> Copy | None:
+    """One copy; None if it is damaged or not there. Raises: OSError if it may be neither."""
     try:
-        beginning = disk.read(name, 0, PAGE_BYTES)
-        return decode_state(beginning) or decode_state(disk.read(name, 0, MAX_STATE_BYTES))
+        for size in (PAGE_BYTES, MAX_STATE_BYTES):
+            data = disk.read(name, 0, size)
+            if (decoded := decode_state(data)) is not None:
+                return Copy(*decoded, name, data[: _size_of(data)])
     except OSError as error:
         if not is_damage(error):
             raise
-        return None
+    return None
+
+
+def _size_of(data: bytes) -> int:
+    """The whole pages that a valid copy takes."""
+    size = _ENVELOPE.size + int(_ENVELOPE.unpack_from(data)[1])
+    return size + -size % PAGE_BYTES
 
 
 class StateFiles:
@@ -225,28 +275,41 @@ class StateFiles:
         self._allocated_bytes = allocated_bytes
         self._serial = 0
         self._made: set[str] = set()
+        self._doubtful: Copy | None = None  # what was loaded, until this process has put it on the medium
 
     def load(self) -> State | None:
         """The newest valid copy, or None if there is none."""
         found = [copy for name in STATE_NAMES if (copy := load_copy(self._disk, name)) is not None]
         if not found:
             return None
-        self._serial, state = max(found, key=lambda copy: copy[0])
-        return state
+        self._doubtful = newest = max(found, key=lambda copy: copy.serial)
+        self._serial = newest.serial
+        return newest.state
+
+    def settle(self) -> None:
+        """Put on the medium what was loaded, twice. Raises: OSError."""
+        if (loaded := self._doubtful) is not None:
+            self._disk.write(loaded.name, 0, loaded.data)
+            self._disk.sync(loaded.name)
+            self._write(_in_envelope(loaded.text, loaded.serial + 1))
+            self._doubtful = None
 
     def save(self, state: State, copies: int) -> int:
         """Put the state on the medium; give the bytes written. Raises: OSError."""
+        self.settle()
         return sum(self._save_copy(state) for _ in range(copies))
 
     def _save_copy(self, state: State) -> int:
-        serial = self._serial + 1
-        name = STATE_NAMES[serial % 2]
-        data = encode_state(state, serial)
+        return self._write(encode_state(state, self._serial + 1))
+
+    def _write(self, data: bytes) -> int:
+        """The next copy, which has the next serial number; whole pages, and how many bytes these are."""
         data += bytes(-len(data) % PAGE_BYTES)
+        name = STATE_NAMES[(self._serial + 1) % 2]
         self._make(name)
         self._disk.write(name, 0, data)
         self._disk.sync(name)
-        self._serial = serial
+        self._serial += 1
         return len(data)
 
     def _make(self, name: str) -> None:

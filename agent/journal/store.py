@@ -1,23 +1,24 @@
-"""What all parts of an open journal share: lanes, files, cursor places, gaps, totals, and how they become durable."""
+"""What all parts of an open journal share: lanes, files, cursor places, losses, totals, and how they become durable."""
 
 import contextlib
-from collections.abc import Iterable
+from dataclasses import replace
 
 import zstandard
 
 from agent.errors import StorageError
 from agent.journal.disk import Disk
-from agent.journal.figures import RateMeter
-from agent.journal.gaps import Cause, GapLedger
 from agent.journal.lane import Chunk, Lane, LaneReader
-from agent.journal.layout import Compress
-from agent.journal.pool import SegmentPool, file_name
-from agent.journal.records import Loss, LossTally, unknown_loss
+from agent.journal.layout import PAGE_BYTES, Compress, Head
+from agent.journal.losses import LossLedger, PendingLoss
+from agent.journal.records import LossTally, damage
 from agent.journal.recovery import rebuild_state, recover_lane
+from agent.journal.segments import SegmentPool, file_name, read_page
 from agent.journal.settings import JournalSettings
-from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles
+from agent.journal.state import SEGMENT_IDS_AHEAD, LaneState, Segment, State, StateFiles
+from agent.journal.stats import RateMeter
+from protocol.losses import Cause, Loss
 
-MAX_TOLD_CHUNKS = 16  # of one segment, whose damage is remembered as told
+MAX_REPORTED_CHUNKS = 16  # of one segment, whose damage is remembered as reported
 
 # Level 1 with a hash table that fits the first cache and long matches only: what repeats in signed messages is long.
 # Measured on them: a seventh less time than level 1 alone, and no larger.
@@ -36,21 +37,25 @@ class Store:
             max_segments=settings.max_segments,
             spare_segments=settings.spare_segments,
             keep_reserve=bool(settings.thinned_lanes),
+            leave_free_bytes=settings.leave_free_bytes,
         )
         self._compressor = zstandard.ZstdCompressor(compression_params=ZSTD_PARAMETERS)
         self._files = StateFiles(disk, settings.state_bytes)
-        self._make_durable(STATE_NAMES)
+        self._sync_names()
         loaded = self._files.load()
         self._state = loaded or rebuild_state(disk, self.pool.pages, new_journal_id)
         self.lanes: dict[int, Lane] = {}
-        self.gaps = GapLedger(self._state.gaps, self._state.next_gap)
+        self.losses = LossLedger(
+            self._state.journal_id, self._state.losses, self._state.reported_losses, self._state.next_loss
+        )
+        self._next_segment_id = self._reserved_below = self._state.next_segment_id
         self.totals = self._state.totals
         self.places = {name: dict(self._state.cursors.get(name, {})) for name in settings.cursors}
         self.byte_rate = RateMeter(self.totals.bytes_per_s)
         self.commit_rate = RateMeter(self.totals.commits_per_s)
-        self.kept: dict[str, dict[int, int]] = {}  # cursor → lane → the first position of which it has no copy
-        self.is_vital_unsaved = loaded is None  # segments or gaps changed since the last save
-        self.is_unsaved = False  # a cursor moved or a gap was acknowledged since the last save
+        self.copied: dict[str, dict[int, int]] = {}  # cursor → lane → the first position of which it has no copy
+        self.is_vital_unsaved = loaded is None  # segments or losses changed since the last save
+        self.is_unsaved = False  # a cursor moved or a loss was acknowledged since the last save
         self._recover_lanes()
 
     @property
@@ -71,14 +76,20 @@ class Store:
 
     # Segments
 
-    def new_segment_id(self) -> int:
-        number = self._state.next_segment_id
-        self._state.next_segment_id += 1
-        return number
+    def reserved_segment_id(self, now_ms: int) -> int:
+        """One that the state on the medium counts as used, so that blocks may have it at once. Raises: StorageError."""
+        if self._next_segment_id >= self._reserved_below:
+            self.is_vital_unsaved = True
+            self.save(now_ms)
+        return self._new_segment_id()
+
+    def _new_segment_id(self) -> int:
+        self._next_segment_id += 1
+        return self._next_segment_id - 1
 
     def add_segment(self, lane: Lane, file: int, now_ms: int) -> None:
         """Begin a segment; when this returns, the state on the medium names it. Raises: StorageError."""
-        segment = Segment(file, self.new_segment_id(), lane.next_position)
+        segment = Segment(file, self._new_segment_id(), lane.next_position)
         lane.segments.append(segment)
         self.is_vital_unsaved = True
         try:
@@ -92,7 +103,7 @@ class Store:
     def remove_segment(self, lane: Lane, index: int) -> None:
         """Its file may be written to again once the state is saved."""
         if index == len(lane.segments) - 1:
-            lane.write_page = None
+            lane.write_page = lane.doubtful = None
         self.pool.give_back(lane.segments.pop(index).file)
         lane.changes += 1
         self.is_vital_unsaved = True
@@ -119,12 +130,12 @@ class Store:
         """The cursors that have not passed `end_position`."""
         return tuple(name for name, places in self.places.items() if places.get(lane.number, 0) < end_position)
 
-    def kept_below(self, lane: Lane, name: str) -> int:
+    def copied_below(self, lane: Lane, name: str) -> int:
         """Below this the cursor has a copy of its own of everything."""
-        return self.kept.get(name, {}).get(lane.number, 0)
+        return self.copied.get(name, {}).get(lane.number, 0)
 
-    def new_tally(self, lane: Lane) -> LossTally:
-        return LossTally(max((self.kept_below(lane, name) for name in self.kept), default=0))
+    def new_tally(self, lane: Lane, cause: Cause) -> LossTally:
+        return LossTally(cause, max((self.copied_below(lane, name) for name in self.copied), default=0))
 
     # Counts and losses
 
@@ -134,57 +145,71 @@ class Store:
         self.totals.payload_bytes += payload_bytes
         self.commit_rate.add(1)
 
-    def give_up(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
-        """Make gaps of what is dropped for want of room; durable with the next save."""
-        self._record_losses(lane, losses, cause)
+    def give_up(self, lane: Lane, losses: list[Loss]) -> None:
+        """Record what is dropped for want of room as lost; durable with the next save."""
+        self._record_losses(lane, losses)
         self.totals.shed_records += sum(loss.count for loss in losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
-        """Make gaps of the damage a reader met, once, whoever meets it again; and of what has come to it since.
+        """Record the damage a reader met as lost, once, however often it is met; and damage that was added since.
 
-        Where a segment is damaged in more places than are remembered, all of it up to here is told as lost at once.
+        Where a segment is damaged in more places than are remembered, all of it up to here is reported as lost at once.
+        What was reported before is not counted again.
         """
         segment = chunk.segment
-        if segment is None or not (untold := segment.untold(chunk.end_position, chunk.losses)):
+        if segment is None or not (unreported := segment.count_unreported(chunk.end_position, chunk.losses)):
             return
         losses = chunk.losses
-        if len(segment.told) < MAX_TOLD_CHUNKS:
-            segment.tell(chunk.end_position, losses)
+        if len(segment.reported) >= MAX_REPORTED_CHUNKS:
+            loss = damage(lane.number, segment.first_position, chunk.end_position)
+            losses, unreported = [loss], loss.count - segment.count_reported_below(chunk.end_position)
+            segment.mark_all_reported_below(chunk.end_position)
         else:
-            losses = [unknown_loss(lane.number, segment.first_position, chunk.end_position)]
-            segment.tell_all_below(chunk.end_position)
-        self._record_losses(lane, losses, Cause.DAMAGED)
-        self.totals.damaged_records += untold
+            segment.mark_reported(chunk.end_position, losses)
+        if unreported < sum(loss.count for loss in losses):
+            first = min(loss.first_position for loss in losses)
+            losses = [damage(lane.number, first, chunk.end_position, count=unreported)]
+        self._record_losses(lane, losses)
+        self.totals.damaged_records += unreported
 
-    def _record_losses(self, lane: Lane, losses: list[Loss], cause: Cause) -> None:
+    def _record_losses(self, lane: Lane, losses: list[Loss]) -> None:
         """What every cursor has passed is no loss."""
         for loss in losses:
             if missed_by := self.behind(lane, loss.last_position + 1):
-                kept_by = tuple(name for name in missed_by if self.kept_below(lane, name) > loss.last_position)
-                self.gaps.record([loss], cause, missed_by, kept_by)
+                copied_by = tuple(name for name in missed_by if self.copied_below(lane, name) > loss.last_position)
+                self.losses.record([loss], missed_by, copied_by)
                 self.is_vital_unsaved = True
 
     # Durability
 
-    def save(self, now_ms: int) -> None:
-        """Put the state on the medium: both copies if segments or gaps changed. Raises: StorageError."""
+    def save(self, now_ms: int | None) -> None:
+        """Put the state on the medium: both copies if segments or losses changed. Raises: StorageError.
+
+        Without `now_ms`, the rates in it stay as they were.
+        """
+        state = self._snapshot(now_ms)
         try:
-            written_bytes = self._files.save(self._snapshot(now_ms), copies=2 if self.is_vital_unsaved else 1)
+            written_bytes = self._files.save(state, copies=2 if self.is_vital_unsaved else 1)
+            if self.is_vital_unsaved:
+                self._reserved_below = state.next_segment_id
             self.is_vital_unsaved = self.is_unsaved = False
             self.totals.written_bytes += written_bytes
             self.pool.settle()
         except OSError as error:
-            raise StorageError(f"journal state cannot be saved: {error.strerror or error}") from error
+            raise StorageError(f"cannot save the journal's state: {error.strerror or error}") from error
 
-    def _snapshot(self, now_ms: int) -> State:
+    def _snapshot(self, now_ms: int | None) -> State:
         state = self._state
         state.lanes = {number: LaneState(lane.next_position, lane.segments) for number, lane in self.lanes.items()}
         state.cursors = self.places
-        state.gaps, state.next_gap = self.gaps.pending(), self.gaps.next_number
+        state.next_segment_id = self._next_segment_id + SEGMENT_IDS_AHEAD
+        state.losses, state.next_loss = self.losses.pending(), self.losses.next_count
+        state.reported_losses = tuple(pending.number for pending in self.losses.reported())
         state.max_bytes = self.settings.max_bytes
         state.card_endurance_bytes = self.settings.card_endurance_bytes
-        self.totals.bytes_per_s = self.byte_rate.per_s(now_ms)
-        self.totals.commits_per_s = self.commit_rate.per_s(now_ms)
+        if now_ms is not None:
+            self.totals.bytes_per_s = self.byte_rate.per_s(now_ms)
+            self.totals.commits_per_s = self.commit_rate.per_s(now_ms)
         return state
 
     def _recover_lanes(self) -> None:
@@ -192,32 +217,74 @@ class Store:
             segments = self._state.lanes[number].segments
             for segment in segments:
                 self.pool.claim(segment.file)
-            self._make_durable(file_name(segment.file) for segment in segments[-1:])
-            lane, damage, torn = recover_lane(self.disk, self._state, number, self.pool.pages)
+            lane, damaged, torn, unreadable = recover_lane(self.disk, self._state, number, self.pool.pages)
             self.lanes[number] = lane
             self.totals.torn_tails += bool(torn)
             if torn:
-                self._tell_of_torn_block(lane, damage, torn)
+                self._report_torn_block(lane, damaged, torn)
+            if unreadable is not None:
+                self._report_unreadable_end(lane, unreadable)
 
-    def _tell_of_torn_block(self, lane: Lane, damage: list[Loss], torn: list[Loss]) -> None:
-        """Here and once: who reads the block later cannot tell what was never committed from what was lost."""
-        segment, lacking = lane.segments[-1], [*damage, *torn]
-        if segment.untold(lane.next_position, lacking):
-            segment.tell(lane.next_position, lacking)
-            self._record_losses(lane, damage, Cause.DAMAGED)
-            self.totals.damaged_records += sum(loss.count for loss in damage)
+    def _report_torn_block(self, lane: Lane, damaged: list[Loss], torn: list[Loss]) -> None:
+        """Here and once: a later reader of the block cannot distinguish what was never committed from what was lost."""
+        segment, lacking = lane.segments[-1], [*damaged, *torn]
+        if segment.count_unreported(lane.next_position, lacking):
+            segment.mark_reported(lane.next_position, lacking)
+            self._record_losses(lane, damaged)
+            self.totals.damaged_records += sum(loss.count for loss in damaged)
 
-    def _make_durable(self, names: Iterable[str]) -> None:
-        """What a killed process wrote may be in the page cache only: put it on the medium before acting on it."""
+    def _report_unreadable_end(self, lane: Lane, loss: Loss) -> None:
+        """At least one record may have been there; the positions it may have had are passed over, once."""
+        segment = lane.segments[-1]
+        if segment.count_unreported(loss.last_position + 1, [loss]):
+            segment.mark_reported(loss.last_position + 1, [loss])
+            lane.next_position = max(lane.next_position, loss.last_position + 1)
+            self._record_losses(lane, [replace(loss, count=1)])
+            self.totals.damaged_records += 1
+
+    def _sync_names(self) -> None:
+        """What a killed process made or removed may not be so on the medium yet."""
         with contextlib.suppress(OSError):
             self.disk.sync_names()
-        for name in names:
-            with contextlib.suppress(OSError):  # not there, or not to be trusted: reading it will show
-                self.disk.sync(name)
+
+    def settle(self) -> None:
+        """Put on the medium what an earlier process may have left in the page cache only. Raises: StorageError.
+
+        A sync would not do: if an earlier one failed, the kernel has said so, and takes the pages for clean. So they
+        are written once more: of each lane the last block, since nothing is ever written behind one that was not synced
+        or settled. Until then, cursors stop before it, and nothing is committed.
+        """
+        try:
+            self._files.settle()
+            for lane in self.lanes.values():
+                if lane.doubtful is not None:
+                    self._write_again(file_name(lane.segments[-1].file), lane.doubtful)
+                    lane.doubtful = None
+        except OSError as error:
+            raise StorageError(f"cannot sync what the last run wrote: {error.strerror or error}") from error
+
+    def _write_again(self, name: str, block: Head) -> None:
+        """Page by page: one that cannot be read is not to be lost for good."""
+        for page in range(block.page, block.end_page):
+            if data := read_page(self.disk, name, page):
+                self.disk.write(name, page * PAGE_BYTES, data)
+        self.disk.sync(name)
+
+    def reported_losses(self) -> tuple[PendingLoss, ...]:
+        """Those that may be reported, on the medium as such. With a disk that fails, no new ones."""
+        more = self.losses.report_more()
+        if more:
+            self.is_vital_unsaved = True
+            try:
+                self.save(None)
+            except StorageError:
+                self.losses.unreport(more)
+        return self.losses.reported()
 
     def finish_opening(self, now_ms: int) -> None:
         """Make durable what recovery found. A full disk puts this off until there is something to commit."""
         with contextlib.suppress(OSError, StorageError):
+            self.settle()
             if self.is_vital_unsaved:
                 self.save(now_ms)
             else:

@@ -1,4 +1,4 @@
-"""Who the device is: its keys and the file that holds them.
+"""The device's identity: its keys and the file that holds them.
 
 The keys that it shares with readers of encrypted streams are in `agent.keys.group_keys`, imported where there are any.
 """

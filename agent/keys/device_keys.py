@@ -1,11 +1,11 @@
-"""A device's identity: what it signs messages and archives with, and what it locks its other keys with."""
+"""The keys of a device: for signing messages, for signing archives, and for encrypting its other keys."""
 
 import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from agent.keys.secret import Secret
-from protocol.archive import Binding, binding_statement, sign_binding
+from protocol.archive.binding import Binding, binding_statement, sign_binding
 from protocol.errors import Corrupt
 from protocol.ethereum import Signer, checksum_address
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
 SECRET_BYTES = 32
-OTHER_DEVICE = "the secrets belong to another device than the public part"
+OTHER_DEVICE = "the private keys and the public keys belong to different devices"
 
 
 class PublicPart(NamedTuple):
-    """What a key file says of its device in the clear: the fields of a binding that is yet to be checked."""
+    """The unencrypted part of a key file: the fields of a binding that is not verified yet."""
 
     address: bytes
     archive_key: bytes
@@ -83,12 +83,12 @@ class DeviceKeys:
         return self._binding
 
     def _has_signed(self, stated: PublicPart) -> bool:
-        """A signature over the same words is always the same (RFC 6979)."""
-        signature = _signer(self.identity).sign(binding_statement(self.address, stated.archive_key))
-        return (stated.address, stated.signature) == (self.address, bytes.fromhex(signature.removeprefix("0x")))
+        """A signature over the same statement is always the same (RFC 6979)."""
+        signature = _signer(self.identity).sign_statement(binding_statement(self.address, stated.archive_key))
+        return (stated.address, stated.signature) == (self.address, signature)
 
     def sign_archive(self, message: bytes) -> bytes:
-        """The Ed25519 signature of `message`; what an `ArchiveWriter` wants as `sign`."""
+        """The Ed25519 signature of `message`, as `ArchiveWriter` requires for `sign`."""
         return self._archive_signer().sign(message).signature
 
     def _archive_signer(self) -> "SigningKey":

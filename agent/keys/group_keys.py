@@ -8,24 +8,33 @@ One file per stream, named by a hash of the stream's id, so that a rotation rewr
 | … | a libsodium secret box (nonce first) under a key derived from the device's vault secret |
 
 In the box is a CBOR map: `stream`, `device`, and `keys`, a list of `[key id, created_at_ms, 32 bytes]`, oldest first.
+
+An export holds the keys in JSON, to read encrypted streams without asking the device. It must be a private file.
+
+    {"<stream id>": {"<group key id>": "<64 hex digits>"}}
 """
 
+import binascii
 import hashlib
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import orjson
 from nacl.exceptions import CryptoError
 from nacl.secret import SecretBox
 
-from agent.atomic_files import replace_file
 from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys
-from agent.keys.private_files import make_private_folder, read_private_file
+from agent.keys.files import make_private_folder, read_private_file
 from agent.keys.secret import Secret
 from protocol import strict_cbor
 from protocol.errors import WireError
+from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.strict_cbor import CborBounds, CborValue, field, items
+from runtime.durable_files import replace_file, sync_directory
 
 MAGIC = b"HGGRPK"
 VERSION = 1
@@ -41,7 +50,7 @@ _BOUNDS = CborBounds(max_bytes=4 * 1024 * 1024, max_items=8 + 4 * MAX_KEYS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptGroupKey:
-    """One AES-256 key of a stream. Its repr tells everything but the key."""
+    """One AES-256 key of a stream; the key is masked in its repr."""
 
     key_id: str
     created_at_ms: int
@@ -61,6 +70,7 @@ class GroupKeyStore:
 
     def __init__(self, folder: Path, keys: DeviceKeys) -> None:
         make_private_folder(folder)
+        sync_directory(folder)  # a process that was killed may have left a key under a name that is not durable
         self._folder = folder
         self._device = keys.address
         self._box = SecretBox(keys.derive(b"group keys").reveal())
@@ -75,10 +85,10 @@ class GroupKeyStore:
         taken = self.by_id(stream_id, key.key_id)
         if taken is not None:
             if taken.secret != key.secret:
-                raise ValueError(f"{stream_id}: key id {key.key_id} already names another key")
+                raise ValueError(f"{stream_id}: key id {key.key_id} is already used by another key")
             return
         if len(history) >= MAX_KEYS_PER_STREAM:
-            raise ValueError(f"{stream_id}: {MAX_KEYS_PER_STREAM} keys are kept, and there is no room for more")
+            raise ValueError(f"{stream_id}: {MAX_KEYS_PER_STREAM} keys are stored, the limit; no key can be added")
         self._write(stream_id, (*history, key))
 
     def current(self, stream_id: str) -> KeptGroupKey | None:
@@ -94,6 +104,11 @@ class GroupKeyStore:
             self._known[stream_id] = self._read(stream_id)
         return self._known[stream_id]
 
+    def all(self) -> dict[str, tuple[KeptGroupKey, ...]]:
+        """Every key of every stream, by stream. Raises: ConfigError if a file is damaged or not of this device."""
+        found = (self._open(path) for path in sorted(self._folder.glob(f"*{SUFFIX}")))
+        return dict(sorted(found))
+
     def _path(self, stream_id: str) -> Path:
         return self._folder / (hashlib.sha256(stream_id.encode()).hexdigest()[:32] + SUFFIX)
 
@@ -106,23 +121,29 @@ class GroupKeyStore:
         self._known[stream_id] = keys
 
     def _read(self, stream_id: str) -> tuple[KeptGroupKey, ...]:
-        path = self._path(stream_id)
         try:
-            data = read_private_file(path, max_bytes=_BOUNDS.max_bytes)
+            return self._open(self._path(stream_id))[1]
         except FileNotFoundError:
             return ()
-        if not data.startswith(PREAMBLE):
-            raise ConfigError(f"{path}: not a group key file of version {VERSION}; restore it from your copy")
-        try:
-            return self._decode(stream_id, Secret(self._box.decrypt(data[len(PREAMBLE) :])))
-        except (CryptoError, WireError, ValueError):
-            raise ConfigError(f"{path}: damaged, or of another device; restore it from your copy") from None
 
-    def _decode(self, stream_id: str, plain: Secret) -> tuple[KeptGroupKey, ...]:
+    def _open(self, path: Path) -> tuple[str, tuple[KeptGroupKey, ...]]:
+        """A stream and its keys. Raises: ConfigError, FileNotFoundError."""
+        data = read_private_file(path, max_bytes=_BOUNDS.max_bytes)
+        if not data.startswith(PREAMBLE):
+            raise ConfigError(f"{path}: not a group key file of version {VERSION}; restore it from a backup")
+        try:
+            stream_id, keys = self._decode(Secret(self._box.decrypt(data[len(PREAMBLE) :])))
+        except (CryptoError, WireError, ValueError):
+            raise ConfigError(f"{path}: damaged, or from another device; restore it from a backup") from None
+        if self._path(stream_id) != path:
+            raise ConfigError(f"{path}: contains the keys of another stream; restore it from a backup")
+        return stream_id, keys
+
+    def _decode(self, plain: Secret) -> tuple[str, tuple[KeptGroupKey, ...]]:
         found = strict_cbor.fields(strict_cbor.decode(plain.reveal(), _BOUNDS), "stream", "device", "keys")
-        if (found["stream"], found["device"]) != (stream_id, self._device):
-            raise ValueError("the keys of another stream or device")
-        return tuple(_key_from_cbor(*items(each, 3)) for each in items(found["keys"]))
+        if found["device"] != self._device:
+            raise ValueError("the keys of another device")
+        return field(found["stream"], str), tuple(_key_from_cbor(*items(each, 3)) for each in items(found["keys"]))
 
 
 def _keys_to_cbor(keys: tuple[KeptGroupKey, ...]) -> list[CborValue]:
@@ -133,3 +154,21 @@ def _key_from_cbor(key_id: CborValue, created_at_ms: CborValue, secret: CborValu
     return KeptGroupKey(
         key_id=field(key_id, str), created_at_ms=field(created_at_ms, int), secret=Secret(field(secret, bytes))
     )
+
+
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+
+
+def group_keys_as_json(keys: Mapping[str, Sequence[KeptGroupKey]]) -> bytes:
+    """By stream, oldest key first."""
+    document = {stream: {key.key_id: key.secret.reveal().hex() for key in each} for stream, each in keys.items()}
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def read_group_keys_of(stream_id: str, path: Path) -> dict[str, GroupKey]:
+    """The keys of one stream, by their ids; none where the file has none of it. Raises: ConfigError, OSError."""
+    try:
+        document = orjson.loads(read_private_file(path, max_bytes=MAX_FILE_BYTES))
+        return {name: GroupKey(name, binascii.unhexlify(key)) for name, key in document.get(stream_id, {}).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(f"{path}: not a file of headgate keys export-group-keys") from None

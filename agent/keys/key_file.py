@@ -1,4 +1,4 @@
-"""The key file, byte by byte.
+"""The format of the key file.
 
 | bytes | what |
 |---|---|
@@ -20,7 +20,7 @@ from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys, PublicPart
 from agent.keys.secret import Secret
 from protocol import strict_cbor
-from protocol.archive import Binding
+from protocol.archive.binding import Binding
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.strict_cbor import CborBounds, field
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nacl.secret import SecretBox  # libsodium is for files with a passphrase, and loaded with the first of them
 
 MAGIC = b"HGKEYS"
-VERSION = 1
+VERSION = 2  # 1 had a binding that was signed as a text
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 CHECKSUM_BYTES = 32
 SALT_BYTES = 16  # of Argon2id
@@ -42,7 +42,7 @@ _NAMES = (*_PUBLIC, "salt", "opslimit", "memlimit", "secrets")
 
 
 class PassphraseCost(NamedTuple):
-    """How hard Argon2id makes it to guess. The file says what was used, so a later default changes nothing."""
+    """The cost of the Argon2id passphrase hash. It is stored in the file, so the default may change."""
 
     opslimit: int
     memlimit_bytes: int
@@ -79,13 +79,13 @@ class KeyFile:
         if not self.has_passphrase:
             return self.box
         if passphrase is None:
-            raise ConfigError("the key file has a passphrase, and none was given")
+            raise ConfigError("the key file is protected by a passphrase, and none was given")
         from nacl.exceptions import CryptoError
 
         try:
-            return Secret(_box(passphrase, self.salt, self.cost).decrypt(self.box.reveal()))
+            return Secret(passphrase_box(passphrase, self.salt, self.cost).decrypt(self.box.reveal()))
         except CryptoError:
-            raise ConfigError("the passphrase is wrong") from None
+            raise ConfigError("wrong passphrase") from None
 
 
 def encode_key_file(
@@ -98,7 +98,7 @@ def encode_key_file(
     if passphrase is None:
         return _assemble(keys.binding, b"", PassphraseCost(0, 0), _secrets_to_cbor(keys))
     salt, nonce = random_bytes(SALT_BYTES), random_bytes(NONCE_BYTES)
-    box = _box(passphrase, salt, cost).encrypt(_secrets_to_cbor(keys).reveal(), nonce)
+    box = passphrase_box(passphrase, salt, cost).encrypt(_secrets_to_cbor(keys).reveal(), nonce)
     return _assemble(keys.binding, salt, cost, Secret(bytes(box)))
 
 
@@ -111,7 +111,7 @@ def decode_key_file(data: bytes) -> KeyFile:
         salt = field(found["salt"], bytes)
         if len(salt) not in (0, SALT_BYTES):
             raise Corrupt(f"salt of {len(salt)} bytes")
-        if salt and not _is_acceptable(cost):
+        if salt and not is_acceptable_cost(cost):
             raise Corrupt(
                 f"a passphrase hash of {cost.opslimit} passes over {cost.memlimit_bytes} bytes is out of bounds"
             )
@@ -119,7 +119,8 @@ def decode_key_file(data: bytes) -> KeyFile:
         return KeyFile(public=public, salt=salt, cost=cost, box=Secret(field(found["secrets"], bytes)))
 
 
-def _is_acceptable(cost: PassphraseCost) -> bool:
+def is_acceptable_cost(cost: PassphraseCost) -> bool:
+    """Whether a file may ask for it."""
     return (
         MIN_COST.opslimit <= cost.opslimit <= MAX_COST.opslimit
         and MIN_COST.memlimit_bytes <= cost.memlimit_bytes <= MAX_COST.memlimit_bytes
@@ -129,14 +130,14 @@ def _is_acceptable(cost: PassphraseCost) -> bool:
 def _checked_body(data: bytes) -> bytes:
     if not PREAMBLE.startswith(data[: len(PREAMBLE)]):
         if data.startswith(MAGIC):
-            raise Unsupported(f"key file format {data[6:8].hex()}, this program knows {VERSION}", offset=len(MAGIC))
+            raise Unsupported(f"key file format {data[6:8].hex()}, this program supports {VERSION}", offset=len(MAGIC))
         raise Corrupt("not a Headgate key file: it does not begin with HGKEYS", offset=0)
     if len(data) <= len(PREAMBLE) + CHECKSUM_BYTES:
-        raise Truncated("the key file is cut short", offset=len(data))
+        raise Truncated("the key file is truncated", offset=len(data))
     if len(data) > MAX_KEY_FILE_BYTES:
-        raise Corrupt(f"a key file of {len(data)} bytes, at most {MAX_KEY_FILE_BYTES}")
+        raise Corrupt(f"key file of {len(data)} bytes is larger than {MAX_KEY_FILE_BYTES}")
     if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
-        raise Corrupt("the key file is damaged: its checksum does not fit")
+        raise Corrupt("the key file is damaged: checksum mismatch")
     return data[len(PREAMBLE) : -CHECKSUM_BYTES]
 
 
@@ -166,7 +167,8 @@ class _SecretFields:
         return Secret(field(self._values[name], bytes))
 
 
-def _box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> "SecretBox":
+def passphrase_box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> "SecretBox":
+    """What locks and unlocks with a passphrase."""
     from nacl import pwhash
     from nacl.secret import SecretBox
 

@@ -1,4 +1,4 @@
-"""The key file on the disk: made once, read often, never replaced by accident."""
+"""Reads and writes the key file; an existing file is never overwritten by accident."""
 
 import errno
 import secrets
@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.atomic_files import create_file, replace_file
 from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys
+from agent.keys.files import (
+    check_private_folder,
+    make_private_folder,
+    read_credential,
+    read_private_file,
+)
 from agent.keys.key_file import (
     DEFAULT_COST,
     MAX_KEY_FILE_BYTES,
@@ -17,16 +22,12 @@ from agent.keys.key_file import (
     decode_key_file,
     encode_key_file,
 )
+from agent.keys.machine import adopt_keys
 from agent.keys.passphrase import find_credential
-from agent.keys.private_files import (
-    check_private_folder,
-    make_private_folder,
-    read_credential,
-    read_private_file,
-)
 from agent.keys.secret import Secret
-from protocol.archive import Binding
+from protocol.archive.binding import Binding
 from protocol.errors import WireError
+from runtime.durable_files import create_file, replace_file
 
 DEFAULT_KEY_FILE = Path("/var/lib/headgate/keys/device.keys")
 KEYS_VARIABLE = "HEADGATE_KEYS"
@@ -34,7 +35,7 @@ KEYS_CREDENTIAL = "headgate.keys"
 
 
 def find_key_file(environment: Mapping[str, str], usual: Path = DEFAULT_KEY_FILE) -> Path:
-    """Handed in by the service manager, else named by the environment, else at the usual place."""
+    """The key file: a systemd credential, else $HEADGATE_KEYS, else the default path."""
     credential = find_credential(environment, KEYS_CREDENTIAL)
     return credential or Path(environment.get(KEYS_VARIABLE) or usual)
 
@@ -49,7 +50,7 @@ def read_key_file(path: Path) -> KeyFile:
 
 
 def read_binding(path: Path) -> Binding:
-    """What the file says of its device in the clear, and the device signed. Raises: ConfigError."""
+    """The verified public part of the key file. Raises: ConfigError."""
     with _damage_told(path):
         return read_key_file(path).binding
 
@@ -61,7 +62,7 @@ def _read(path: Path) -> bytes:
         check_private_folder(path.parent)
         return read_private_file(path, max_bytes=MAX_KEY_FILE_BYTES)
     except FileNotFoundError:
-        problem = f"there are no keys; restore your copy, or make a new device: headgate keys init --keys {path}"
+        problem = f"no keys; restore a backup, or create a new device: headgate keys init --keys {path}"
         raise FileNotFoundError(errno.ENOENT, problem, str(path)) from None
 
 
@@ -77,7 +78,7 @@ def _damage_told(path: Path) -> Iterator[None]:
     try:
         yield
     except WireError as error:
-        raise ConfigError(f"{path}: {error}; restore it from your copy") from None
+        raise ConfigError(f"{path}: {error}; restore it from a backup") from None
 
 
 def create_key_file(
@@ -86,10 +87,12 @@ def create_key_file(
     """Raises: ConfigError if there is a file already, whatever is in it."""
     make_private_folder(path.parent)
     content = encode_key_file(keys, passphrase, secrets.token_bytes, cost)
+    if not path.exists():
+        adopt_keys(path)
     try:
         create_file(path, content.reveal())
     except FileExistsError:
-        raise ConfigError(f"{path}: there is a key file already, and it is left as it is") from None
+        raise ConfigError(f"{path}: already exists and was not changed") from None
 
 
 def replace_key_file(
@@ -97,5 +100,5 @@ def replace_key_file(
 ) -> None:
     """The same keys under another passphrase. Raises: ConfigError rather than put another identity in its place."""
     if read_binding(path) != keys.binding:
-        raise ConfigError(f"{path}: holds the keys of another device, and is left as it is")
+        raise ConfigError(f"{path}: contains the keys of another device and was not changed")
     replace_file(path, encode_key_file(keys, passphrase, secrets.token_bytes, cost).reveal())

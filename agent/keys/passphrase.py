@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent.errors import ConfigError
-from agent.keys.private_files import read_credential, read_private_file
+from agent.keys.files import read_credential, read_private_file
 from agent.keys.secret import Secret
 
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
@@ -16,10 +16,10 @@ Ask = Callable[[str], str]
 
 
 def ask_at_terminal(prompt: str) -> str:
-    """Raises: ConfigError if nobody sits at one."""
+    """Prompt on the terminal. Raises: ConfigError if there is none."""
     if not sys.stdin.isatty():
         raise ConfigError(
-            "a passphrase is needed and there is no terminal to ask for it; name a --passphrase-file or hand in the"
+            "a passphrase is needed and there is no terminal to prompt on; give --passphrase-file or provide the"
             f" credential {PASSPHRASE_CREDENTIAL}"
         )
     import getpass
@@ -33,7 +33,7 @@ def ask_at_terminal(prompt: str) -> str:
 def passphrase_from(
     file: Path | None, environment: Mapping[str, str], *, prompt: str, ask: Ask = ask_at_terminal
 ) -> Secret:
-    """From `file` if one is named, else from the service manager's credentials, else from whoever sits at the terminal.
+    """Read the passphrase from `file`, else from a systemd credential, else prompt for it.
 
     Raises: ConfigError if there is none of them, or it is empty or too long.
     """
@@ -49,14 +49,14 @@ def new_passphrase_from(file: Path | None, environment: Mapping[str, str], *, as
     """The same, but asked for twice at the terminal."""
     first = passphrase_from(file, environment, prompt="New passphrase: ", ask=ask)
     if file is None and find_credential(environment, PASSPHRASE_CREDENTIAL) is None:
-        again = passphrase_from(None, environment, prompt="The same again: ", ask=ask)
+        again = passphrase_from(None, environment, prompt="Repeat the passphrase: ", ask=ask)
         if first != again:
-            raise ConfigError("the two passphrases differ; nothing was changed")
+            raise ConfigError("the passphrases do not match; nothing was changed")
     return first
 
 
 def find_credential(environment: Mapping[str, str], name: str) -> Path | None:
-    """The credential of that name, where the service manager handed one in."""
+    """The path of the systemd credential of that name, if there is one."""
     folder = environment.get(CREDENTIALS_VARIABLE)
     path = Path(folder) / name if folder else None
     return path if path is not None and path.exists() else None
@@ -65,5 +65,5 @@ def find_credential(environment: Mapping[str, str], name: str) -> Path | None:
 def _without_newline(passphrase: Secret, source: str) -> Secret:
     trimmed = Secret(passphrase.reveal().removesuffix(b"\n").removesuffix(b"\r"))
     if not 1 <= len(trimmed) <= MAX_PASSPHRASE_BYTES:
-        raise ConfigError(f"{source}: a passphrase has 1 to {MAX_PASSPHRASE_BYTES} bytes")
+        raise ConfigError(f"{source}: a passphrase must have 1 to {MAX_PASSPHRASE_BYTES} bytes")
     return trimmed

@@ -1,4 +1,4 @@
-"""Bytes that do not show themselves."""
+"""A secret value that is masked in `repr`, logs and tracebacks."""
 
 import hmac
 from typing import NoReturn

@@ -1,33 +1,31 @@
-"""From the journal to a far end, with proof: one contract, four publishers, one loop that drives any of them.
+"""From the journal to a destination, with proof: one contract, four publishers, one loop that drives any of them.
 
-    contract        what a publisher promises            delivery     the loop: cursor → publisher → acknowledgement
-    websocket       a node, control version 2            window       what is under way
-    http            a node, signed publish               source       a cursor, shared fairly by its lanes
-    mqtt            a broker, QoS 1                      backoff      how long to wait, how fast to go
-    file            lines or a directory                 quarantine   what a far end refused, and why
-    echoes          proof without acknowledgement        node_*       the addresses, sessions and sockets of a node
+    contract        what a publisher promises            sender       the loop: cursor → publisher → acknowledgement
+    websocket       a node, control version 2            feed         the records: cursor, and those in flight
+    http            a node, signed publish               rotation     rotated files
+    mqtt            a broker, QoS 1                      quarantine   what a destination refused, and why
+    file            lines or a directory                 node_*       the addresses, sessions and sockets of a node
+    echoes          proof without acknowledgement
 
 The publishers are imported from their modules, so that a device loads only what it uses.
 """
 
-from agent.publish.backoff import Backoff
-from agent.publish.contract import Acknowledged, Outcome, Publisher, Refused, run_of
-from agent.publish.delivery import Clocks, Delivery, DeliverySettings, LinkStatus
+from agent.publish.contract import Acknowledged, Outcome, Publisher, RejectedRun, run_of
+from agent.publish.feed import CursorSource, JournalCall
 from agent.publish.quarantine import Quarantine
-from agent.publish.source import CursorSource, JournalCall
+from agent.publish.sender import Clocks, LinkStatus, Sender, SenderSettings
 
 __all__ = [
     "Acknowledged",
-    "Backoff",
     "Clocks",
     "CursorSource",
-    "Delivery",
-    "DeliverySettings",
     "JournalCall",
     "LinkStatus",
     "Outcome",
     "Publisher",
     "Quarantine",
-    "Refused",
+    "RejectedRun",
+    "Sender",
+    "SenderSettings",
     "run_of",
 ]

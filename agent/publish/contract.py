@@ -1,48 +1,49 @@
-"""What every publisher promises, and what it may rely on.
+"""The contract between publishers and the sender that drives them.
 
-A publisher carries journal records to one far end. It knows nothing of cursors, retries or quarantine: `Delivery` (in
-`delivery`) drives it and does all that, the same for every kind.
+A publisher carries journal records to one destination. It knows nothing of cursors, retries or quarantine: `Sender`
+drives it and does all that, the same for every kind.
 
-    Delivery ── connect() ─────────────►  publisher ── … ──► far end
-             ── send(records) ─────────►
-             ◄── outcomes() ────────────  Acknowledged, Refused
-             ◄── raises LinkDown ───────
-             ── close() ───────────────►
+    Sender ── connect() ─────────────►  publisher ── … ──► destination
+           ── send(records) ─────────►
+           ◄── outcomes() ────────────  Acknowledged, RejectedRun
+           ◄── raises LinkDown ───────
+           ── close() ───────────────►
 
-1. `connect` begins a new connection, whatever became of the one before; nothing sent earlier is remembered. It raises
-   `LinkDown` where the far end is out of reach, within a bounded time.
-2. `send` takes records in the order they must arrive in and never changes that order within a chain. It may wait for
-   the far end to take more; it does not wait for proof.
-3. `outcomes` waits for the next proofs. `Acknowledged` means that the far end has the messages and is answerable for
-   them; `Refused`, that it never will take them, and why. Both speak of a run, which is everything that was sent of a
-   lane from one position to another, be it one record or many. Each record gets one of the two, once per connection
-   and in any order, or the connection ends.
-4. Whenever the connection is lost, `send` and `outcomes` raise `LinkDown`. Silence is not noticed here: `Delivery` ends
-   a connection on which something is under way and nothing was proved within its deadline.
+1. `connect` opens a new connection, whatever became of the previous one; nothing sent earlier is remembered. It raises
+   `LinkDown` if the destination cannot be reached within a bounded time.
+2. `send` accepts records in the order in which they must arrive and never changes that order within a chain. It may
+   wait until the destination accepts more; it does not wait for acknowledgements.
+3. `outcomes` waits for the next outcomes. `Acknowledged` means that the destination has stored the messages;
+   `RejectedRun`, that it never will, and why. Both concern a run: everything that was sent of a lane from one position
+   to another. Each record gets one of the two, once per connection and in any order, or the connection ends.
+4. When the connection is lost, `send` and `outcomes` raise `LinkDown`. Silence is not detected here: `Sender` closes a
+   connection on which records are in flight and nothing was acknowledged within its deadline.
 5. `close` may be called at any time and more than once. It does not raise.
 
-A publisher never holds more than `max_in_flight` records, and one of each lane: `Delivery` gives it no more before some
-are settled.
+A publisher never holds more than `max_in_flight` records, and one of each lane: `Sender` waits until some are
+settled.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from agent.errors import LinkDown
 from agent.journal import Record
 
-__all__ = ["Acknowledged", "Outcome", "Publisher", "Refused", "run_of"]
+__all__ = ["Acknowledged", "Outcome", "OutcomeQueue", "Publisher", "RejectedRun", "run_of"]
 
 
 class Acknowledged(NamedTuple):
-    """The far end has all of the run."""
+    """The destination has stored the whole run."""
 
     lane: int
     first: int
     last: int
 
 
-class Refused(NamedTuple):
-    """The far end will never take any of the run; the reason is in its own words, or ours."""
+class RejectedRun(NamedTuple):
+    """The destination permanently refuses the run, with a reason."""
 
     lane: int
     first: int
@@ -55,11 +56,11 @@ def run_of(records: Sequence[Record]) -> tuple[int, int, int]:
     return records[0].lane, records[0].position, records[-1].position
 
 
-Outcome = Acknowledged | Refused
+Outcome = Acknowledged | RejectedRun
 
 
 class Publisher(Protocol):
-    """One connection at a time to one far end, in the words of the module's head."""
+    """One connection at a time to one destination, as described at the top of the module."""
 
     @property
     def name(self) -> str:
@@ -79,3 +80,39 @@ class Publisher(Protocol):
         """At least one. Raises: LinkDown."""
 
     async def close(self) -> None: ...
+
+
+class OutcomeQueue:
+    """Outcomes of one connection, until it fails. All calls belong to the event loop's thread.
+
+    It holds no more than the publisher has in flight.
+    """
+
+    def __init__(self) -> None:
+        self._outcomes: list[Outcome] = []
+        self._problem: LinkDown | None = None
+        self._has_something = asyncio.Event()
+
+    def put(self, *outcomes: Outcome) -> None:
+        self._outcomes += outcomes
+        self._has_something.set()
+
+    def fail(self, problem: LinkDown) -> None:
+        """The connection is gone. The first problem is the one that counts."""
+        self._problem = self._problem or problem
+        self._has_something.set()
+
+    def check(self) -> None:
+        """Raises: LinkDown, if the connection is gone."""
+        if self._problem is not None:
+            raise self._problem
+
+    async def take(self) -> list[Outcome]:
+        """Whatever is there, as soon as there is anything; what came before a failure comes first. Raises: LinkDown."""
+        await self._has_something.wait()
+        outcomes, self._outcomes = self._outcomes, []
+        if not outcomes:
+            self.check()
+        if self._problem is None:
+            self._has_something.clear()
+        return outcomes

@@ -1,4 +1,4 @@
-"""Which of our messages a node has, though the protocol has no acknowledgement. No I/O; time is an argument.
+"""Tracks which messages a node has stored, by echoes and storage queries. No I/O; time is an argument.
 
 A node sends a published message to everybody who subscribed to its stream partition, us among them: the echo is the
 proof. There may be no echo for two reasons, and they cannot be told apart from here:
@@ -20,32 +20,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Refused, run_of
-from protocol.streamr import MessageRef
+from agent.publish.contract import Acknowledged, RejectedRun, run_of
+from protocol.streamr.ids import MessageID, MessageRef
 
-__all__ = ["ChainId", "EchoSettings", "EchoTracker", "MessageKey", "Question", "message_key"]
+__all__ = ["ChainId", "EchoSettings", "EchoTracker", "Question", "message_key"]
 
 MAX_ECHOED_CHAINS = 10_000
-_KINDS = (str, int, int, int, str, str)
-
-
-class MessageKey(NamedTuple):
-    """What tells a message from every other. The publisher is in lower case."""
-
-    stream_id: str
-    partition: int
-    timestamp: int
-    sequence: int
-    publisher: str
-    chain: str
-
-    @property
-    def chain_id(self) -> "ChainId":
-        return ChainId(self.stream_id, self.partition, self.publisher, self.chain)
-
-    @property
-    def ref(self) -> MessageRef:
-        return MessageRef(self.timestamp, self.sequence)
 
 
 class ChainId(NamedTuple):
@@ -80,7 +60,7 @@ class Question(NamedTuple):
 @dataclass(slots=True)
 class _Sent:
     record: Record
-    key: MessageKey
+    key: MessageID
     sends: int
     due_at_s: float
     question: int | None = None  # that is open about it
@@ -91,43 +71,43 @@ class EchoTracker:
 
     def __init__(self, settings: EchoSettings) -> None:
         self._settings = settings
-        self._sent: dict[MessageKey, _Sent] = {}  # the one sent longest ago first
-        self._keys: dict[tuple[int, int], MessageKey] = {}
+        self._sent: dict[MessageID, _Sent] = {}  # the one sent longest ago first
+        self._keys: dict[tuple[int, int], MessageID] = {}
         self._echoed_chains: set[ChainId] = set()
         self._questions = 0
 
     def __len__(self) -> int:
         return len(self._sent)
 
-    def add(self, record: Record, key: MessageKey, now_s: float) -> None:
+    def add(self, record: Record, key: MessageID, now_s: float) -> None:
         """This was sent, for the first time."""
         self._sent[key] = _Sent(record, key, 1, now_s + self._wait_s(key))
         self._keys[record.lane, record.position] = key
 
-    def prove(self, key: MessageKey) -> Acknowledged | None:
+    def prove(self, key: MessageID) -> Acknowledged | None:
         """The node has shown it. None, if it is not one of ours that is open."""
         sent = self._close(key)
         if sent is None:
             return None
         if len(self._echoed_chains) < MAX_ECHOED_CHAINS:
-            self._echoed_chains.add(key.chain_id)
+            self._echoed_chains.add(_chain_of(key))
         return Acknowledged(*run_of([sent.record]))
 
-    def refuse(self, lane: int, position: int, reason: str) -> Refused | None:
-        """The node said why it does not take it."""
+    def refuse(self, lane: int, position: int, reason: str) -> RejectedRun | None:
+        """Record that the node refused a message, with its reason."""
         key = self._keys.get((lane, position))
         sent = None if key is None else self._close(key)
-        return None if sent is None else Refused(*run_of([sent.record]), reason)
+        return None if sent is None else RejectedRun(*run_of([sent.record]), reason)
 
     def ask(self, now_s: float) -> list[Question]:
-        """What to look for in the storage: one question for each chain of which something is overdue."""
+        """The storage queries to make: one for each chain with an overdue message."""
         overdue: dict[ChainId, list[_Sent]] = {}
         for sent in self._sent.values():
             if sent.question is None and sent.due_at_s <= now_s:
-                overdue.setdefault(sent.key.chain_id, []).append(sent)
+                overdue.setdefault(_chain_of(sent.key), []).append(sent)
         return [self._question(chain, several, now_s) for chain, several in overdue.items()]
 
-    def answer(self, number: int, now_s: float) -> list[Record | Refused]:
+    def answer(self, number: int, now_s: float) -> list[Record | RejectedRun]:
         """A question was answered: what is still not proved is sent again, or given up."""
         return [self._retry(sent, now_s) for sent in self._about(number)]
 
@@ -145,29 +125,33 @@ class EchoTracker:
     def _about(self, number: int) -> list[_Sent]:
         return [sent for sent in self._sent.values() if sent.question == number]
 
-    def _retry(self, sent: _Sent, now_s: float) -> Record | Refused:
+    def _retry(self, sent: _Sent, now_s: float) -> Record | RejectedRun:
         if sent.sends >= self._settings.max_sends:
             self._close(sent.key)
             reason = f"sent {sent.sends} times, never echoed, and not found in the node's storage"
-            return Refused(*run_of([sent.record]), reason)
+            return RejectedRun(*run_of([sent.record]), reason)
         sent.sends += 1
         sent.question, sent.due_at_s = None, now_s + self._settings.timeout_s
         return sent.record
 
-    def _close(self, key: MessageKey) -> _Sent | None:
+    def _close(self, key: MessageID) -> _Sent | None:
         sent = self._sent.pop(key, None)
         if sent is not None:
             del self._keys[sent.record.lane, sent.record.position]
         return sent
 
-    def _wait_s(self, key: MessageKey) -> float:
-        is_echoed = key.chain_id in self._echoed_chains
+    def _wait_s(self, key: MessageID) -> float:
+        is_echoed = _chain_of(key) in self._echoed_chains
         return self._settings.timeout_s if is_echoed else self._settings.first_timeout_s
 
 
-def message_key(message_id: object) -> MessageKey | None:
-    """From a message id as JSON has it; None where it is none. Patterns would say the same, five times as slowly."""
-    if type(message_id) is not list or tuple(map(type, message_id)) != _KINDS:
+def message_key(message_id: MessageID | None) -> MessageID | None:
+    """The id by which a message is tracked: its publisher is in lower case, which nodes may write otherwise."""
+    if message_id is None:
         return None
-    stream_id, partition, timestamp, sequence, publisher, chain = message_id
-    return MessageKey(stream_id, partition, timestamp, sequence, publisher.lower(), chain)
+    publisher = message_id.publisher_id.lower()
+    return message_id if publisher == message_id.publisher_id else message_id._replace(publisher_id=publisher)
+
+
+def _chain_of(key: MessageID) -> ChainId:
+    return ChainId(key.stream_id, key.stream_partition, key.publisher_id, key.msg_chain_id)

@@ -1,31 +1,44 @@
 """The publisher that writes files: JSON lines, or one file per message. For pipes, tests, and without a network.
 
-Messages are on the disk before they are acknowledged: one `fsync` per batch for a regular file, none where the medium
-knows none (a pipe, a terminal). In a directory every message is a file of its own, written under another name and then
-renamed, so that whoever watches the directory never sees half of one; names sort in the order of the journal.
+Messages are on the disk before they are acknowledged, the names of their files included: one `fsync` per batch for a
+regular file, none where the medium knows none (a pipe, a terminal). In a directory every message is a file of its own,
+written under another name and then renamed, so that a program that watches the directory never sees half of one; names
+sort in the order of the journal.
+
+What is written is bounded by `max_bytes`. A file of lines that has its share of them gets a number (`rotation`) and a
+new one begins; beyond the limit the oldest goes. In a directory the oldest messages go. Whatever goes is counted.
 """
 
 import asyncio
+import contextlib
 import errno
 import itertools
+import logging
 import os
 import select
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from agent.errors import LinkDown
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
-from agent.publish.outcome_box import OutcomeBox
+from agent.publish.contract import Acknowledged, Outcome, OutcomeQueue, RejectedRun, run_of
+from agent.publish.rotation import remove_rotated, rotate, rotated
+from runtime.durable_files import make_directory, sync_directory
 
 __all__ = ["FilePublisher", "FileSettings"]
 
 MAX_IN_FLIGHT = 1_000
 FILE_MODE = 0o640
 PIPE_TIMEOUT_S = 10.0
+DEFAULT_MAX_BYTES = 128 << 20
+LINE_FILES = 4  # that share the limit, the one being written included
+SWEEP_SHARE = 0.9  # of the limit: how much of a directory is left when its oldest messages were removed
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS)
+_CHUNK_BYTES = 1 << 20
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +47,7 @@ class FileSettings:
 
     path: Path
     form: Literal["lines", "directory"] = "lines"
+    max_bytes: int = DEFAULT_MAX_BYTES  # of everything that is written there, rotated files included
 
 
 class FilePublisher:
@@ -43,11 +57,13 @@ class FilePublisher:
         self.name = name
         self._settings = settings
         self._descriptor: int | None = None
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
+        self._directory_bytes = 0  # at most; programs that remove files are noticed when the limit is reached
+        self.removed = 0  # messages, to make space for newer ones
 
     async def connect(self) -> None:
         await self.close()
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
         try:
             await asyncio.to_thread(self._open)
         except OSError as problem:
@@ -72,8 +88,8 @@ class FilePublisher:
     def _outcomes(self, records: Sequence[Record]) -> Iterable[Outcome]:
         for (_, fits), neighbours in itertools.groupby(records, lambda record: (record.lane, self._fits(record))):
             run = run_of(list(neighbours))
-            reason = "a message with a line feed does not fit on one line"
-            yield Acknowledged(*run) if fits else Refused(*run, reason)
+            reason = "a message with a line feed cannot be written as one line"
+            yield Acknowledged(*run) if fits else RejectedRun(*run, reason)
 
     def _fits(self, record: Record) -> bool:
         return self._settings.form == "directory" or b"\n" not in record.payload
@@ -81,13 +97,21 @@ class FilePublisher:
     def _open(self) -> None:
         path = self._settings.path
         if self._settings.form == "directory":
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._directory_bytes = sum(size for _, size, _ in _messages_in(path))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags | (os.O_NONBLOCK if path.is_fifo() else 0), FILE_MODE)
+            self._open_lines()
             self._end_torn_line()
+
+    def _open_lines(self) -> None:
+        path = self._settings.path
+        if path.is_file() or not path.exists():  # no pipe or device
+            make_directory(path.parent)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags | (os.O_NONBLOCK if path.is_fifo() else 0), FILE_MODE)
+        if path.is_file():
+            sync_directory(path.parent)  # also for a process that was killed before it could
 
     def _end_torn_line(self) -> None:
         """A line that a crash cut short gets its end, so that the next one is whole. It is sent again anyway."""
@@ -100,13 +124,55 @@ class FilePublisher:
             _write_all(self._open_descriptor(), b"\n")
 
     def _write(self, records: Sequence[Record]) -> None:
-        descriptor = self._open_descriptor()
         if self._settings.form == "directory":
+            descriptor = self._open_descriptor()
             for record in records:
                 self._write_file(record, descriptor)
+            _sync(descriptor)
+            self._limit_directory()
         else:
+            self._limit_lines()
+            descriptor = self._open_descriptor()
             _write_all(descriptor, b"".join(record.payload + b"\n" for record in records))
-        _sync(descriptor)
+            _sync(descriptor)
+
+    # --- the limit ---
+
+    def _limit_lines(self) -> None:
+        """Number the file if it has its share of the limit, and remove the oldest beyond the limit."""
+        path = self._settings.path
+        if os.fstat(self._open_descriptor()).st_size < self._settings.max_bytes // LINE_FILES or not path.is_file():
+            return
+        os.close(self._open_descriptor())
+        self._descriptor = None
+        rotate(path)
+        self._open_lines()
+        full = rotated(path)
+        for oldest in full[: max(0, len(full) - LINE_FILES + 1)]:
+            self._note_removal(_count_lines(oldest), oldest)
+            remove_rotated(oldest)
+
+    def _limit_directory(self) -> None:
+        if self._directory_bytes <= self._settings.max_bytes:
+            return
+        found = sorted(_messages_in(self._settings.path))
+        self._directory_bytes = sum(size for _, size, _ in found)
+        removed = 0
+        for _, size, path in found[:-1]:
+            if self._directory_bytes <= self._settings.max_bytes * SWEEP_SHARE:
+                break
+            path.unlink(missing_ok=True)
+            self._directory_bytes -= size
+            removed += 1
+        if removed:
+            self._note_removal(removed, self._settings.path)
+
+    def _note_removal(self, count: int, path: Path) -> None:
+        self.removed += count
+        log.warning(
+            "size limit reached, oldest published messages removed; publisher=%s path=%s count=%d max_bytes=%d",
+            self.name, path, count, self._settings.max_bytes,
+        )  # fmt: skip
 
     def _write_file(self, record: Record, folder: int) -> None:
         name = f"{record.lane:02}-{record.position:016}.json"
@@ -118,14 +184,28 @@ class FilePublisher:
         finally:
             os.close(descriptor)
         os.rename(f".{name}.part", name, src_dir_fd=folder, dst_dir_fd=folder)
+        self._directory_bytes += len(record.payload)
 
     def _open_descriptor(self) -> int:
         if self._descriptor is None:
-            raise LinkDown(f"{self._settings.path}: is closed")
+            raise LinkDown(f"{self._settings.path}: closed")
         return self._descriptor
 
     def _down(self, problem: OSError) -> LinkDown:
         return LinkDown(f"{self._settings.path}: {problem.strerror or problem}")
+
+
+def _messages_in(folder: Path) -> Iterator[tuple[int, int, Path]]:
+    """When each was written, its size, its path."""
+    for path in folder.glob("[0-9]*-[0-9]*.json"):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            status = path.stat()
+            yield status.st_mtime_ns, status.st_size, path
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -138,9 +218,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _wait_until_writable(descriptor: int) -> None:
-    """Raises: TimeoutError, where whoever reads the pipe has stopped to."""
-    if not select.select([], [descriptor], [], PIPE_TIMEOUT_S)[1]:
-        raise TimeoutError(f"nobody has read the pipe for {PIPE_TIMEOUT_S:g} s")
+    """Raises: TimeoutError if the reader of the pipe has stopped reading."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    if not poll.poll(PIPE_TIMEOUT_S * 1000):
+        raise TimeoutError(f"no reader of the pipe for {PIPE_TIMEOUT_S:g} s")
 
 
 def _sync(descriptor: int) -> None:

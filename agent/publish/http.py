@@ -1,7 +1,7 @@
 """The publisher that posts signed messages to a node's HTTP endpoint: `POST /streams/{id}/data`. 200 is the proof.
 
 Several connections are used side by side. All messages of a chain take the same one and each waits for the answer to
-the one before, so that their order holds. An answer of 401 opens a new session and asks once more; 5xx, 408 and 429
+the previous one, so that their order holds. An answer of 401 opens a new session and asks once more; 5xx, 408 and 429
 end the connection, and everything is tried again later; any other refusal sets the message aside.
 """
 
@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,12 +19,12 @@ from urllib.parse import quote, urlencode
 
 from agent.errors import LinkDown, Rejected
 from agent.journal import Record
-from agent.publish.contract import Acknowledged, Outcome, Refused, run_of
-from agent.publish.node_rest import NodeRest, NodeSession, Reply, refusal_text
+from agent.publish.contract import Acknowledged, Outcome, OutcomeQueue, RejectedRun, run_of
+from agent.publish.node_rest import NodeRest, NodeSession, Reply, no_readers, refusal_text
 from agent.publish.node_url import NodeUrl
-from agent.publish.outcome_box import OutcomeBox
 from protocol.errors import WireError
-from protocol.streamr import EncryptionType, Signer, StreamMessage, parse_stream_message
+from protocol.ethereum.signer import Signer
+from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 
 __all__ = ["HttpPublisher", "HttpSettings"]
 
@@ -40,7 +40,8 @@ class HttpSettings:
     ca_file: Path | None = None
     timeout_s: float = 15.0
     connections: int = 4
-    create_streams: bool = True  # that are not there yet, under the device's own address
+    create_streams: bool = True  # create missing streams under the device's address
+    readers_of: Callable[[str], Collection[str]] = no_readers  # the addresses that may subscribe to a stream, by its id
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MAX_CONNECTIONS:
@@ -53,12 +54,12 @@ class HttpPublisher:
         self.max_in_flight = settings.connections * IN_FLIGHT_PER_CONNECTION
         self._settings = settings
         self._signer = signer
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
         self._workers: list[_Worker] = []
 
     async def connect(self) -> None:
         await self.close()
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
         tls = self._settings.url.tls_context(self._settings.ca_file)
         session = NodeSession(self._new_rest(tls), self._signer)
         try:
@@ -89,7 +90,7 @@ class HttpPublisher:
 class _Worker:
     """One connection and the thread that uses it. What is added waits for its turn in the thread."""
 
-    def __init__(self, poster: "_Poster", box: OutcomeBox, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, poster: "_Poster", box: OutcomeQueue, loop: asyncio.AbstractEventLoop) -> None:
         self._poster = poster
         self._box = box
         self._loop = loop
@@ -100,7 +101,7 @@ class _Worker:
         self._thread.submit(self._post, record)
 
     def close(self) -> None:
-        """What waits is not sent any more. A request that is under way ends by its own timeout."""
+        """Close without sending what is queued; a request in flight ends by its own timeout."""
         self._is_closed = True
         self._thread.submit(self._poster.close)
         self._thread.shutdown(wait=False)
@@ -111,7 +112,7 @@ class _Worker:
         try:
             self._poster.post(record)
         except Rejected as problem:
-            self._in_loop(self._box.put, Refused(*run_of([record]), str(problem)))
+            self._in_loop(self._box.put, RejectedRun(*run_of([record]), str(problem)))
         except LinkDown as problem:
             self._is_closed = True  # or the next message of the chain would overtake
             self._in_loop(self._box.fail, problem)
@@ -148,6 +149,7 @@ class _Poster:
             obstacle = self._session.make_stream(stream_id, partition + 1)
             reply = self._post(message)
         self._judge(reply, obstacle)
+        self._session.share_stream(stream_id, self._settings.readers_of(stream_id))
 
     def close(self) -> None:
         self._rest.close()

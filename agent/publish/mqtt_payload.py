@@ -1,4 +1,4 @@
-"""What stands in an MQTT publication, and on which topic. Pure functions and values.
+"""Builds MQTT publications: topic and payload. Pure functions and values.
 
 | payload | one message | several |
 |---|---|---|
@@ -8,20 +8,22 @@
 A reader tells one from several by the first element: a number, or an array.
 """
 
-import base64
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
-import orjson
-
 from agent.errors import Rejected
 from agent.journal import Record
-from agent.publish.contract import Refused, run_of
-from agent.wrap import chain_name
-from protocol.streamr import EncryptionType
+from agent.pack.wrap import chain_name
+from agent.publish.contract import RejectedRun, run_of
+from protocol.errors import WireError
+from protocol.iomessage.content import decode_binary_content
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import EncryptionType
+from protocol.streamr.stream_message.peek import peek_content, peek_message_id
+from runtime.settings import placeholder_problem
 
 __all__ = ["PayloadForm", "Publication", "check_topic_template", "pack", "topic_of"]
 
@@ -44,13 +46,12 @@ class Publication(NamedTuple):
 
 def check_topic_template(template: str) -> None:
     """Raises ValueError, saying what a template may hold."""
-    try:
-        topic = template.format(**_PLACEHOLDERS)
-    except (KeyError, IndexError, ValueError):
+    if placeholder_problem(template, _PLACEHOLDERS):
         known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-        raise ValueError(f"topic {template!r} holds something else in braces than {known}") from None
+        raise ValueError(f"topic {template!r:.80} may contain only {known} in braces")
+    topic = template.format(**_PLACEHOLDERS)
     if not topic or _NOT_IN_TOPICS & set(topic):
-        raise ValueError(f"topic {template!r} is empty or holds +, # or NUL")
+        raise ValueError(f"topic {template!r:.80} is empty or holds +, # or NUL")
 
 
 @lru_cache(maxsize=MAX_REMEMBERED_TOPICS)
@@ -58,20 +59,20 @@ def topic_of(template: str, stream_id: str, partition: int, publisher: str, chai
     """Raises: Rejected, where the message's names make no topic."""
     topic = template.format(stream=stream_id, partition=partition, publisher=publisher, chain=chain)
     if _NOT_IN_TOPICS & set(topic) or len(topic.encode()) > MAX_TOPIC_BYTES:
-        raise Rejected(f"{topic[:100]!r} is no MQTT topic")
+        raise Rejected(f"{topic[:100]!r} is not an MQTT topic")
     return topic
 
 
 def pack(
     records: Sequence[Record], template: str, form: PayloadForm, *, max_messages: int, max_bytes: int
-) -> Iterator[Publication | Refused]:
+) -> Iterator[Publication | RejectedRun]:
     """Publications of neighbours in a lane with the same topic, in order; what cannot be sent is refused in its place.
 
     `max_bytes` is what the broker takes as one packet.
     """
     for (_, topic), neighbours in groupby(records, lambda record: (record.lane, _topic_or_problem(record, template))):
         if isinstance(topic, Rejected):
-            yield Refused(*run_of(list(neighbours)), str(topic))
+            yield RejectedRun(*run_of(list(neighbours)), str(topic))
         elif form == "stream_message":
             yield from _packed(topic, list(neighbours), max_messages, max_bytes)
         else:
@@ -80,7 +81,7 @@ def pack(
 
 def _packed(
     topic: str, records: Sequence[Record], max_messages: int, max_bytes: int
-) -> Iterator[Publication | Refused]:
+) -> Iterator[Publication | RejectedRun]:
     """As many in one publication as fit; what is too large for any comes alone."""
     payloads = [record.payload for record in records]
     ends = list(accumulate([len(payload) + 1 for payload in payloads], initial=0))  # a bracket or comma before each …
@@ -93,17 +94,17 @@ def _packed(
         start = end
 
 
-def _io_publication(topic: str, record: Record, max_bytes: int) -> Publication | Refused:
+def _io_publication(topic: str, record: Record, max_bytes: int) -> Publication | RejectedRun:
     try:
         return _publication(topic, _io_message(record.payload), [record], max_bytes)
     except Rejected as problem:
-        return Refused(*run_of([record]), str(problem))
+        return RejectedRun(*run_of([record]), str(problem))
 
 
-def _publication(topic: str, payload: bytes, records: Sequence[Record], max_bytes: int) -> Publication | Refused:
+def _publication(topic: str, payload: bytes, records: Sequence[Record], max_bytes: int) -> Publication | RejectedRun:
     size = len(payload) + _overhead_bytes(topic)
     if size > max_bytes:
-        return Refused(*run_of(records), f"{size} bytes are more than the {max_bytes} that the broker takes")
+        return RejectedRun(*run_of(records), f"{size} bytes exceed the broker's limit of {max_bytes}")
     return Publication(topic, payload, records)
 
 
@@ -118,10 +119,8 @@ def _topic_or_problem(record: Record, template: str) -> str | Rejected:
     if known is not None:
         return known
     try:
-        stream_id, partition, _, _, publisher, chain = orjson.loads(record.payload)[1]
+        stream_id, partition, _, _, publisher, chain = _message_id(record)
         topic = topic_of(template, stream_id, partition, publisher, chain)
-    except (ValueError, TypeError, LookupError) as problem:
-        return Rejected(f"not a stream message: {problem}")
     except Rejected as problem:
         return problem
     if record.chain == chain_name(stream_id, partition, chain):
@@ -131,19 +130,25 @@ def _topic_or_problem(record: Record, template: str) -> str | Rejected:
     return topic
 
 
+def _message_id(record: Record) -> MessageID:
+    message_id = peek_message_id(record.payload)
+    if message_id is None:
+        raise Rejected("not a stream message of version 30 to 32")
+    return message_id
+
+
 def _io_message(payload: bytes) -> bytes:
     """Of a message of version 32, which is what the agent writes. Raises: Rejected."""
+    peeked = peek_content(payload)
+    if peeked is None:
+        raise Rejected("contains no ioMessage: not a stream message of version 32")
+    if peeked.encryption_type != EncryptionType.NONE:
+        raise Rejected('the content is encrypted; set payload = "stream_message" for encrypted streams')
     try:
-        elements = orjson.loads(payload)
-        encryption_type, content = elements[5], elements[7]
-        if encryption_type != EncryptionType.NONE:
-            raise Rejected("the content is encrypted; an encrypted stream is sent as stream_message")
-        parsed = orjson.loads(content)
-        if isinstance(parsed, dict) and isinstance(encoded := parsed.get("ioMessage"), str):
-            return base64.b64decode(encoded, validate=True)
-    except (ValueError, TypeError, LookupError) as problem:
-        raise Rejected(f"no ioMessage in it: {problem}") from problem
-    return str(content).encode()
+        data = decode_binary_content(peeked.content)
+    except WireError as problem:
+        raise Rejected(f"contains no ioMessage: {problem}") from problem
+    return peeked.content.encode() if data is None else data
 
 
 def _joined(payloads: Sequence[bytes]) -> bytes:

@@ -11,7 +11,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from agent.errors import LinkDown, Rejected
 from agent.publish.node_rest import NodeRest, NodeSession
 from agent.publish.node_url import NodeUrl
-from protocol.streamr import ControlMessage, Signer
+from protocol.ethereum.signer import Signer
+from protocol.streamr.control import ControlMessage
 
 __all__ = ["NodeConnection", "NodeSettings", "new_session"]
 
@@ -40,7 +41,7 @@ class NodeConnection:
 
     @classmethod
     async def open(cls, settings: NodeSettings, session: NodeSession | None) -> "NodeConnection":
-        """With a session, whoever it is of; it may be used for one connection after the other. Raises: LinkDown."""
+        """Open a connection with a session, which may be reused for later connections. Raises: LinkDown."""
         try:
             tls = settings.url.tls_context(settings.ca_file)
             if session is not None:
@@ -81,7 +82,7 @@ class NodeConnection:
             raise self._down(closed) from closed
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """What the node says, until the connection ends. Raises: LinkDown, at its end and always."""
+        """The frames from the node. Ends always by raising LinkDown."""
         try:
             while True:
                 yield await self._websocket.recv(decode=False)

@@ -1,16 +1,18 @@
-"""Talking to a node by HTTP: requests over one kept connection, and the session that a signed challenge opens.
+"""HTTP client of a node: requests over one persistent connection, and login by a signed challenge.
 
 Everything here blocks, and is called in a thread.
 """
 
 import contextlib
 import http.client
+import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import product
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -18,15 +20,27 @@ import orjson
 
 from agent.errors import LinkDown, Rejected
 from agent.publish.node_url import API_PREFIX, NodeUrl
-from protocol.streamr import Signer
+from protocol.ethereum.signer import Signer
+from protocol.shown_text import printable_start
 
-__all__ = ["NodeRest", "NodeSession", "Reply", "refusal_text"]
+__all__ = ["NodeRest", "NodeSession", "Reply", "no_readers", "refusal_text"]
 
+READ_OPERATIONS = ("stream_get", "stream_subscribe")
+MAX_REMEMBERED_STREAMS = 10_000
 MAX_REPLY_BYTES = 1024 * 1024
 MAX_REFUSAL_CHARACTERS = 300
+MAX_SHOWN_CHALLENGE_CHARACTERS = 120
 LONGEST_SESSION_USE_S = 3_600.0  # then a new one is opened, whatever the node says of its end
 SHORTEST_SESSION_USE_S = 60.0  # however soon it ends by a clock that may be wrong
 USED_SHARE_OF_SESSION = 0.8
+
+
+log = logging.getLogger(__name__)
+
+
+def no_readers(_stream_id: str) -> Collection[str]:
+    """No address, for publishers without readers."""
+    return ()
 
 
 class Reply(NamedTuple):
@@ -99,6 +113,7 @@ class NodeSession:
         self._lock = threading.RLock()
         self._token: str | None = None
         self._made_stream = ""
+        self._shared_streams: set[str] = set()
         self._renew_at_s = 0.0
 
     @property
@@ -119,7 +134,7 @@ class NodeSession:
         self._token = None
 
     def make_stream(self, stream_id: str, partitions: int) -> str:
-        """Have the stream, whoever makes it. Gives the node's reason if it was not made here. Raises: LinkDown."""
+        """Create the stream if it is missing. Returns the node's reason if it was not created. Raises: LinkDown."""
         stream = {"id": stream_id, "name": stream_id, "partitions": partitions}
         with self._lock:
             try:
@@ -130,6 +145,26 @@ class NodeSession:
             self._made_stream = stream_id
         return ""
 
+    def share_stream(self, stream_id: str, readers: Collection[str]) -> None:
+        """Let readers subscribe to a stream of this device, once for each session. Raises: LinkDown.
+
+        A node that refuses it, because the stream is another's, is not asked again.
+        """
+        with self._lock:
+            if not readers or stream_id in self._shared_streams:
+                return
+            path = f"/streams/{quote(stream_id, safe='')}/permissions"
+            try:
+                with contextlib.closing(self._rest):
+                    for reader, operation in product(sorted(readers), READ_OPERATIONS):
+                        permission = {"user": reader, "operation": operation}
+                        self._ask(path, permission, {"Authorization": f"Bearer {self.token()}"})
+            except Rejected as problem:
+                log.warning("cannot grant readers access on the node; stream=%s problem=%s", stream_id, problem)
+            if len(self._shared_streams) >= MAX_REMEMBERED_STREAMS:
+                self._shared_streams.clear()
+            self._shared_streams.add(stream_id)
+
     def has_just_made(self, stream_id: str) -> bool:
         """Whether this is the last stream that was made. While one is being made, this waits: until the node has given
         us our rights on it, it refuses messages that come meanwhile."""
@@ -138,13 +173,24 @@ class NodeSession:
 
     def _log_in(self) -> tuple[str, float]:
         challenge = self._ask(f"/login/challenge/{quote(self._signer.address)}", None)
-        signature = self._signer.sign(str(challenge.get("challenge", "")))
+        signature = self._sign(str(challenge.get("challenge", "")))
         answer = {"challenge": challenge, "signature": signature, "address": self._signer.address}
         session = self._ask("/login/response", answer)
         token = session.get("token")
         if not isinstance(token, str) or not token:
-            raise LinkDown(f"{self._rest.url}: gave no session token; is it a node?")
+            raise LinkDown(f"{self._rest.url}: no session token in the answer; is it a node?")
         return token, self._now_s() + _use_s(session.get("expires"))
+
+    def _sign(self, challenge: str) -> str:
+        """Raises: Rejected for a text that Streamr nodes do not send: its signature could be misused elsewhere."""
+        try:
+            return self._signer.sign_challenge(challenge)
+        except ValueError:
+            shown = printable_start(challenge, MAX_SHOWN_CHALLENGE_CHARACTERS)
+            raise Rejected(
+                f"{self._rest.url}: asked to sign a text that is not a login challenge, and was refused; it may not be"
+                f" your node, or another machine answers in its place; check the URL and use https; it sent {shown!r}"
+            ) from None
 
     def _ask(self, path: str, question: object, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         reply = self._rest.post(path, b"" if question is None else orjson.dumps(question), headers)
@@ -162,7 +208,7 @@ class NodeSession:
 
 
 def refusal_text(reply: Reply) -> str:
-    """What the node said, in one bounded line."""
+    """The status and the reason in a reply, as one bounded line."""
     try:
         told = orjson.loads(reply.body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The address of a node, from which the addresses of its two interfaces follow."""
+"""The URL of a node, and of its websocket and REST interfaces."""
 
 import ssl
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class NodeUrl:
         """From `http(s)://HOST[:PORT]`, `ws(s)://…` or `HOST:PORT`. Raises ValueError."""
         parts = urlsplit(text if "://" in text else f"http://{text}")
         if parts.scheme not in _SECURE:
-            raise ValueError(f"{text!r} begins with none of http, https, ws, wss")
+            raise ValueError(f"{text!r} does not begin with http, https, ws or wss")
         if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-            raise ValueError(f"{text!r} is not the URL of a node; write http://HOST:PORT")
+            raise ValueError(f"{text!r} is not a node URL; expected http://HOST:PORT")
         if parts.path.rstrip("/") not in ("", API_PREFIX, f"{API_PREFIX}/ws"):
-            raise ValueError(f"{text!r}: a node has no path but {API_PREFIX}")
+            raise ValueError(f"{text!r}: a node URL has no path other than {API_PREFIX}")
         is_secure = _SECURE[parts.scheme]
         return cls(host=parts.hostname, port=parts.port or (443 if is_secure else 80), is_secure=is_secure)
 

@@ -1,29 +1,39 @@
-"""Messages that a far end refused, with the reason, one JSON object per line.
+"""Messages that a destination refused, with the reason, one JSON object per line.
 
-The message itself is not lost by being refused: it stays on its way to the archive. This file is for the operator, to
-see what a far end does not like and to send it again by hand.
+The file is for the operator, to see what a destination does not accept and to send it again by hand. With archives
+configured the message is also in an archive. Without them the file is the only copy, so:
 
-Limits: the file is begun anew at `max_bytes`; the one before is kept beside it as `….1`. What `add` returned from is on
-the disk. A disk that refuses costs the entry, is logged once per change, and stops nothing.
+- What `add` returned from is on the medium, the file's name included. A disk that refuses makes `add` raise, and the
+  message stays in the journal.
+- The files are bounded: one is begun anew at `max_bytes`, and the oldest of more than `max_files` is removed. Where no
+  archive has its messages, `on_removal` records them as lost before the file goes.
+
+After a crash a message may stand here twice, and a line that was cut short is followed by a whole one.
 """
 
 import base64
+import contextlib
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
+from agent.errors import StorageError
 from agent.journal import Record
+from agent.publish.rotation import remove_rotated, rotate, rotated
+from runtime.durable_files import make_directory, sync_directory, write_all
 
 __all__ = ["Quarantine", "SetAside"]
 
-DEFAULT_MAX_BYTES = 8 * 1024 * 1024
-MAX_REASON_CHARACTERS = 1_000
-FILE_MODE = 0o640
+MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_FILES: Final = 4
+MAX_REASON_CHARACTERS: Final = 1_000
+FILE_MODE: Final = 0o640
+FOLDER_MODE: Final = 0o750
 
 log = logging.getLogger(__name__)
 
@@ -33,42 +43,79 @@ class SetAside(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True)
 class Quarantine:
-    """The file of one publisher."""
+    """The files of one publisher. Any thread may call it."""
 
-    path: Path
-    publisher: str
-    max_bytes: int = DEFAULT_MAX_BYTES
-    is_failing: bool = False
+    def __init__(
+        self,
+        path: Path,
+        publisher: str,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_files: int = MAX_FILES,
+        on_removal: Callable[[Sequence[Record]], None] | None = None,
+    ) -> None:
+        """`on_removal`: is given the messages (without their payloads) of a file that is about to be removed."""
+        self.path = path
+        self._publisher = publisher
+        self._max_bytes = max_bytes
+        self._max_files = max_files
+        self._on_removal = on_removal
+        self._is_named = False  # whether the file's name is known to be durable
+        self._lock = threading.Lock()
 
     def add(self, entries: Sequence[SetAside], now_ms: int) -> None:
+        """Return when they are on the medium. Raises: StorageError, and then they may not be."""
         lines = b"".join(self._line(entry, now_ms) for entry in entries)
-        try:
-            self._append(lines)
-        except OSError as problem:
-            if not self.is_failing:
-                log.error("refused messages cannot be set aside; file=%s problem=%s", self.path, problem)  # noqa: TRY400
-            self.is_failing = True
-        else:
-            self.is_failing = False
+        with self._lock:
+            try:
+                self._make_room()
+                self._append(lines)
+            except OSError as problem:
+                raise StorageError(
+                    f"refused messages cannot be stored in {self.path}: {problem.strerror or problem}"
+                ) from problem
+
+    def _make_room(self) -> None:
+        if not self._is_named:
+            make_directory(self.path.parent, mode=FOLDER_MODE)
+        if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
+            self._is_named = False
+            rotate(self.path)
+        full = rotated(self.path)
+        for oldest in full[: max(0, len(full) - self._max_files + 1)]:
+            self._remove(oldest)
+
+    def _remove(self, oldest: Path) -> None:
+        records = list(_records_in(oldest))
+        if self._on_removal is not None:
+            self._on_removal(records)
+        remove_rotated(oldest)
+        log.warning("oldest refused messages removed; file=%s count=%d", oldest, len(records))
 
     def _append(self, lines: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        with open(descriptor, "ab", closefd=True) as file:  # noqa: PTH123 - a descriptor, not a path
-            file.write(lines)
-            file.flush()
-            os.fsync(descriptor)
-            is_full = file.tell() >= self.max_bytes
-        if is_full:
-            self.path.replace(self.path.with_name(self.path.name + ".1"))
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            size = os.fstat(descriptor).st_size
+            is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            try:
+                write_all(descriptor, b"\n" + lines if is_torn else lines)
+                os.fsync(descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):  # so that the next try writes, and syncs, all of it again
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+        if not self._is_named:
+            sync_directory(self.path.parent)
+            self._is_named = True
 
     def _line(self, entry: SetAside, now_ms: int) -> bytes:
         record = entry.record
-        told = {
+        fields = {
             "set_aside_at_ms": now_ms,
-            "publisher": self.publisher,
+            "publisher": self._publisher,
             "reason": entry.reason[:MAX_REASON_CHARACTERS],
             "lane": record.lane,
             "position": record.position,
@@ -77,7 +124,7 @@ class Quarantine:
             "sequence": record.sequence,
             **_payload_fields(record.payload),
         }
-        return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _payload_fields(payload: bytes) -> dict[str, str]:
@@ -85,3 +132,17 @@ def _payload_fields(payload: bytes) -> dict[str, str]:
         return {"message": payload.decode()}
     except UnicodeDecodeError:
         return {"message_base64": base64.b64encode(payload).decode()}
+
+
+def _records_in(path: Path) -> Iterator[Record]:
+    """Each message once, without its payload; a line that is torn or was edited is passed over."""
+    seen: set[tuple[int, int]] = set()
+    with path.open("rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                found = orjson.loads(line)
+                place = int(found["lane"]), int(found["position"])
+                if place not in seen:
+                    seen.add(place)
+                    reference = str(found["chain"]), int(found["timestamp_ms"]), int(found["sequence"])
+                    yield Record(place[1], place[0], b"", *reference, int(found["set_aside_at_ms"]))

@@ -11,35 +11,34 @@ requests for the keys of encrypted streams are met.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import orjson
-
 from agent.errors import LinkDown
 from agent.journal import Record
-from agent.publish.contract import Outcome, Refused, run_of
-from agent.publish.echoes import EchoSettings, EchoTracker, MessageKey, Question, message_key
+from agent.publish.contract import Outcome, OutcomeQueue, RejectedRun, run_of
+from agent.publish.echoes import EchoSettings, EchoTracker, Question, message_key
 from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
-from agent.publish.node_rest import NodeSession
-from agent.publish.outcome_box import OutcomeBox
+from agent.publish.node_rest import NodeSession, no_readers
 from protocol.errors import WireError
-from protocol.streamr import (
+from protocol.ethereum.signer import Signer
+from protocol.streamr.control import (
     BroadcastMessage,
-    ControlType,
     ErrorResponse,
     PublishRequest,
     ResendRangeRequest,
     ResendResponseNoResend,
     ResendResponseResent,
-    Signer,
-    StreamMessage,
     SubscribeRequest,
     SubscribeResponse,
     UnicastMessage,
     parse_control_message,
 )
+from protocol.streamr.control.envelope import peek_broadcast_id, publish_frame
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.peek import peek_message_id
 
 __all__ = ["Listener", "WebsocketPublisher", "WebsocketSettings"]
 
@@ -65,14 +64,15 @@ class Listener(Protocol):
         """What to publish. Must not raise, whatever the message."""
 
     def take_announcements(self) -> Sequence[StreamMessage]:
-        """What to publish although nobody asked. It is asked for often."""
+        """Messages to publish without a request. Called often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebsocketSettings:
     node: NodeSettings
     echoes: EchoSettings = field(default_factory=EchoSettings)
-    create_streams: bool = True  # that are not there yet, under the device's own address
+    create_streams: bool = True  # create missing streams under the device's address
+    readers_of: Callable[[str], Collection[str]] = no_readers  # the addresses that may subscribe to a stream, by its id
 
 
 class WebsocketPublisher:
@@ -136,7 +136,7 @@ class _Link:
         listener: Listener | None,
         now_s: Callable[[], float],
     ) -> None:
-        self.box = OutcomeBox()
+        self.box = OutcomeQueue()
         self._connection = connection
         self._settings = settings
         self._listener = listener
@@ -166,11 +166,11 @@ class _Link:
     async def send(self, records: Sequence[Record]) -> None:
         self.box.check()
         for record in records:
-            key = _key_of(record.payload)
+            key = message_key(peek_message_id(record.payload))
             if key is None:
                 self._refuse(record, "not a stream message")
                 continue
-            problem = await self._subscribe((key.stream_id, key.partition))
+            problem = await self._subscribe((key.stream_id, key.stream_partition))
             if problem is None:
                 self._echoes.add(record, key, self._now_s())
                 await self._publish(record)
@@ -185,14 +185,11 @@ class _Link:
             await self._connection.send(request)
 
     async def _publish(self, record: Record) -> None:
-        """The payload goes into the request as it is: the bytes that were signed and stored are the bytes sent."""
-        token = orjson.dumps(await self._connection.token())
-        request_id = f"{record.lane}-{record.position}".encode()
-        frame = b'[2,%d,"%b",%b,%b]' % (ControlType.PUBLISH_REQUEST, request_id, record.payload, token)
-        await self._connection.send_text(frame)
+        request_id, token = f"{record.lane}-{record.position}", await self._connection.token()
+        await self._connection.send_text(publish_frame(request_id, record.payload, token))
 
     def _refuse(self, record: Record, reason: str) -> None:
-        self.box.put(Refused(*run_of([record]), reason))
+        self.box.put(RejectedRun(*run_of([record]), reason))
 
     # --- subscribing ---
 
@@ -210,6 +207,7 @@ class _Link:
             obstacle = await self._make_stream(part)
             refusal = await self._request_subscription(part)
         if refusal is None:
+            await self._share_stream(part[0])
             return None
         self._check_passing(refusal)
         return f"{refusal.error_code}: {refusal.error_message} {obstacle}".rstrip()
@@ -238,8 +236,13 @@ class _Link:
         """Why it was not made; nothing, if it was."""
         stream_id, partition = part
         if self._connection.session is None:
-            return "nobody is logged in to make it"
+            return "not logged in, so it cannot be created"
         return await asyncio.to_thread(self._connection.session.make_stream, stream_id, partition + 1)
+
+    async def _share_stream(self, stream_id: str) -> None:
+        readers = self._settings.readers_of(stream_id)
+        if readers and self._connection.session is not None:
+            await asyncio.to_thread(self._connection.session.share_stream, stream_id, readers)
 
     # --- hearing ---
 
@@ -257,7 +260,7 @@ class _Link:
             try:
                 await self._hear(frame)
             except WireError as problem:
-                log.warning("the node said what cannot be read; node=%s problem=%s", self._connection.url, problem)
+                log.warning("unreadable message from the node; node=%s problem=%s", self._connection.url, problem)
 
     async def _hear(self, frame: bytes) -> None:
         if self._hear_echo(frame):
@@ -267,7 +270,7 @@ class _Link:
             case BroadcastMessage():
                 await self._let_listener_answer(message.stream_message)
             case UnicastMessage():
-                self._prove(message_key(list(message.stream_message.message_id)))
+                self._prove(message_key(message.stream_message.message_id))
             case ResendResponseResent() | ResendResponseNoResend():
                 await self._take_answer(message.request_id)
             case SubscribeResponse():
@@ -277,16 +280,9 @@ class _Link:
 
     def _hear_echo(self, frame: bytes) -> bool:
         """The hot path: most of what comes are our own messages, of which the id is all that matters."""
-        try:
-            parsed = orjson.loads(frame)
-        except orjson.JSONDecodeError:
-            return False
-        match parsed:
-            case [2, 0, _, [_, message_id, *_]]:
-                return self._prove(message_key(message_id))
-        return False
+        return self._prove(message_key(peek_broadcast_id(frame)))
 
-    def _prove(self, key: MessageKey | None) -> bool:
+    def _prove(self, key: MessageID | None) -> bool:
         outcome = None if key is None else self._echoes.prove(key)
         if outcome is not None:
             self.box.put(outcome)
@@ -333,7 +329,7 @@ class _Link:
             if self._listener is not None and (announcements := self._listener.take_announcements()):
                 await self.post(announcements)
             if self._echoes.is_unanswered(self._now_s()):
-                raise LinkDown(f"{self._connection.url}: neither an echo nor an answer came in time")
+                raise LinkDown(f"{self._connection.url}: no echo and no answer in time")
             for question in self._echoes.ask(self._now_s()):
                 await self._look_in_storage(question)
 
@@ -356,21 +352,10 @@ class _Link:
         if not _are_numbers(number):
             return
         for told in self._echoes.answer(int(number), self._now_s()):
-            if isinstance(told, Refused):
+            if isinstance(told, RejectedRun):
                 self.box.put(told)
             else:
                 await self._publish(told)
-
-
-def _key_of(payload: bytes) -> MessageKey | None:
-    try:
-        parsed = orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        return None
-    match parsed:
-        case [int(), message_id, *_]:
-            return message_key(message_id)
-    return None
 
 
 def _are_numbers(*texts: str) -> bool:

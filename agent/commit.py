@@ -1,0 +1,216 @@
+"""Batches → routed, packed, signed → committed → acknowledged: the one place where a reading becomes durable.
+
+Commits are few and large: the first reading after a start or a quiet time is committed at once, and whatever comes
+within the commit interval after it goes into the next one, unless so many wait that they are due at once. A disk that
+fails is retried until it works; meanwhile the queue fills and the sources are held back. Nothing that was
+signed is ever dropped here, or its chain would have a hole.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from agent.clock import Clock
+from agent.collect import Batch
+from agent.errors import StorageError
+from agent.journal.thread import JournalThread
+from agent.pack.routing import Route, Router
+from agent.pack.wrap import Group, RefusedReading, Run, Wrapped, Wrapper
+from agent.token_log import Noted, TokenLog, digest_of
+from drivers.reading import Reading
+from protocol.errors import HeadgateError
+
+__all__ = ["Committer", "CommitterStatus"]
+
+RETRY_S: Final = 1.0
+ACKNOWLEDGE_TIMEOUT_S: Final = 5.0
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CommitterStatus:
+    """The numbers only rise."""
+
+    messages: int = 0
+    refused: int = 0  # readings that no message can hold
+    unrouted: int = 0  # readings that no rule names
+    commits: int = 0
+    problem: str = ""  # why the journal cannot be written; "" while it can
+
+
+class Committer:
+    """Commits the batches of the queue, in turn, for as long as it runs."""
+
+    def __init__(
+        self,
+        queue: asyncio.Queue[Batch],
+        journal: JournalThread,
+        wrapper: Wrapper,
+        router: Router,
+        clock: Clock,
+        tokens: TokenLog,
+        *,
+        commit_records: int,
+        commit_interval_s: float,
+        on_commit: Callable[[], None],
+        report_refused: Callable[[Sequence[RefusedReading]], Group],
+    ) -> None:
+        self.status = CommitterStatus()
+        self.router = router
+        self.is_hurried = False  # commit without waiting for more: the agent is about to stop
+        self.moved_at_s = time.monotonic()  # when it last finished something, or found nothing to do
+        self._queue = queue
+        self._journal = journal
+        self._wrapper = wrapper
+        self._clock = clock
+        self._tokens = tokens
+        self._commit_records = commit_records
+        self._commit_interval_s = commit_interval_s
+        self._on_commit = on_commit
+        self._report_refused = report_refused
+        self._committed_at_s = time.monotonic() - commit_interval_s
+
+    async def run(self) -> None:
+        while True:
+            batches = await self._gather()
+            await self._commit(batches)
+            for _ in batches:
+                self._queue.task_done()  # so `queue.join()` waits until all is on the medium
+
+    async def _gather(self) -> list[Batch]:
+        batches = [await self._queue.get()]
+        due_at_s = self._committed_at_s + self._commit_interval_s
+        records = len(batches[0].readings)
+        while records < self._commit_records and not self.is_hurried:
+            try:
+                async with asyncio.timeout(max(0.0, due_at_s - time.monotonic())):
+                    batch = await self._queue.get()
+            except TimeoutError:
+                break
+            batches.append(batch)
+            records += len(batch.readings)
+        return batches
+
+    async def _commit(self, batches: Sequence[Batch]) -> None:
+        wrapped, noted = Wrapped.nothing(), dict[str, list[Noted]]()
+        routed = self._route(batches, wrapped.refused)
+        readings = sum(len(group.readings) for group in routed) + len(wrapped.refused)
+        refused: Sequence[RefusedReading] = ()
+
+        def store() -> None:
+            """With one visit to the journal's thread. What one try has wrapped and appended stays so for the next.
+
+            What no message can hold is reported in a signed one, in the same commit: the source is acknowledged after.
+            """
+            nonlocal refused
+            self._wrapper.wrap(routed, self._clock.read(), wrapped)
+            if wrapped.refused and not refused:
+                refused = tuple(wrapped.refused)
+                routed.append(self._report_refused(refused))
+                self._wrapper.wrap(routed, self._clock.read(), wrapped)
+            self._journal.call_from_thread(commit)
+
+        def commit() -> None:
+            self._append(wrapped.runs, noted)
+            self._tokens.note(noted)
+            self._journal.journal.commit(self._clock.now_ms())
+
+        await self._retry(store)
+        self._note_refusals(refused)
+        self.moved_at_s = time.monotonic()
+        if any(batch.route is None for batch in batches):  # the agent's own events delay no reading
+            self._committed_at_s = self.moved_at_s
+        self.status.commits += 1
+        self.status.messages += readings - len(refused)
+        self._on_commit()
+        for batch in batches:
+            await self._acknowledge(batch)
+
+    async def _acknowledge(self, batch: Batch) -> None:
+        """A source that misses its acknowledgement sends again, and that is stored twice: no reason to stop."""
+        try:
+            async with asyncio.timeout(ACKNOWLEDGE_TIMEOUT_S):
+                await batch.committed()
+        except (TimeoutError, HeadgateError) as error:
+            log.warning(
+                "source not acknowledged, it may send its readings again; source=%s problem=%s", batch.source, error
+            )
+
+    def _append(self, runs: list[Run], noted: dict[str, list[Noted]]) -> None:
+        """Append each run once, however often the disk is asked again; note where readings with tokens will stand."""
+        now_ms = self._clock.now_ms()
+        while runs:
+            run = runs[0]
+            positions = self._journal.journal.append_many(run.lane, run.entries, now_ms)
+            del runs[0]
+            places = zip(positions, run.entries, run.tokens, strict=True) if run.source else ()
+            for position, entry, token in places:
+                if token is not None:
+                    noted.setdefault(run.source, []).append(Noted(token, run.lane, position, digest_of(entry.payload)))
+
+    async def _retry(self, work: Callable[[], T]) -> T:
+        """Do the work beside the journal's thread, again and again until the disk accepts it."""
+        while True:
+            try:
+                result = await self._journal.call_beside(work)
+            except StorageError as error:
+                self._note_storage(str(error))
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._note_storage("")
+                return result
+
+    def _note_storage(self, problem: str) -> None:
+        self.moved_at_s = time.monotonic()  # an answer, if a bad one
+        if problem and not self.status.problem:
+            log.error("cannot write the journal, reading is paused; problem=%s", problem)
+        elif self.status.problem and not problem:
+            log.info("journal can be written again")
+        self.status.problem = problem
+
+    def _route(self, batches: Sequence[Batch], refused: list[RefusedReading]) -> list[Group]:
+        """Readings by route, in the order in which they came; those whose tokens outlive the process are kept apart.
+
+        Those that have no possible stream go to `refused`.
+        """
+        routed: dict[tuple[Route, str], list[Reading]] = {}
+        for batch in batches:
+            traced_as = batch.source if batch.has_durable_tokens else ""
+            known: dict[tuple[str, str], list[Reading]] = {}  # sensors and quantities are few
+            for reading in batch.readings:
+                group = known.get(reading[:2])
+                if group is None:
+                    route = batch.route or self._find_route(batch.source, reading, refused)
+                    if route is None:
+                        continue
+                    group = known[reading[:2]] = routed.setdefault((route, traced_as), [])
+                group.append(reading)
+        return [Group(route, readings, source) for (route, source), readings in routed.items()]
+
+    def _find_route(self, source: str, reading: Reading, refused: list[RefusedReading]) -> Route | None:
+        try:
+            route = self.router.route(source, reading.sensor, reading.quantity)
+        except ValueError as error:
+            refused.append(RefusedReading(reading, str(error)))
+            return None
+        if route is None:
+            self._note_unrouted(source, reading)
+        return route
+
+    def _note_unrouted(self, source: str, reading: Reading) -> None:
+        if not self.status.unrouted:
+            log.warning(
+                "reading matches no [[streams]] rule, it and all like it are dropped; driver=%s sensor=%s quantity=%s",
+                source, reading.sensor, reading.quantity,
+            )  # fmt: skip
+        self.status.unrouted += 1
+
+    def _note_refusals(self, refused: Sequence[RefusedReading]) -> None:
+        if refused and not self.status.refused:
+            reading, problem = refused[0]
+            log.error("reading refused, no message can hold it; sensor=%s problem=%s", reading.sensor, problem)
+        self.status.refused += len(refused)

@@ -1,0 +1,1 @@
+"""The agent's configuration: `headgate.toml`, read and checked whole before anything opens."""

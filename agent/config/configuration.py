@@ -1,0 +1,291 @@
+"""One TOML file → one tree of frozen values, checked completely before any port or socket opens.
+
+All problems are reported at once, each with its dotted path; unknown keys are errors; a
+secret is never a value here, only the path of the file that holds it. Relative paths count from the folder of the
+configuration file.
+
+| table | what |
+|---|---|
+| `[device]` | who this is, and where it keeps its data |
+| `[journal]` | the durable buffer |
+| `[drivers.NAME]` | one device each; `driver` says which kind |
+| `[[streams]]` | which readings go where; the first rule that matches |
+| `[publishers.NAME]` | one destination each; `kind` says which |
+| `[archive]`, `[ship]` | archives, and where they go |
+| `[page]`, `[status]`, `[log]` | what the operator sees |
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from agent.archive.settings import ARCHIVE_CURSOR, ArchiveConfig, ShipConfig
+from agent.config.page import PageConfig
+from agent.config.publishers import MqttConfig, PublisherConfig, check_publisher
+from agent.errors import ConfigError
+from agent.journal import JournalSettings
+from agent.journal.settings import MAX_CURSORS, MIB
+from agent.pack.routing import DEFAULT_RULE, DEVICE_PLACEHOLDERS, StreamRule, template_problem
+from drivers.contract import Driver
+from drivers.errors import ConfigError as SettingsError
+from drivers.registry import build_driver
+from runtime.settings import Between, Matching, Seconds, Text, check_settings
+from runtime.toml_file import dotted, read_toml
+
+__all__ = [
+    "Config",
+    "DeviceConfig",
+    "JournalConfig",
+    "LogConfig",
+    "StatusConfig",
+    "find_config",
+    "load_config",
+]
+
+SYSTEM_CONFIG: Final = Path("/etc/headgate/headgate.toml")
+USER_CONFIG: Final = Path("headgate/headgate.toml")  # below $XDG_CONFIG_HOME
+CONFIG_VARIABLE: Final = "HEADGATE_CONFIG"
+MAX_NAMES: Final = 64  # of drivers, and of rules
+
+NAME_FORM: Final = Matching("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "boiler-room_7")
+Name = Annotated[str, NAME_FORM]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConfig:
+    name: Name  # name of the gateway in stream ids, events and logs
+    data_directory: Path = Path("/var/lib/headgate")  # journal, archives, keys and status; back up its keys
+    key_file: Path | None = None  # default: systemd credential, $HEADGATE_KEYS, or in data_directory
+    passphrase_file: Path | None = None  # private file with the passphrase; none: systemd credential, or prompt
+    events_stream: Text = "{address}/{device}/events"  # start, stop, losses, clock and device changes
+
+    def __post_init__(self) -> None:
+        if problem := template_problem(self.events_stream, DEVICE_PLACEHOLDERS):
+            raise SettingsError(f"events_stream: {problem}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalConfig:
+    directory: Path | None = None  # default: below data_directory
+    max_megabytes: Annotated[int, Between(1, 1 << 20)] = 512  # hard limit on the size of the journal on disk
+    segment_kilobytes: Annotated[int, Between(64, 65_536)] = 4096  # of one file; a message has at most a quarter of it
+    commit_records: Annotated[int, Between(1, 16_384)] = 250  # commit when this many records are waiting …
+    commit_interval_s: Annotated[float, Between(0, 3600)] = 1.0  # … or this long after the previous commit
+    compression: Literal["zstd", "none"] = "zstd"  # compression of each commit
+    when_full: Literal["shed", "stop_reading"] = "shed"  # shed: lowest priority first, every loss recorded
+    thinned_priorities: tuple[
+        Annotated[int, Between(0, 31)], ...
+    ] = ()  # priorities of which every second record is dropped first
+    positions_interval_s: Annotated[float, Between(0, 3600)] = 10.0  # after a crash, this much is sent again
+    card_endurance_terabytes: Annotated[float, Between(0.001, 100_000)] | None = None  # rated, for the forecast
+
+    def settings(self, cursors: tuple[str, ...]) -> JournalSettings:
+        """Raises ValueError where the figures do not fit together."""
+        endurance = self.card_endurance_terabytes
+        return JournalSettings(
+            max_bytes=self.max_megabytes * MIB,
+            segment_bytes=self.segment_kilobytes * 1024,
+            commit_records=self.commit_records,
+            commit_interval_ms=round(self.commit_interval_s * 1000),
+            compression=self.compression,
+            when_full=self.when_full,
+            thinned_lanes=frozenset(self.thinned_priorities),
+            cursors=cursors,
+            positions_interval_ms=round(self.positions_interval_s * 1000),
+            card_endurance_bytes=None if endurance is None else round(endurance * 1e12),
+        )
+
+    def __post_init__(self) -> None:
+        self.settings(("any",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusConfig:
+    file: Path | None = None  # default: below data_directory
+    every_s: Seconds = 5.0  # how often the status file is written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    level: Literal["debug", "info", "warning", "error"] = "info"  # lowest level that is logged
+    form: Literal["text", "json"] = "text"  # words and key=value, or one JSON object per line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """The file as the settings' checker sees it; what other rooms check stands as plain tables."""
+
+    device: DeviceConfig
+    journal: JournalConfig = field(default_factory=JournalConfig)
+    streams: tuple[StreamRule, ...] = (DEFAULT_RULE,)
+    archive: ArchiveConfig | None = None
+    ship: ShipConfig | None = None
+    page: PageConfig = field(default_factory=PageConfig)
+    status: StatusConfig = field(default_factory=StatusConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        if self.ship is not None and self.archive is None:
+            raise SettingsError("archive: missing; [ship] requires [archive]")
+        if not 0 < len(self.streams) <= MAX_NAMES:
+            raise SettingsError(f"streams: {len(self.streams)} rules; expected 1 to {MAX_NAMES}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that `headgate run` needs to know. Tables of drivers are checked, and kept as given."""
+
+    path: Path
+    sha256: bytes  # of the file as it was read
+    device: DeviceConfig
+    journal: JournalConfig
+    drivers: Mapping[str, Mapping[str, object]]
+    streams: tuple[StreamRule, ...]
+    publishers: Mapping[str, PublisherConfig]
+    archive: ArchiveConfig | None
+    ship: ShipConfig | None
+    page: PageConfig
+    status: StatusConfig
+    log: LogConfig
+
+    @property
+    def journal_directory(self) -> Path:
+        return self.journal.directory or self.device.data_directory / "journal"
+
+    @property
+    def archive_directory(self) -> Path:
+        configured = self.archive.directory if self.archive else None
+        return configured or self.device.data_directory / "archives"
+
+    @property
+    def status_file(self) -> Path:
+        return self.status.file or self.device.data_directory / "status.json"
+
+    @property
+    def links_socket(self) -> Path:
+        """Where the agent lends the links that it holds."""
+        return self.device.data_directory / "links.sock"
+
+    @property
+    def cursors(self) -> tuple[str, ...]:
+        """One per publisher, one for the archiver. A journal without any reader keeps what it can."""
+        return (*self.publishers, *((ARCHIVE_CURSOR,) if self.archive else ())) or ("nobody",)
+
+    def build_drivers(self) -> dict[str, Driver]:
+        return {name: build_driver(name, table) for name, table in self.drivers.items()}
+
+
+def find_config(environment: Mapping[str, str]) -> Path:
+    """Named by the environment, else the system's, else the user's own."""
+    if named := environment.get(CONFIG_VARIABLE):
+        return Path(named)
+    user = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / USER_CONFIG
+    return user if user.exists() and not SYSTEM_CONFIG.exists() else SYSTEM_CONFIG
+
+
+def load_config(path: Path) -> Config:
+    """Raises: ConfigError with every problem, OSError if the file cannot be read."""
+    table, data = read_toml(path)
+    return _parse(table, path, hashlib.sha256(data).digest())
+
+
+def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
+    """Raises: ConfigError with every problem."""
+    problems: list[str] = []
+    rest = dict(table)
+    drivers = _named_tables(rest.pop("drivers", {}), "drivers", problems, _check_driver)
+    publishers = _named_tables(rest.pop("publishers", {}), "publishers", problems, check_publisher)
+    if len(publishers) >= MAX_CURSORS:
+        problems.append(f"publishers: {len(publishers)} are more than {MAX_CURSORS - 1}")
+    document = _collect(problems, lambda: check_settings(_Document, rest))
+    if document is not None and document.archive is not None and ARCHIVE_CURSOR in publishers:
+        problems.append(f"publishers.{ARCHIVE_CURSOR}: this name is reserved for [archive]; choose another")
+    if document is not None:
+        problems += _contradictions(drivers, document.streams, publishers)
+    if problems or document is None:
+        raise ConfigError.of_file(path, problems)
+    folder = path.parent
+    return Config(
+        path=path,
+        sha256=sha256,
+        device=_resolved(document.device, folder),
+        journal=_resolved(document.journal, folder),
+        drivers={name: _table_resolved(name, table, folder) for name, table in drivers.items()},
+        streams=document.streams,
+        publishers={name: _resolved(each, folder) for name, each in publishers.items()},
+        archive=document.archive and _resolved(document.archive, folder),
+        ship=document.ship and _resolved(document.ship, folder),
+        page=_resolved(document.page, folder),
+        status=_resolved(document.status, folder),
+        log=document.log,
+    )
+
+
+def _check_driver(name: str, table: Mapping[str, object]) -> Mapping[str, object]:
+    build_driver(name, table)
+    return table
+
+
+def _named_tables(
+    given: object, section: str, problems: list[str], check: Callable[[str, Mapping[str, object]], T]
+) -> dict[str, T]:
+    if not isinstance(given, Mapping) or not all(isinstance(table, Mapping) for table in given.values()):
+        problems.append(f"{section}: expected tables with names: [{section}.NAME]")
+        return {}
+    if len(given) > MAX_NAMES:
+        problems.append(f"{section}: {len(given)} are more than {MAX_NAMES}")
+    checked = {}
+    for name, table in given.items():
+        if problem := NAME_FORM.problem(name):
+            problems.append(f"{dotted(section, name)}: {problem}")
+        value = _collect(problems, partial(check, name, table))
+        if value is not None:
+            checked[name] = value
+    return checked
+
+
+def _collect(problems: list[str], check: Callable[[], T]) -> T | None:
+    try:
+        return check()
+    except SettingsError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _table_resolved(name: str, table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
+    """The same for the table of a driver, which stays as it was given but for its paths."""
+    settings = getattr(build_driver(name, table), "settings", None)
+    if not is_dataclass(settings):
+        return table
+    paths = {each.name for each in fields(settings) if isinstance(getattr(settings, each.name), Path)}
+    return {key: os.path.normpath(folder / str(value)) if key in paths else value for key, value in table.items()}
+
+
+def _resolved(section: T, folder: Path) -> T:
+    """Relative paths count from the folder of the file that names them."""
+    paths = {each.name: getattr(section, each.name) for each in fields(section)}  # type: ignore[arg-type]
+    return replace(  # type: ignore[type-var]
+        section,
+        **{name: Path(os.path.normpath(folder / path)) for name, path in paths.items() if isinstance(path, Path)},
+    )
+
+
+def _contradictions(
+    drivers: Iterable[str], rules: Sequence[StreamRule], publishers: Mapping[str, PublisherConfig]
+) -> Iterator[str]:
+    """Combinations of settings that would lose data."""
+    for driver in drivers:
+        if not any(fnmatchcase(driver, rule.driver) for rule in rules):
+            remedy = f'add a rule with driver = "{driver}", or one without driver'
+            yield f"streams: no rule matches readings of {dotted('drivers', driver)}: they would be dropped; {remedy}"
+    encrypted = [f"streams[{place}]" for place, rule in enumerate(rules) if rule.encryption != "none"]
+    for name, publisher in publishers.items():
+        if encrypted and isinstance(publisher, MqttConfig) and publisher.payload == "io_message":
+            problem = f"io_message cannot carry encrypted messages ({', '.join(encrypted)}): they would be refused"
+            yield f'{dotted("publishers", name)}.payload: {problem}; use "stream_message"'

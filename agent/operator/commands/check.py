@@ -1,0 +1,53 @@
+"""`headgate check`: validates the configuration and its files without opening a port or a socket."""
+
+import argparse
+import json
+import sys
+
+from agent.config.configuration import Config
+from agent.config.files import check_files, key_file_of
+from agent.config.review import warnings_of
+from agent.exit_codes import ExitCode
+from agent.keys import binding_as_json, read_binding
+from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.service_user import service_access_problems
+
+DESCRIPTION = (
+    "Validate the configuration and the files it names, and list all problems. Opens no port and no socket. Run"
+    " by root, it also reports files that the service's user cannot read."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--user", metavar="NAME", help="check that this user can read the files (default: the service's user)"
+    )
+    parser.add_argument(
+        "--settings", action="store_true", help="print the reference of all settings as Markdown and exit"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.settings:
+        from agent.config.reference import render_settings
+
+        print(render_settings(), end="")
+        return ExitCode.OK
+    config = load_named_config(arguments)
+    check_files(config, also=service_access_problems(config, arguments.user))
+    device = binding_as_json(read_binding(key_file_of(config)))["device"]
+    warnings = warnings_of(config)
+    if arguments.json:
+        found = {"configuration": str(config.path), "device": device, "cursors": config.cursors, "warnings": warnings}
+        print(json.dumps(found))
+        return ExitCode.OK
+    for warning in warnings:
+        print(f"headgate: warning: {warning}", file=sys.stderr)
+    print(f"{config.path}: OK; {_counted(config)}; device {device}")
+    return ExitCode.OK
+
+
+def _counted(config: Config) -> str:
+    return f"drivers {len(config.drivers)}, publishers {len(config.publishers)}, stream rules {len(config.streams)}"

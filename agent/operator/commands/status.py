@@ -1,0 +1,110 @@
+"""`headgate status`: shows the last status of the agent."""
+
+import argparse
+import errno
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agent.config.configuration import Config
+from agent.errors import ConfigError
+from agent.exit_codes import ExitCode
+from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.service.status import is_process, read_status
+from protocol.shown_text import printable
+
+DESCRIPTION = "Show the last status that the agent wrote. Exit code 1: the agent is not running or not making progress."
+STALE_S = 60.0
+MAX_KINDS = 3  # of rejected input; --json has them all
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    seen = last_seen(load_named_config(arguments))
+    if arguments.json:
+        print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
+    else:
+        print("\n".join(map(printable, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
+    return ExitCode.OK if seen.is_moving else ExitCode.NO
+
+
+class Seen(NamedTuple):
+    """The last status of the agent, its age, and whether the process is alive."""
+
+    status: dict[str, Any]
+    age_s: float
+    is_alive: bool
+
+    @property
+    def is_moving(self) -> bool:
+        return self.is_alive and bool(self.status["is_moving"])
+
+
+def last_seen(config: Config) -> Seen:
+    """Raises: ConfigError if the file is no status, FileNotFoundError if the agent never ran here, OSError."""
+    try:
+        status = read_status(config.status_file)
+    except FileNotFoundError:
+        problem = f"no status file: the agent has not run yet; start it: headgate run --config {config.path}"
+        raise FileNotFoundError(errno.ENOENT, problem, str(config.status_file)) from None
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
+    return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"]))
+
+
+def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:
+    device, journal = status["device"], status["journal"]
+    moving = "running" if is_alive and status["is_moving"] else "STALLED" if is_alive else "NOT RUNNING"
+    yield f"{device['name']}  {device['address']}  {moving}, as of {age_s:.0f} s ago"
+    refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
+    yield f"messages     {status['messages']}; {refused}"
+    for name, each in status["devices"].items():
+        counted = f"{each['readings']} readings{_last(each['last'])}"
+        yield f"device       {name}: {each['state']}{_who(each.get('identity', {}))}, {counted}{_why(each['reason'])}"
+        yield from _rejected(name, each.get("rejected", {"total": 0}))
+    used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
+    lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
+    yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
+    for name, depth in journal["waiting"].items():
+        yield f"waiting      {name}: {depth}"
+    for name, link in status["links"].items():
+        yield f"link         {name}: {_link(link)}"
+    if kept := status["archives"]:
+        why = _why(kept["problem"] or kept["ship_problem"])
+        yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
+
+
+def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:
+    if rejected["total"]:
+        kinds = "; ".join(
+            f"{each['count']} of {each['sensor']}: {each['reason']}" for each in rejected["kinds"][:MAX_KINDS]
+        )
+        counted = f"{name}: {rejected['total']} that could not be parsed ({printable(kinds)})"
+        yield f"rejected     {counted}, see 'headgate rejected'"
+
+
+def _link(link: dict[str, Any]) -> str:
+    settled = f"{link['acknowledged']} acknowledged, {link['set_aside']} set aside"
+    if link["removed"]:
+        settled += f", {link['removed']} removed at the size limit"
+    if not link["is_up"]:
+        return f"DOWN, {settled}{_why(link['problem'])}"
+    return f"up, but WAITING, {settled}{_why(link['held'])}" if link["held"] else f"up, {settled}"
+
+
+def _last(last: dict[str, Any] | None) -> str:
+    return "" if last is None else f", last {last['quantity']} {last['value']} {last['unit']}".rstrip()
+
+
+def _who(identity: dict[str, str]) -> str:
+    return f", {identity['device']} with firmware {identity['firmware']}" if identity else ""
+
+
+def _why(reason: str) -> str:
+    return f" ({reason})" if reason else ""

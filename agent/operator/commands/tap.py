@@ -1,0 +1,164 @@
+"""`headgate tap`: prints messages as the agent commits them, read from its journal."""
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from agent.config.configuration import Config
+from agent.errors import ConfigError
+from agent.exit_codes import ExitCode
+from agent.journal import Record
+from agent.journal.inspection import Follower, inspect_journal, open_read_only
+from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.subscription import Locked, Opened
+from agent.operator.subscription_report import as_json_line, as_text_line
+from agent.pack.routing import DEFAULT_RULE, PLACEHOLDERS
+from protocol.errors import WireError
+from protocol.streamr.group_keys.encryption import decrypt_message
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
+
+DESCRIPTION = (
+    "Print the messages that the agent on this machine commits, as it commits them. It only reads the journal:"
+    " it needs no network and does not slow the agent down. Encrypted messages are decrypted with the device's"
+    " own keys, if this user may read them."
+)
+LOOK_EVERY_S = 0.25
+QUIET_POLLS = 8  # without a message, before it says that it is waiting
+RECENT_RECORDS = 500  # of each lane, whose streams are known
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "stream",
+        nargs="?",
+        default="*",
+        metavar="STREAM",
+        help="only streams with this id, id suffix or wildcard pattern (default: all)",
+    )
+    add_config_argument(parser)
+    parser.add_argument(
+        "--last",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="start with the last N messages of each priority (default: 0)",
+    )
+    parser.add_argument("--count", type=_count, default=None, metavar="N", help="exit after N messages")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_named_config(arguments)
+    known = _known_streams(config)
+    if not any(may_match(each, arguments.stream) for each in known):
+        problem = f"no stream has the id or id suffix {arguments.stream!r}; known streams:"
+        print("\n  ".join([f"headgate: {problem}", *sorted(known)]), file=sys.stderr)
+        return ExitCode.NO
+    keys = _Keys(config)
+    messages = _messages(config.journal_directory, arguments.last, arguments.stream)
+    for message in itertools.islice(messages, arguments.count):
+        event = keys.open(message)
+        print(as_json_line(event) if arguments.json else as_text_line(event, with_stream=True), flush=True)
+    return ExitCode.OK
+
+
+def may_match(known: str, pattern: str) -> bool:
+    """Whether a stream that is known by its id, with `*` for what is not known yet, can match the pattern."""
+    if any(each in pattern for each in "*?["):
+        return True  # a pattern may mean streams that come later
+    ends = ["/".join(known.split("/")[at:]) for at in range(known.count("/") + 1)]
+    return any(fnmatchcase(pattern, end) for end in ends)
+
+
+def _known_streams(config: Config) -> set[str]:
+    """Those of the last messages in the journal, and those that the configuration makes."""
+    with open_read_only(config.journal_directory) as disk:
+        records = list(Follower(inspect_journal(disk), RECENT_RECORDS).new_records(disk))
+    seen = {record.chain.rpartition("#")[0] or record.chain for record in records}
+    return seen | {each for each in _configured_streams(config) if not any(fnmatchcase(one, each) for one in seen)}
+
+
+def _configured_streams(config: Config) -> Iterator[str]:
+    names = {**dict.fromkeys(PLACEHOLDERS, "*"), "device": config.device.name}
+    templates = [rule.stream for rule in config.streams] or [DEFAULT_RULE.stream]
+    for driver in config.drivers:
+        yield from (template.format_map({**names, "driver": driver}) for template in templates)
+    yield config.device.events_stream.format_map(names)
+
+
+def matches(stream_id: str, wanted: str) -> bool:
+    """Whether it is the stream, ends with it after a slash, or fits the pattern."""
+    return stream_id.endswith(f"/{wanted}") or fnmatchcase(stream_id, wanted)
+
+
+def _messages(directory: Path, last: int, pattern: str) -> Iterator[StreamMessage]:
+    with open_read_only(directory) as disk:
+        follower = Follower(inspect_journal(disk), last)
+    quiet_polls: int | None = 0  # None: something was shown
+    while True:
+        with open_read_only(directory) as disk:
+            for message in itertools.chain.from_iterable(map(_message, follower.new_records(disk))):
+                if matches(message.message_id.stream_id, pattern):
+                    quiet_polls = None
+                    yield message
+        if quiet_polls is not None:
+            quiet_polls += 1
+            if quiet_polls == QUIET_POLLS:
+                print(f"headgate: waiting for messages of {pattern}; press Ctrl-C to stop", file=sys.stderr)
+        time.sleep(LOOK_EVERY_S)
+
+
+def _message(record: Record) -> Iterator[StreamMessage]:
+    try:
+        yield parse_stream_message(record.payload)
+    except WireError as problem:
+        print(f"headgate: lane {record.lane}, position {record.position}: {problem}", file=sys.stderr)
+
+
+class _Keys:
+    """The device's own group keys, read when the first encrypted message comes; and again for a key not seen before."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._known: dict[tuple[str, str], GroupKey] = {}
+        self._problem = ""
+
+    def open(self, message: StreamMessage) -> Opened | Locked:
+        if message.encryption_type is EncryptionType.NONE:
+            return Opened(message, message.content)
+        key = self._find(message.message_id.stream_id, message.group_key_id or "")
+        if key is None:
+            return Locked(message, self._problem or "the device has no such key")
+        try:
+            return Opened(message, decrypt_message(message, key).content)
+        except (WireError, ValueError) as problem:
+            return Locked(message, str(problem))
+
+    def _find(self, stream_id: str, key_id: str) -> GroupKey | None:
+        if (stream_id, key_id) not in self._known and not self._problem:
+            try:
+                self._read(stream_id)
+            except (ConfigError, OSError) as problem:
+                self._problem = str(problem)
+        return self._known.get((stream_id, key_id))
+
+    def _read(self, stream_id: str) -> None:
+        from agent.config.files import open_keys
+        from agent.keys.group_keys import GroupKeyStore
+
+        folder = self._config.device.data_directory / "keys" / "groups"
+        if folder.is_dir():
+            for key in GroupKeyStore(folder, open_keys(self._config)).history(stream_id):
+                self._known[stream_id, key.key_id] = GroupKey(key.key_id, key.secret.reveal())
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= sys.maxsize:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,162 @@
+"""Whether the user that the service runs as can read the files that its configuration names.
+
+Root can read everything, so what root checks says nothing about the service. Here a child process becomes the service's
+user and opens each file: owners, groups, modes, access lists and folders above are judged by the kernel itself.
+"""
+
+import grp
+import json
+import os
+import pwd
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent.config.configuration import Config
+from agent.config.files import KEY_FILE, named_files
+from agent.errors import ConfigError
+from agent.operator.unit_drop_in import HIDDEN_FOLDERS
+
+__all__ = ["ServiceUser", "find_service_user", "service_access_problems", "unreadable_files"]
+
+UNIT: Final = "headgate.service"
+SYSTEMCTL_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceUser:
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]  # all of them, also the first
+
+    @property
+    def group_name(self) -> str:
+        return _group_name(self.gid)
+
+    @classmethod
+    def named(cls, name: str, more_groups: tuple[str, ...] = ()) -> "ServiceUser":
+        """Raises: ConfigError if there is no such user or group."""
+        try:
+            entry = pwd.getpwnam(name)
+            more = [grp.getgrnam(each).gr_gid for each in more_groups]
+        except KeyError as error:
+            raise ConfigError(f"{error.args[0]}; systemd-sysusers creates the users of the units") from None
+        groups = tuple(sorted({*os.getgrouplist(name, entry.pw_gid), *more}))
+        return cls(name=name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
+
+
+def service_access_problems(config: Config, user_name: str | None = None) -> list[str]:
+    """What the service could not read, with what to do. Nothing where no unit runs with this configuration.
+
+    `user_name` names another user to judge for. Raises: ConfigError if there is no such user, or we may not become it.
+    """
+    if user_name is None and os.geteuid() != 0:
+        return []  # what we cannot read ourselves is found by reading it
+    user = find_service_user(config.path) if user_name is None else ServiceUser.named(user_name)
+    if user is None or user.uid == 0:
+        return []
+    if os.geteuid() not in (0, user.uid):
+        raise ConfigError(f"only root can check access for the user {user.name}; use sudo")
+    files = named_files(config)
+    unreadable = unreadable_files(user, files) if os.geteuid() == 0 else {}
+    return [
+        *(_problem_text(setting, files[setting], barrier, user) for setting, barrier in unreadable.items()),
+        *(_hidden_files(files) if user_name is None else ()),
+    ]
+
+
+def find_service_user(configuration: Path) -> ServiceUser | None:
+    """The user of the unit that runs with this configuration. None: there is no such unit, or no systemd.
+
+    Raises: ConfigError if the unit names a user that does not exist.
+    """
+    try:
+        asked = ["systemctl", "show", "--property=LoadState,User,SupplementaryGroups,ExecStart", UNIT]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT_S, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    words = found.get("ExecStart", "").split()
+    if found.get("LoadState") != "loaded" or str(configuration.absolute()) not in words or not found.get("User"):
+        return None
+    return ServiceUser.named(found["User"], tuple(found.get("SupplementaryGroups", "").split()))
+
+
+def unreadable_files(user: ServiceUser, files: Mapping[str, Path]) -> dict[str, Path]:
+    """Those that the user may not read, with the file or folder above that stands in the way. Needs root.
+
+    A file that is not there is none of them: that is found by other checks. Raises: ConfigError if the process may not
+    become that user, as in some containers.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups(user.groups)
+            os.setgid(user.gid)
+            os.setuid(user.uid)
+            found = {name: str(barrier) for name, path in files.items() if (barrier := _barrier(path)) is not None}
+            os.write(writer, json.dumps(found).encode())
+        finally:
+            os._exit(0)  # also after an error: the parent takes an empty answer for one
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    if not text:
+        raise ConfigError(f"cannot check for the user {user.name} from here; run: sudo -u {user.name} headgate check")
+    return {name: Path(barrier) for name, barrier in json.loads(text).items()}
+
+
+def _barrier(path: Path) -> Path | None:
+    """The file or folder that prevents this process from reading the file; None if nothing does."""
+    for folder in reversed(path.parents):
+        if folder.exists() and not os.access(folder, os.X_OK):
+            return folder
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except PermissionError:
+        return path
+    except OSError:
+        return None  # missing, or no file at all: the check of its content says so
+    return None
+
+
+def _problem_text(setting: str, path: Path, barrier: Path, user: ServiceUser) -> str:
+    status = barrier.stat()
+    owner = f"{_user_name(status.st_uid)}:{_group_name(status.st_gid)} {stat.S_IMODE(status.st_mode):04o}"
+    problem = f"the service's user {user.name} cannot read it ({barrier} is {owner})"
+    return f"{setting}: {path}: {problem}; {_remedy(setting, barrier, user)}"
+
+
+def _remedy(setting: str, barrier: Path, user: ServiceUser) -> str:
+    if barrier.is_dir():
+        return f"chgrp {user.group_name} {barrier} && chmod g+x {barrier}"
+    if setting == KEY_FILE:
+        return f"chown {user.name}:{user.group_name} {barrier} && chmod 600 {barrier}"
+    return f"chown root:{user.group_name} {barrier} && chmod 640 {barrier}"
+
+
+def _hidden_files(files: Mapping[str, Path]) -> Iterator[str]:
+    """The unit has ProtectHome= and PrivateTmp=: the service does not see files there, whatever their modes."""
+    for setting, path in files.items():
+        if any(path.is_relative_to(folder) for folder in HIDDEN_FOLDERS):
+            yield f"{setting}: {path}: the systemd unit hides this folder; move the file to /etc/headgate"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

@@ -1,0 +1,1 @@
+"""Turns readings into signed StreamMessages: stream, ioMessage, hash chain, encryption, signature."""

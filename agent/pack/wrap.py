@@ -1,0 +1,355 @@
+"""Reading → linked ioMessage → signed StreamMessage → journal entry.
+
+    Reading ──► ContentData (one CBOR item, or the bytes) ──► ioMessage, linked to the previous one
+            ──► content: {"ioMessage": base64} or the JSON embodiment, encrypted where the stream is
+            ──► StreamMessage, signed, naming the one before it ──► Entry
+
+Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash,
+and a message that was signed but never committed leaves no hole in any chain that others see. References still rise
+across restarts, over all chains of the device (`agent/clock/references.py`), but for the way back from a clock that was
+ahead, which begins new chains too.
+
+Not for two threads at a time. All messages of one call carry the time of that call.
+"""
+
+import logging
+import secrets
+from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count, repeat
+from typing import Final, NamedTuple, Protocol
+
+from agent.clock import ChainReferences, ClockReading
+from agent.errors import StorageError
+from agent.journal import Entry
+from agent.pack.routing import Route
+from drivers.reading import Reading
+from protocol.clock import ClockContext, ExcursionNotice
+from protocol.ethereum.signer import Signer
+from protocol.iomessage import (
+    EMPTY_CHAIN,
+    RANDOM_BYTES,
+    ChainLinker,
+    Draft,
+    IoMessage,
+    LinkedTemplate,
+    element_id,
+    message_ids,
+)
+from protocol.iomessage.content import BINARY_CONTENT, encode_binary_content
+from protocol.publisher_chain import CHAIN_ID_RANDOM_BYTES
+from protocol.reference import Reference, next_reference
+from protocol.scalars import encode_scalar, scalar_format
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message import EncryptedGroupKey
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+
+__all__ = [
+    "Chain",
+    "ContentEncryptor",
+    "EncryptedContent",
+    "Group",
+    "RefusedReading",
+    "Run",
+    "Wrapped",
+    "Wrapper",
+    "chain_name",
+]
+
+MAX_CHAINS: Final = 2048  # at a time; the one that was longest without a reading ends, and its stream begins another
+MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
+MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
+EARLIEST_MS: Final = 946_684_800_000  # 2000: a reading's time before it is by a clock that nobody had set yet
+CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
+_base64: Final = partial(b2a_base64, newline=False)
+_message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by whoever signs
+_entry: Final = partial(tuple.__new__, Entry)
+
+log = logging.getLogger(__name__)
+
+
+class EncryptedContent(NamedTuple):
+    """A content as subscribers with the right key can read it."""
+
+    content: str
+    group_key_id: str
+    new_group_key: EncryptedGroupKey | None  # on the message with which a new key begins to be handed over
+
+
+class ContentEncryptor(Protocol):
+    """Encrypts the contents of one stream."""
+
+    def encrypt(self, content: str, now_ms: int) -> EncryptedContent: ...
+
+
+class RefusedReading(NamedTuple):
+    """A reading that no message can hold, and why."""
+
+    reading: Reading
+    problem: str
+
+
+class Group(NamedTuple):
+    """Readings of one route, in their order."""
+
+    route: Route
+    readings: Sequence[Reading]
+    source: str = ""  # whose tokens these readings carry, where tokens outlive the process
+
+
+class Run(NamedTuple):
+    """Journal entries of one chain, in their order, and the tokens of the readings in them."""
+
+    lane: int
+    entries: Sequence[Entry]
+    source: str  # empty where the tokens end with the process
+    tokens: Sequence[int | None]  # one for each entry
+
+
+class Wrapped(NamedTuple):
+    """What groups become, in the order in which they came."""
+
+    runs: list[Run]
+    refused: list[RefusedReading]
+
+    @classmethod
+    def nothing(cls) -> "Wrapped":
+        return cls([], [])
+
+
+def chain_name(stream_id: str, partition: int, msg_chain_id: str) -> str:
+    """The journal's, the archive's and the gap notices' name of a chain."""
+    return f"{stream_id}#{partition}/{msg_chain_id}"
+
+
+class Chain:
+    """One chain of one process: hash-links, signs and numbers what it is given."""
+
+    def __init__(
+        self,
+        route: Route,
+        *,
+        signer: Signer,
+        references: ChainReferences,
+        ids: Iterator[str],
+        max_payload_bytes: int,
+        encryptor: ContentEncryptor | None = None,
+    ) -> None:
+        """Raises ValueError if the route names no possible stream."""
+        msg_chain_id = secrets.token_urlsafe(CHAIN_ID_RANDOM_BYTES)
+        self._writer = ChainWriter(
+            signer, stream_id=route.stream_id, stream_partition=route.partition, msg_chain_id=msg_chain_id
+        )
+        self.name = chain_name(route.stream_id, route.partition, msg_chain_id)
+        self._device = signer.address
+        self._priority = route.priority
+        self._is_binary = route.content == "binary"
+        self._references = references
+        self._ids = ids
+        self._encryptor = encryptor
+        self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // 2  # base64, twice where encrypted
+        self._templates: dict[tuple[str, str, str, str], LinkedTemplate] = {}
+        self._head = EMPTY_CHAIN
+        self._last: MessageRef | None = None
+
+    def wrap(
+        self, readings: Iterable[Reading], clock: ClockReading, tokens: list[int | None], refused: list[RefusedReading]
+    ) -> list[Entry]:
+        """One message per reading, in their order; its token goes to `tokens`. No message can hold the `refused`.
+
+        This is the hot path: what all messages of a call share is worked out once, and references count on within it.
+        """
+        first = MessageRef(*self._first_reference(clock.now_ms))
+        linker = ChainLinker(self._head)
+        linked = linker.link_all(self._drafts(readings, clock, Reference(*first), tokens, refused))
+        columns = (self._sign_all(linked, first, clock.now_ms), repeat(self.name), repeat(first.timestamp))
+        entries = list(map(_entry, zip(*columns, count(first.sequence_number), strict=False)))
+        if entries:
+            self._head, self._last = linker.head, MessageRef(*entries[-1][2:])
+        return entries
+
+    def _drafts(
+        self,
+        readings: Iterable[Reading],
+        clock: ClockReading,
+        first: Reference,
+        tokens: list[int | None],
+        refused: list[RefusedReading],
+    ) -> Iterator[Draft]:
+        context, context_at_ms, context_data = clock.context_for(first), None, b""
+        ids, templates, max_content_bytes = self._ids, self._templates, self._max_content_bytes
+        for reading in readings:
+            sensor, quantity, value, unit, taken_at_ms, mime_type, token = reading
+            try:
+                content_data = value if isinstance(value, bytes) else encode_scalar(value)
+                template = templates.get((sensor, quantity, unit, mime_type)) or self._new_template(reading)
+            except ValueError as error:
+                refused.append(RefusedReading(reading, str(error)))
+                continue
+            if len(content_data) > max_content_bytes:
+                refused.append(_too_large(reading, content_data, max_content_bytes))
+                continue
+            if context is None and taken_at_ms >= EARLIEST_MS:
+                context_data, context_at_ms = b"", None
+            elif taken_at_ms != context_at_ms:  # neighbours were often taken in the same millisecond
+                context_data = _context_of(context or clock.context_of_unset_time(), taken_at_ms, clock)
+                context_at_ms = taken_at_ms
+            tokens.append(token)
+            yield template, next(ids), taken_at_ms, content_data, context_data
+
+    def _sign_all(self, linked: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:
+        if self._is_binary and self._encryptor is None:
+            return self._writer.write_run(list(map(_base64, linked)), first, self._last, around=BINARY_CONTENT)
+        return self._write_each(map(self._content, linked), first, now_ms)
+
+    def _write_each(self, contents: Iterator[str], first: MessageRef, now_ms: int) -> Iterator[bytes]:
+        """Contents that JSON has to escape, or that are encrypted one by one."""
+        previous = self._last
+        for content, sequence in zip(contents, count(first.sequence_number)):
+            current = _message_ref((first.timestamp, sequence))
+            yield self._write(content, current, previous, now_ms)
+            previous = current
+
+    def _first_reference(self, now_ms: int) -> Reference:
+        """After all that this chain has, and not before what the device's other chains allow."""
+        given = self._references.next(self.name, now_ms)
+        if self._last is None:
+            return given
+        return max(given, next_reference(Reference(*self._last), given.timestamp_ms))
+
+    def _write(self, content: str, reference: MessageRef, previous: MessageRef | None, now_ms: int) -> bytes:
+        if self._encryptor is None:
+            return self._writer.write(content, reference, previous)
+        text, group_key_id, new_group_key = self._encryptor.encrypt(content, now_ms)
+        return self._writer.write(text, reference, previous, group_key_id=group_key_id, new_group_key=new_group_key)
+
+    def _content(self, linked: bytes) -> str:
+        if self._is_binary:
+            return encode_binary_content(linked)
+        return IoMessage.from_bytes(linked).to_json()
+
+    def _new_template(self, reading: Reading) -> LinkedTemplate:
+        """What all messages of this sensor, quantity, unit and MIME type share."""
+        sensor, quantity, _, unit, _, mime_type, _ = reading
+        prototype = IoMessage(
+            id="prototype",
+            timestamp=0,
+            publisher=element_id(self._device, sensor),
+            tag=sensor,
+            info_type=quantity,
+            info_format=mime_type or scalar_format(unit),
+            content_data=b"",
+            sequence_number=0,
+            sequence_total=0,
+            priority=self._priority,
+        )
+        if len(self._templates) >= MAX_TEMPLATES:
+            self._templates.clear()
+        template = self._templates[sensor, quantity, unit, mime_type] = LinkedTemplate(prototype)
+        return template
+
+
+class Wrapper:
+    """All chains of this process, each begun by the first reading that needs it."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        references: ChainReferences,
+        *,
+        max_payload_bytes: int,
+        encryption: "StreamEncryptors | None" = None,
+        report: Callable[[ExcursionNotice], Group] | None = None,
+    ) -> None:
+        """`report`: what is to be committed with the first messages after the clock's return from the future."""
+        self._signer = signer
+        self._references = references
+        self._max_payload_bytes = max_payload_bytes
+        self._encryption = encryption
+        self._report = report
+        self._ids = message_ids(secrets.token_bytes(RANDOM_BYTES))
+        self._chains: dict[Route, Chain] = {}  # the one that was used last is the last
+
+    def wrap(self, routed: list[Group], clock: ClockReading, wrapped: Wrapped) -> None:
+        """Wrap everything in `routed`, which is empty afterwards, into `wrapped`.
+
+        Raises: StorageError if the disk keeps no references or keys just now. Call it again with the same two: what is
+        wrapped is wrapped, and what is still in `routed` has used up nothing.
+        """
+        self._references.reserve(clock.now_ms)
+        if any(self._is_lost_in_future(group.route, clock) for group in routed):
+            self._return_to_present(routed, clock.now_ms)
+        while routed:
+            group, tokens, refused = routed[0], list[int | None](), list[RefusedReading]()
+            try:
+                entries = self._chain(group.route).wrap(group.readings, clock, tokens, refused)
+            except (ValueError, KeyError) as error:
+                wrapped.refused.extend(RefusedReading(reading, str(error)) for reading in group.readings)
+            except OSError as error:
+                raise StorageError(f"cannot store an encryption key: {error.strerror or error}") from error
+            else:
+                wrapped.runs.append(Run(group.route.priority, entries, group.source, tokens))
+                wrapped.refused.extend(refused)
+            del routed[0]
+
+    def _is_lost_in_future(self, route: Route, clock: ClockReading) -> bool:
+        chain = self._chains.get(route)
+        return self._references.is_lost_in_future("" if chain is None else chain.name, clock)
+
+    def _return_to_present(self, routed: list[Group], now_ms: int) -> None:
+        """All streams begin new chains, so that no chain goes back."""
+        self._chains.clear()
+        notice = self._references.return_to(now_ms)
+        log.error(
+            "messages are dated in the future, new chains begin; ahead_s=%d chains=%d last_timestamp_ms=%d",
+            (notice.last.timestamp_ms - now_ms) // 1000, notice.count, notice.last.timestamp_ms,
+        )  # fmt: skip
+        if self._report is not None:
+            routed.insert(0, self._report(notice))
+
+    def _chain(self, route: Route) -> Chain:
+        """Raises ValueError if the route names no possible stream."""
+        chain = self._chains.pop(route, None) or self._new_chain(route)
+        if len(self._chains) >= MAX_CHAINS:
+            ended = self._chains.pop(next(iter(self._chains)))
+            self._references.forget(ended.name)
+        self._chains[route] = chain
+        return chain
+
+    def _new_chain(self, route: Route) -> Chain:
+        return Chain(
+            route,
+            signer=self._signer,
+            references=self._references,
+            ids=self._ids,
+            max_payload_bytes=self._max_payload_bytes,
+            encryptor=self._encryptor(route),
+        )
+
+    def _encryptor(self, route: Route) -> ContentEncryptor | None:
+        if route.encryption == "none" or self._encryption is None:
+            return None
+        return self._encryption.of(route.stream_id)
+
+
+class StreamEncryptors(Protocol):
+    """The encryptor of each encrypted stream."""
+
+    def of(self, stream_id: str) -> ContentEncryptor: ...
+
+
+def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> RefusedReading:
+    return RefusedReading(reading, f"{len(content_data)} bytes, more than the journal accepts ({max_bytes})")
+
+
+def _context_of(context: ClockContext, taken_at_ms: int, clock: ClockReading) -> bytes:
+    """The counter at the moment of the reading, as far as the clock that stamped it tells."""
+    waited_ms = clock.now_ms - taken_at_ms
+    if not 0 <= waited_ms <= min(MAX_QUEUED_MS, clock.monotonic_ms):
+        return context.to_bytes()
+    return ClockContext(
+        boot_id=context.boot_id,
+        monotonic_ms=context.monotonic_ms - waited_ms,
+        is_synchronised=context.is_synchronised,
+    ).to_bytes()

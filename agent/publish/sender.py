@@ -1,0 +1,326 @@
+"""Sends the records of a journal cursor to a destination: connect, send, settle, retry.
+
+    cursor ──► step ──► window ──► publisher.send
+      ▲                   │
+      └── acknowledge ◄───┴── settle ◄── publisher.outcomes
+
+- Records go out in the order of the cursor. Lanes share what may be in flight, so that a backlog in one lane does not
+  keep the live data of another waiting; within a lane, and so within a chain, nothing overtakes.
+- A backlog (records older than `LIVE_AGE_MS`) goes at full speed, or at `backlog_per_s` where that is set.
+- When the link is lost, everything not settled is sent again on the next one, after a wait that grows by failures.
+- Where something is in flight and no outcome comes for `deadline_s`, the link is taken for dead: half-open connections
+  look like that.
+- What is refused is in the quarantine file before the journal may forget it. While the disk refuses that, the cursor
+  waits: what the journal then has no space for is shed, and reported as lost.
+- Where the destination closes the link because of a message, those that were in flight go one by one, and the one that
+  brings it about again is set aside.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.errors import LinkDown, StorageError
+from agent.journal import Record
+from agent.publish.contract import Outcome, Publisher, RejectedRun, run_of
+from agent.publish.feed import CursorSource, Window
+from agent.publish.quarantine import Quarantine, SetAside
+from runtime.backoff import Backoff
+from runtime.token_bucket import TokenBucket
+
+__all__ = ["Clocks", "LinkStatus", "Sender", "SenderSettings"]
+
+LIVE_AGE_MS = 5_000
+CLOSE_TIMEOUT_S = 5.0
+MAX_LOSSES_WITH_SUSPECT = 3
+QUARANTINE_RETRY_S = 1.0
+FUTURE_TIMESTAMP = "FUTURE_TIMESTAMP"  # as nodes call it
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderSettings:
+    """What an operator may choose for any publisher."""
+
+    backoff: Backoff = field(default_factory=Backoff)
+    connect_timeout_s: float = 20.0
+    deadline_s: float = 30.0  # without any outcome, while something is in flight
+    backlog_per_s: float | None = None  # None: as fast as it goes
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time and chance, so that tests may own them."""
+
+    now_s: Callable[[], float] = time.monotonic
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(slots=True)
+class LinkStatus:
+    """How a link is doing; the numbers only rise."""
+
+    is_up: bool = False
+    problem: str = ""  # why it is down, or was last
+    held: str = ""  # why nothing more is sent although it is up
+    failures: int = 0  # in a row
+    connections: int = 0
+    sent: int = 0
+    acknowledged: int = 0
+    set_aside: int = 0
+    removed: int = 0  # by the destination's own limit, after they were acknowledged
+    last_acknowledged_at_ms: int | None = None
+
+
+class Sender:
+    """Sends the records of one cursor to one destination. `run` is one task of the pipeline; cancel it to stop."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        source: CursorSource,
+        quarantine: Quarantine,
+        settings: SenderSettings | None = None,
+        clocks: Clocks | None = None,
+        on_future: Callable[[int], None] = lambda _timestamp_ms: None,
+    ) -> None:
+        """`on_future`: is given the timestamp of a message that the destination refused as being in the future."""
+        self.status = LinkStatus()
+        self._on_future = on_future
+        self._publisher = publisher
+        self._source = source
+        self._quarantine = quarantine
+        self._settings = settings or SenderSettings()
+        self._clocks = clocks or Clocks()
+        self._window = Window()
+        per_s = self._settings.backlog_per_s
+        self._backlog_rate = None if per_s is None else TokenBucket(per_s, burst=max(per_s, 1.0))
+        self._backlog_lanes: set[int] = set()
+        self._suspects = 0  # records still to go one by one
+        self._losses_with: dict[tuple[int, int], int] = {}
+        self._is_held_back = False  # by the rate, in the last step
+        self._progress_at_s = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        return self._window.in_flight
+
+    async def run(self, *, until_drained: bool = False) -> None:
+        """Deliver for ever, or until everything that is in the journal is settled.
+
+        It may be cancelled and called again: then it begins with what is not settled.
+        """
+        await self._begin_again()
+        try:
+            while True:
+                if await self._use_one_connection(until_drained=until_drained):
+                    return
+                await asyncio.sleep(self._settings.backoff.wait_s(self.status.failures, self._clocks.chance()))
+        finally:
+            self.status.is_up = False
+            await self._close()
+
+    async def _begin_again(self) -> None:
+        self._window.disconnect()
+        await self._source.rewind()
+
+    async def _use_one_connection(self, *, until_drained: bool) -> bool:
+        """Whether all is done; False when the link went down."""
+        try:
+            await self._connect()
+            await self._carry(until_drained=until_drained)
+        except LinkDown as problem:
+            await self._note_loss(problem)
+            return False
+        return True
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_s):
+                await self._publisher.connect()
+        except TimeoutError:
+            raise LinkDown(f"no connection within {self._settings.connect_timeout_s:g} s") from None
+        self.status.connections += 1
+        self.status.is_up = True
+        log.info("link up; publisher=%s", self._publisher.name)
+
+    async def _note_loss(self, problem: LinkDown) -> None:
+        if self.status.is_up or not self.status.failures:
+            log.warning("link down, buffering; publisher=%s problem=%s", self._publisher.name, problem)
+        self.status.is_up = False
+        self.status.problem = str(problem)
+        self.status.failures += 1
+        await self._look_for_culprit(problem)
+        await self._close()
+        await self._begin_again()
+
+    async def _look_for_culprit(self, problem: LinkDown) -> None:
+        """Quarantine the record that is in flight each time the destination closes the link without a reason."""
+        suspect = self._window.only_one()
+        if problem.by_message and suspect is None:
+            self._suspects = self._window.in_flight
+        if suspect is None or not (problem.by_message or self._suspects):
+            return
+        place = suspect.lane, suspect.position
+        self._losses_with[place] = self._losses_with.get(place, 0) + 1
+        if problem.by_message or self._losses_with[place] >= MAX_LOSSES_WITH_SUSPECT:
+            await self._settle([RejectedRun(*run_of([suspect]), str(problem))])
+
+    async def _close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._publisher.close()
+
+    async def _carry(self, *, until_drained: bool) -> None:
+        """Feed and collect side by side; whichever ends first ends the other. Raises: LinkDown."""
+        feeding = asyncio.create_task(self._feed(until_drained=until_drained), name="feed")
+        collecting = asyncio.create_task(self._collect(), name="collect")
+        try:
+            done, _ = await asyncio.wait({feeding, collecting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (feeding, collecting):
+                task.cancel()
+            await asyncio.gather(feeding, collecting, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _feed(self, *, until_drained: bool) -> None:
+        while True:
+            records = await self._step()
+            if records:
+                await self._send(records)
+            elif until_drained and self._is_drained():
+                return
+            else:
+                await self._wait_for_work()
+
+    async def _step(self) -> list[Record]:
+        """Tell the journal what is settled; take what comes next."""
+        self._is_held_back = False
+        records = await self._source.step(self._window.take_settled(), self._share)
+        self._note_backlog(records)
+        to_send = self._window.add(records)
+        if len(to_send) < len(records):
+            self._source.notify()  # some were settled on an earlier connection: there is something to tell at once
+        return to_send
+
+    def _is_drained(self) -> bool:
+        return not (self._window.in_flight or self._window.has_settled() or self._is_held_back)
+
+    def _room(self) -> int:
+        return (1 if self._suspects else self._publisher.max_in_flight) - self._window.in_flight
+
+    def _share(self, lane: int, waiting_lanes: int, taken: int) -> int:
+        if self._suspects:
+            return self._room() - taken
+        share = -(-self._room() // waiting_lanes)  # rounded up: no lane is left out, however little room there is
+        if self._backlog_rate is None or lane not in self._backlog_lanes:
+            return share
+        allowed = min(share, int(self._backlog_rate.level(self._clocks.now_s())))
+        self._is_held_back |= allowed < share
+        return allowed
+
+    def _note_backlog(self, records: Sequence[Record]) -> None:
+        """Which lanes are behind, by the age of the last record taken of each."""
+        if self._backlog_rate is None:
+            return
+        now_s, old_ms = self._clocks.now_s(), self._clocks.now_ms() - LIVE_AGE_MS
+        for record in records:
+            if record.committed_at_ms < old_ms:
+                self._backlog_lanes.add(record.lane)
+                self._backlog_rate.take(1, now_s)
+            else:
+                self._backlog_lanes.discard(record.lane)
+
+    async def _send(self, records: list[Record]) -> None:
+        if self._window.in_flight == len(records):  # nothing was in flight: the deadline begins here
+            self._progress_at_s = self._clocks.now_s()
+        self.status.sent += len(records)
+        await self._publisher.send(records)
+
+    async def _wait_for_work(self) -> None:
+        """Until there is something to tell the journal, or room for more of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._held_back_s()):
+                await self._source.wait_for_news()
+                while not (self._room() > 0 or self._window.has_settled()):
+                    await self._source.wait_for_more_news()
+
+    def _held_back_s(self) -> float | None:
+        """Seconds until the rate allows one more record; None if it is not the rate that is waited for."""
+        if self._backlog_rate is None or not self._is_held_back:
+            return None
+        return self._backlog_rate.wait_s(1, self._clocks.now_s())
+
+    async def _collect(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.deadline_s / 4):
+                    outcomes = await self._publisher.outcomes()
+            except TimeoutError:
+                self._check_deadline()
+            else:
+                await self._settle(outcomes)
+                self.status.failures = 0
+
+    def _check_deadline(self) -> None:
+        silent_s = self._clocks.now_s() - self._progress_at_s
+        if self._window.in_flight and silent_s >= self._settings.deadline_s:
+            raise LinkDown(f"no acknowledgement for {silent_s:.0f} s; closing the connection")
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        refused = {
+            (record.lane, record.position): SetAside(record, outcome.reason)
+            for outcome in outcomes
+            if isinstance(outcome, RejectedRun)
+            for record in self._window.under_way(*outcome[:3])
+        }
+        if refused:  # on the disk before the journal may forget it
+            await self._set_aside(list(refused.values()))
+        settled = sum([self._window.settle(*outcome[:3]) for outcome in outcomes])
+        self.status.acknowledged += settled - len(refused)
+        self._note_progress(settled)
+
+    def _note_progress(self, settled: int) -> None:
+        self._suspects = max(self._suspects - settled, 0)
+        if not self._suspects:
+            self._losses_with.clear()
+        self.status.last_acknowledged_at_ms = self._clocks.now_ms()
+        self.status.removed = getattr(self._publisher, "removed", 0)
+        self._progress_at_s = self._clocks.now_s()
+        self._source.notify()
+
+    async def _set_aside(self, refused: list[SetAside]) -> None:
+        for record, reason in refused:
+            if FUTURE_TIMESTAMP in reason:
+                self._on_future(record.timestamp_ms)
+        await self._store(refused)
+        self.status.set_aside += len(refused)
+        record, reason = refused[0]
+        log.error(
+            "messages refused by the destination and quarantined; publisher=%s count=%d chain=%s file=%s reason=%s",
+            self._publisher.name, len(refused), record.chain, self._quarantine.path, reason,
+        )  # fmt: skip
+
+    async def _store(self, refused: list[SetAside]) -> None:
+        """Until the disk has them; meanwhile the cursor waits, and so, before long, does the link."""
+        problem = ""
+        while True:
+            try:
+                await asyncio.to_thread(self._quarantine.add, refused, self._clocks.now_ms())
+            except StorageError as error:
+                if not problem:
+                    log.error("publishing is blocked; publisher=%s problem=%s", self._publisher.name, error)  # noqa: TRY400
+                self.status.held = problem = str(error)
+                await asyncio.sleep(QUARANTINE_RETRY_S)
+            else:
+                if problem:
+                    log.info("refused messages can be stored again; publisher=%s", self._publisher.name)
+                self.status.held = ""
+                return

@@ -1,0 +1,1 @@
+"""The running service: lifecycle, status, logs, status page and local control."""

@@ -1,0 +1,169 @@
+"""Routes requests to the resources of the status page."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from agent.service.page.access import Access
+from agent.service.page.history import SAMPLE_S, History
+from agent.service.page.snapshots import StatusSnapshots, readiness_problems
+from runtime.http import HttpError, Request, Response
+
+__all__ = ["HEADERS", "Page"]
+
+MAX_WATCHERS: Final = 8
+GUESS_DELAY_S: Final = 1.0
+RETRY_MS: Final = 2000  # when a browser asks again after the agent was away
+WRONG_TOKEN: Final = b"<!-- problem -->", b'<p class="problem" role="alert">This is not the token.</p>'
+ASSETS: Final = {
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+FOLDER: Final = Path(__file__).parent / "assets"
+HTML: Final = "text/html; charset=utf-8"
+PLAIN: Final = "text/plain; charset=utf-8"
+CONTENT_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS: Final = {  # of every response
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+
+
+class Page:
+    def __init__(self, access: Access, snapshots: StatusSnapshots, history: History) -> None:
+        self._access = access
+        self._snapshots = snapshots
+        self._history = history
+        self._watchers = 0
+        self._open: dict[str, Callable[[], Awaitable[Response]]] = {"/healthz": self._health, "/readyz": self._ready}
+        self._guarded: dict[str, Callable[[], Awaitable[Response]]] = {
+            "/": self._index,
+            "/history.json": self._past,
+            "/metrics": self._metrics,
+            "/status.json": self._status,
+            "/updates": self._updates,
+        }
+
+    async def answer(self, request: Request) -> Response:
+        request.admit()
+        if not self._access.knows_host(request):
+            return text_response(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "unknown host name; open the page by its IP address or a configured name",
+            )
+        if request.path == "/login" and request.method == "POST":
+            return await self._log_in(request)
+        if request.method not in ("GET", "HEAD"):
+            return text_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
+        if request.path in ASSETS:
+            return _asset(*ASSETS[request.path])
+        if request.path in self._open:
+            return await self._open[request.path]()
+        if not self._access.allows(request):
+            return self._ask_for_token(request)
+        if request.path not in self._guarded:
+            return text_response(HTTPStatus.NOT_FOUND, "there is no such page")
+        return await self._guarded[request.path]()
+
+    def refuse(self, error: HttpError) -> Response:
+        return text_response(error.status, str(error))
+
+    # For anyone
+
+    async def _health(self) -> Response:
+        return text_response(HTTPStatus.OK, "alive")
+
+    async def _ready(self) -> Response:
+        reasons = readiness_problems(await self._snapshots.latest())
+        if reasons:
+            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))
+        return text_response(HTTPStatus.OK, "ready")
+
+    async def _log_in(self, request: Request) -> Response:
+        cookie = self._access.log_in(await request.body.read())
+        if cookie is not None:
+            return text_response(HTTPStatus.SEE_OTHER, "welcome", Location="/", Set_Cookie=cookie)
+        await asyncio.sleep(GUESS_DELAY_S)
+        body = _read("login.html").replace(*WRONG_TOKEN)
+        return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
+
+    def _ask_for_token(self, request: Request) -> Response:
+        if request.path == "/":
+            body = _read("login.html")
+            return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
+        return text_response(HTTPStatus.UNAUTHORIZED, "a token is required", **CHALLENGE)
+
+    # For those who may
+
+    async def _index(self) -> Response:
+        return _asset("index.html", HTML)
+
+    async def _status(self) -> Response:
+        status = await self._snapshots.latest()
+        if status is None:
+            return json_response({"problems": readiness_problems(None)}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_response(status)
+
+    async def _past(self) -> Response:
+        return json_response(self._history.as_json())
+
+    async def _metrics(self) -> Response:
+        status = await self._snapshots.latest()
+        if status is None:
+            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, *readiness_problems(None))
+        from agent.service.page.metrics import metrics_text  # imported on use: not every device is scraped
+        from runtime.prometheus_text import CONTENT_TYPE
+
+        return Response(content_type=CONTENT_TYPE, body=metrics_text(status))
+
+    async def _updates(self) -> Response:
+        if self._watchers >= MAX_WATCHERS:
+            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_WATCHERS} are watching already")
+        return Response(content_type="text/event-stream", body=self._watch())
+
+    async def _watch(self) -> AsyncIterator[bytes]:
+        """A status now and whenever there is a new sample, until the client leaves."""
+        self._watchers += 1
+        try:
+            yield f"retry: {RETRY_MS}\n\n".encode()
+            while True:
+                yield _event(await self._snapshots.latest())
+                await asyncio.sleep(SAMPLE_S)
+        finally:
+            self._watchers -= 1
+
+
+def text_response(status: HTTPStatus, text: str, **headers: str) -> Response:
+    """Names of headers with `_` for `-`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(status=status, content_type=PLAIN, body=f"{text}\n".encode(), headers=named)
+
+
+def json_response(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status=status, content_type="application/json", body=json.dumps(value).encode())
+
+
+def _event(status: dict[str, object] | None) -> bytes:
+    problems = readiness_problems(status)
+    return b"data: " + json.dumps({"status": status, "problems": problems}).encode() + b"\n\n"
+
+
+def _asset(name: str, content_type: str) -> Response:
+    return Response(content_type=content_type, body=_read(name))
+
+
+def _read(name: str) -> bytes:
+    """From the disk each time: few ask, and nothing is held in memory for them."""
+    return (FOLDER / name).read_bytes()
