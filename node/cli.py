@@ -1,53 +1,71 @@
-"""`headgate node`: run a local network, and look into the data of one."""
+"""`headgate node`: runs a node, and shows the data of one."""
 
 import argparse
 import asyncio
 import gc
 import json
 import logging
-import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config, parse_listen
+from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config
 from node.errors import ConfigError
 from node.mqtt_bridge.command import add_mqtt_arguments, plan_mqtt_bridge
 from node.overlay.command import add_overlay_arguments, plan_overlay
+from node.permissions.commands import add_grant_arguments, add_revoke_arguments, run_grant, run_revoke
 from node.service import Node
-from node.storage import DATABASE_NAME, read_grants, read_streams, read_totals, reading, used_bytes
+from node.storage import DATABASE_NAME, read_grants, read_stored_streams, read_streams, read_totals, reading, used_bytes
 from node.streams import ANYBODY
 from node.tracker.command import add_tracker_arguments, run_tracker
+from runtime.local_paths import local_path
+from runtime.settings import parse_listen
+from runtime.stopping import call_on_stop_signals, run_and_end
 
-DESCRIPTION = "A local network: websocket and REST as stock Streamr clients expect them, with resends from storage."
+DESCRIPTION = (
+    "A Streamr-compatible node for a local network: websocket and REST interfaces for stock clients, storage"
+    " and resends; and a tracker."
+)
 
 NEW_OBJECTS_BEFORE_COLLECTION: Final = 20_000
-"""More than a batch of messages has. They are freed as soon as they are passed on, and to look through them for garbage
-again and again before would cost as much as storing them."""
+"""More objects than a batch of messages has. They are freed as soon as they are delivered; scanning them for garbage
+repeatedly before that would cost as much as storing them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    serve = actions.add_parser("run", help="serve until SIGTERM")
-    serve.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; there need be none")
-    serve.add_argument("--listen", metavar="HOST:PORT", help=f"port 0: any that is free (default: {DEFAULT_LISTEN})")
-    serve.add_argument("--data", type=Path, metavar="DIR", help=f"where all is kept (default: {DEFAULT_DATA})")
-    serve.add_argument("--json", action="store_true", help="say where it listens in JSON")
+    serve = actions.add_parser("run", help="run the node until SIGTERM")
+    serve.add_argument("--config", type=local_path, metavar="FILE", help="configuration file (TOML, optional)")
+    serve.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"address to listen on; port 0 picks a free one (default: {DEFAULT_LISTEN})",
+    )
+    serve.add_argument("--data", type=local_path, metavar="DIR", help=f"data directory (default: {DEFAULT_DATA})")
+    serve.add_argument("--json", action="store_true", help="print the listening addresses as JSON")
     add_overlay_arguments(serve)
     add_mqtt_arguments(serve)
-    add_tracker_arguments(actions.add_parser("tracker", help="tell nodes whom to connect to, until SIGTERM"))
+    add_tracker_arguments(
+        actions.add_parser("tracker", help="run a tracker, which assigns neighbours to nodes, until SIGTERM")
+    )
+    add_grant_arguments(actions.add_parser("grant", help="grant a permission on a stream"))
+    add_revoke_arguments(actions.add_parser("revoke", help="revoke a permission on a stream"))
     for name, what in (
-        ("streams", "list the streams and what is stored of each"),
-        ("permissions", "list who may do what"),
-        ("stat", "sum up what is stored"),
+        ("streams", "list the streams and how much of each is stored"),
+        ("permissions", "list the permissions of users on streams"),
+        ("stat", "show totals of the storage"),
     ):
         reading = actions.add_parser(name, help=what)
         reading.add_argument(
-            "--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="of the node (default: %(default)s)"
+            "--data",
+            type=local_path,
+            default=DEFAULT_DATA,
+            metavar="DIR",
+            help="data directory of the node (default: %(default)s)",
         )
-        reading.add_argument("--json", action="store_true", help="for scripts")
+        reading.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,6 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
             return _serve(arguments)
         case "tracker":
             return run_tracker(arguments)
+        case "grant":
+            return run_grant(arguments)
+        case "revoke":
+            return run_revoke(arguments)
         case "streams":
             _show_streams(arguments.data, as_json=arguments.json)
         case "permissions":
@@ -76,7 +98,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     node = Node(config)
     for attach in attachments:
         attach(node)
-    asyncio.run(_run(node, as_json=arguments.json))
+    run_and_end(_run(node, as_json=arguments.json))
     return 0
 
 
@@ -95,8 +117,7 @@ def _config(arguments: argparse.Namespace) -> NodeConfig:
 
 async def _run(node: Node, *, as_json: bool) -> None:
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    call_on_stop_signals(lambda _: stop.set())
 
     def ready(host: str, port: int) -> None:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -106,18 +127,19 @@ async def _run(node: Node, *, as_json: bool) -> None:
     await node.run(ready=ready, stop=stop)
 
 
-# --- looking into the data, whether the node runs or not ---
+# --- showing the data, whether or not the node is running ---
 
 
 def _show_streams(data: Path, *, as_json: bool) -> None:
     with reading(data) as connection:
         totals = read_totals(connection)
         rows = []
-        for stream in read_streams(connection):
+        for stream, holder, is_declared in read_stored_streams(connection):
             mine = [part for part in totals if part.stream_id == stream.id]
             rows.append(
                 {
                     "id": stream.id,
+                    "owner": "configuration" if is_declared else holder.owner or None,
                     "partitions": stream.partitions,
                     "signed": stream.require_signed_data,
                     "encrypted": stream.require_encrypted_data,

@@ -1,43 +1,48 @@
-"""The node's settings: one TOML file, checked completely before anything is opened. Only this module knows TOML.
+"""The node's settings: one TOML file, checked completely before anything is opened.
 
-Every setting has a default, so that there need be no file at all. All problems are told at once, each with its dotted
-path. A setting's place in the file is its place in the tree below: `limits.max_connections`.
+Every setting has a default, so no file is required. All problems are reported at once, each with its dotted path.
 """
 
-import difflib
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Final
 
-from node.access import Access, Audience, StreamCreation
+from node.access.policy import Access, Address
 from node.errors import ConfigError
-from node.limits import Limits
+from node.limits import Count, Limits
 from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
 from protocol.ethereum.hashing import is_address
+from runtime.private_files import read_private_file
+from runtime.settings import ListenAddress, check_settings, parse_listen
+from runtime.toml_file import read_toml
 
-if TYPE_CHECKING:
-    from enum import StrEnum
-
-__all__ = ["ApiKey", "NodeConfig", "Retention", "StreamConfig", "load_config", "parse_config", "parse_listen"]
+__all__ = ["ApiKey", "NodeConfig", "Retention", "StreamConfig", "load_config", "parse_config"]
 
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
 DEFAULT_DATA: Final = Path("node-data")
-MAX_CONFIG_BYTES: Final = 1024 * 1024
 MIN_API_KEY_BYTES: Final = 16
 MAX_API_KEY_BYTES: Final = 256
 EVERYBODY: Final = "anybody"
 
-Value = TypeVar("Value")
+
+@dataclass(frozen=True, slots=True)
+class IsUser:
+    def problem(self, value: str) -> str:
+        return "" if is_address(value) or value == EVERYBODY else f"{value!r:.80} is not an address or {EVERYBODY!r}"
+
+
+User = Annotated[str, IsUser()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How long messages are kept, and how many. A stream's own `storage_days` counts for it instead of `max_days`."""
 
-    max_days: int = 365
-    max_megabytes: int = 4_096  # of the whole database; beyond it, the oldest messages go first
+    max_days: Count = 365
+    max_megabytes: Count = 4_096  # of the whole database; beyond it, the heaviest user's oldest messages go first
+    max_megabytes_per_owner: Count | None = None  # of the messages of one publisher; none: as much as there is
+    max_megabytes_per_address: Count | None = None  # of the messages that came from one network address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +66,12 @@ class StreamConfig:
 class ApiKey:
     """A key by which an old client, one that cannot sign, is known as an address. The key itself is in a file."""
 
-    address: str
+    address: Address
     key_file: Path
 
     def read(self) -> str:
         """Raises: `ConfigError`; OSError where the file cannot be read."""
-        with self.key_file.open("rb") as file:
-            text = file.read(MAX_API_KEY_BYTES + 1).strip()
+        text = read_private_file(self.key_file, max_bytes=MAX_API_KEY_BYTES).strip()
         if not MIN_API_KEY_BYTES <= len(text) <= MAX_API_KEY_BYTES:
             raise ConfigError(
                 f"{self.key_file}: an API key has {MIN_API_KEY_BYTES} to {MAX_API_KEY_BYTES} bytes, not {len(text)}"
@@ -88,184 +92,80 @@ class NodeConfig:
 
 def load_config(path: Path) -> NodeConfig:
     """Raises: `ConfigError`, with every problem of the file; OSError where it cannot be read."""
-    with path.open("rb") as file:
-        text = file.read(MAX_CONFIG_BYTES + 1)
-    if len(text) > MAX_CONFIG_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_CONFIG_BYTES} bytes")
-    try:
-        table = tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path}: is not TOML: {problem}") from None
+    table, _ = read_toml(path)
     return parse_config(table, name=str(path))
 
 
 def parse_config(table: Mapping[str, Any], *, name: str) -> NodeConfig:
     """Raises: `ConfigError`, with every problem."""
-    checker = _Checker()
-    config = checker.read_config(table)
-    if checker.problems:
-        count = len(checker.problems)
-        heading = f"{name}: {count} problem{'s' if count > 1 else ''}"
-        raise ConfigError("\n  ".join([heading, *checker.problems]))
-    return config
+    try:
+        document = check_settings(_Document, table)
+    except ConfigError as error:
+        raise ConfigError.of_file(name, error.problems) from None
+    return NodeConfig(
+        listen=parse_listen(document.listen),
+        data=document.data,
+        access=document.access.in_lower_case(),
+        limits=document.limits,
+        retention=document.retention,
+        streams=tuple(stream.config() for stream in document.streams),
+        api_keys=tuple(replace(key, address=key.address.lower()) for key in document.api_keys),
+    )
 
 
-def parse_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT, an IPv6 host in brackets. Raises ValueError."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StreamTable:
+    """`[[streams]]`, as it is written."""
 
+    id: str
+    name: str = ""
+    description: str = ""
+    partitions: int = 1
+    require_signed_data: bool = False
+    require_encrypted_data: bool = False
+    storage_days: int | None = None
+    owner: Address | None = None
+    publishers: tuple[User, ...] = ()
+    subscribers: tuple[User, ...] = ()
 
-class _Checker:
-    """Reads tables into values and notes whatever is wrong. A wrong value is replaced by its default, to read on."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-
-    def read_config(self, table: Mapping[str, Any]) -> NodeConfig:
-        readers: dict[str, Callable[[str, Any], Any]] = {
-            "listen": self._listen,
-            "data": lambda path, value: Path(self._typed(path, value, str, str(DEFAULT_DATA))),
-            "access": self._access,
-            "limits": lambda path, value: self._numbers(path, value, Limits),
-            "retention": lambda path, value: self._numbers(path, value, Retention),
-            "streams": self._streams,
-            "api_keys": self._api_keys,
-        }
-        self._refuse_unknown("", table, readers)
-        return NodeConfig(**{key: readers[key](key, table[key]) for key in readers if key in table})
-
-    def _listen(self, path: str, value: Any) -> tuple[str, int]:
-        text = self._typed(path, value, str, DEFAULT_LISTEN)
+    def __post_init__(self) -> None:
+        if not self.id or key_exchange_owner(self.id):
+            raise ConfigError("id: must be the id of a stream")
         try:
-            return parse_listen(text)
-        except ValueError as problem:
-            self._note(path, str(problem))
-            return parse_listen(DEFAULT_LISTEN)
+            self.stream()
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
 
-    def _access(self, path: str, value: Any) -> Access:
-        table = self._table(path, value)
-        known = ("stream_creation", "addresses", "status")
-        self._refuse_unknown(path, table, known)
-        return Access(
-            stream_creation=self._choice(path, table, "stream_creation", StreamCreation.OWN_ADDRESS),
-            status=self._choice(path, table, "status", Audience.LOOPBACK),
-            addresses=frozenset(self._addresses(f"{path}.addresses", table.get("addresses", []))),
+    def stream(self) -> Stream:
+        return Stream(**{each.name: getattr(self, each.name) for each in fields(Stream)})
+
+    def config(self) -> StreamConfig:
+        return StreamConfig(
+            stream=self.stream(),
+            owner=self.owner and self.owner.lower(),
+            publishers=tuple(map(_user, self.publishers)),
+            subscribers=tuple(map(_user, self.subscribers)),
         )
 
-    def _numbers(self, path: str, value: Any, kind: type[Value]) -> Value:
-        """A dataclass of whole numbers and fractions, all of them positive."""
-        table = self._table(path, value)
-        hints = get_type_hints(kind)
-        self._refuse_unknown(path, table, hints)
-        given = {}
-        for setting in fields(kind):  # type: ignore[arg-type]
-            if setting.name in table:
-                wanted = hints[setting.name]
-                default = setting.default if setting.default is not MISSING else 0
-                given[setting.name] = self._number(f"{path}.{setting.name}", table[setting.name], wanted, default)
-        return kind(**given)
 
-    def _number(self, path: str, value: Any, kind: type, default: Any) -> Any:
-        if kind is float and type(value) is int:
-            value = float(value)
-        if type(value) is not kind:
-            self._note(path, f"{value!r} is not a {'whole number' if kind is int else 'number'}")
-            return default
-        number = cast("float", value)
-        if not 0 < number < float("inf"):
-            self._note(path, f"{number} is not positive")
-            return default
-        return number
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """The whole file, as it is written."""
 
-    def _api_keys(self, path: str, value: Any) -> tuple[ApiKey, ...]:
-        found = []
-        for index, entry in enumerate(self._tables(path, value)):
-            place = f"{path}[{index}]"
-            table = self._table(place, entry)
-            self._refuse_unknown(place, table, ("address", "key_file"))
-            addresses = self._addresses(f"{place}.address", [table.get("address")])
-            key_file = self._typed(f"{place}.key_file", table.get("key_file"), str, None)
-            if addresses and key_file:
-                found.append(ApiKey(address=addresses[0], key_file=Path(key_file)))
-        return tuple(found)
+    listen: Annotated[str, ListenAddress()] = DEFAULT_LISTEN
+    data: Path = DEFAULT_DATA
+    access: Access = field(default_factory=Access)
+    limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
+    streams: tuple[_StreamTable, ...] = ()
+    api_keys: tuple[ApiKey, ...] = ()
 
-    def _streams(self, path: str, value: Any) -> tuple[StreamConfig, ...]:
-        streams = [self._stream(f"{path}[{index}]", entry) for index, entry in enumerate(self._tables(path, value))]
-        found = [stream for stream in streams if stream is not None]
-        ids = [each.stream.id for each in found]
-        for index, stream_id in enumerate(ids):
-            if stream_id in ids[:index]:
-                self._note(f"{path}[{index}].id", f"{stream_id!r} is there twice")
-        return tuple(found)
+    def __post_init__(self) -> None:
+        ids = [stream.id for stream in self.streams]
+        twice = [index for index, stream_id in enumerate(ids) if stream_id in ids[:index]]
+        if twice:
+            raise ConfigError(*(f"streams[{index}].id: {ids[index]!r} is there twice" for index in twice))
 
-    def _stream(self, path: str, value: Any) -> StreamConfig | None:
-        table = self._table(path, value)
-        hints = {"id": str, "name": str, "description": str, "partitions": int, "storage_days": int}
-        hints |= {"require_signed_data": bool, "require_encrypted_data": bool}
-        self._refuse_unknown(path, table, (*hints, "owner", "publishers", "subscribers"))
-        settings = {key: self._typed(f"{path}.{key}", table[key], hints[key], None) for key in hints if key in table}
-        owners = self._addresses(f"{path}.owner", [table["owner"]] if "owner" in table else [])
-        people = {
-            key: tuple(self._addresses(f"{path}.{key}", table.get(key, []), or_everybody=True))
-            for key in ("publishers", "subscribers")
-        }
-        if not settings.get("id") or key_exchange_owner(settings["id"]):
-            self._note(f"{path}.id", "must be the id of a stream")
-            return None
-        try:
-            stream = Stream(**{key: setting for key, setting in settings.items() if setting is not None})
-        except ValueError as problem:
-            self._note(path, str(problem))
-            return None
-        return StreamConfig(stream=stream, owner=owners[0] if owners else None, **people)
 
-    def _addresses(self, path: str, value: Any, *, or_everybody: bool = False) -> list[str]:
-        if not isinstance(value, list):
-            self._note(path, "must be a list of addresses")
-            return []
-        found = []
-        for index, entry in enumerate(value):
-            if isinstance(entry, str) and is_address(entry):
-                found.append(entry.lower())
-            elif or_everybody and entry == EVERYBODY:
-                found.append(ANYBODY)
-            else:
-                self._note(f"{path}[{index}]", f"{entry!r} is not an address" + (f" or {EVERYBODY!r}") * or_everybody)
-        return found
-
-    def _choice(self, path: str, table: Mapping[str, Any], key: str, default: Any) -> Any:
-        choices: type[StrEnum] = type(default)
-        value = table.get(key, default)
-        if value not in list(choices):
-            self._note(f"{path}.{key}", f"{value!r} is not one of {', '.join(choices)}")
-            return default
-        return choices(value)
-
-    def _tables(self, path: str, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            self._note(path, f"must be written as [[{path}]]")
-            return []
-        return value
-
-    def _table(self, path: str, value: Any) -> Mapping[str, Any]:
-        table: Mapping[str, Any] = self._typed(path, value, dict, {})
-        return table
-
-    def _typed(self, path: str, value: Any, kind: type, default: Any) -> Any:
-        if type(value) is not kind:
-            self._note(path, f"must be of type {kind.__name__}, not {type(value).__name__}")
-            return default
-        return value
-
-    def _refuse_unknown(self, path: str, table: Mapping[str, Any], known: Any) -> None:
-        for key in table:
-            if key not in known:
-                close = difflib.get_close_matches(key, list(known), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                self._note(f"{path}.{key}".lstrip("."), f"unknown setting{hint}")
-
-    def _note(self, path: str, problem: str) -> None:
-        self.problems.append(f"{path}: {problem}")
+def _user(text: str) -> str:
+    return ANYBODY if text == EVERYBODY else text.lower()

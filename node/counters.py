@@ -1,4 +1,4 @@
-"""What the node counts. `metrics` shows it to Prometheus, the status page to people."""
+"""Counters of the node, shown by `/metrics` and on the status page."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ __all__ = ["Counters"]
 class Counters:
     published: int = 0  # messages taken, duplicates not counted
     stored: int = 0
+    stored_bytes: int = 0  # of the messages' text, about
     delivered: int = 0  # frames with a message, to subscribers
     resent: int = 0  # messages, in answer to resends
     resends: int = 0  # requests

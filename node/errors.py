@@ -1,26 +1,25 @@
-"""The errors that start in the node. The set is closed, and each has one reaction."""
+"""The errors raised by the node. The set is closed, and each has one reaction."""
 
 from enum import StrEnum
 
 from protocol.errors import HeadgateError
+from runtime.errors import ConfigError
 
-__all__ = ["ConfigError", "ErrorCode", "Refused", "StorageError"]
-
-
-class ConfigError(HeadgateError):
-    """The operator must change a file or a setting. The one reaction: say all of it, exit, do not restart."""
-
-    exit_code = 78
+__all__ = ["ConfigError", "DataInUse", "ErrorCode", "Refused", "StorageError"]
 
 
 class StorageError(HeadgateError):
-    """Our disk cannot keep the promise. The one reaction: refuse what would be promised, and tell the operator."""
+    """The disk failed. The one reaction: refuse what cannot be stored, and report it to the operator."""
 
     exit_code = 74
 
 
+class DataInUse(StorageError):
+    """Another node has the data directory. The one reaction: ask that node instead, or end."""
+
+
 class ErrorCode(StrEnum):
-    """What a client is told, in the words of real brokers."""
+    """The error codes that clients receive, named as real brokers name them."""
 
     INVALID_REQUEST = "INVALID_REQUEST"
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
@@ -33,7 +32,7 @@ class ErrorCode(StrEnum):
 
 
 class Refused(HeadgateError):
-    """A client asks for what it may not have. The one reaction: tell it so, and go on."""
+    """A client's request is refused. The one reaction: answer with the reason, and continue."""
 
     def __init__(self, code: ErrorCode, problem: str) -> None:
         super().__init__(problem)

@@ -5,16 +5,32 @@ its envelope as it is, which costs next to nothing; only otherwise is it read an
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
+from node.storage.arrival_queries import StoredText
 from node.streams import StreamPart
-from protocol.errors import Unsupported
-from protocol.streamr import StreamMessage, parse_stream_message
-from protocol.streamr.control import BroadcastMessage, ControlMessage, UnicastMessage
-from protocol.streamr.json_text import encode_json
+from protocol.errors import Unsupported, WireError
+from protocol.streamr.control import BroadcastMessage, UnicastMessage
+from protocol.streamr.control.envelope import broadcast_text, unicast_text
+from protocol.streamr.stream_message import LegacyOffsets, SignatureType, StreamMessage, parse_stream_message
+from protocol.streamr.stream_message.message import convert_stream_message
+from protocol.streamr.stream_message.parts import LEGACY_VERSIONS
+from protocol.streamr.stream_message.peek import text_is_of_version
 
-__all__ = ["LEGACY_API", "Broadcast", "BroadcastRun", "Frames", "Versions", "text_frame", "unicast_frames"]
+__all__ = [
+    "LEGACY_API",
+    "Broadcast",
+    "BroadcastRun",
+    "Frames",
+    "Versions",
+    "legacy_unicast_frames",
+    "readable_broadcasts",
+    "text_frame",
+    "unicast_frames",
+]
 
 _FINAL_TEXT: Final = 0x81
 _SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Struct("!BBQ")
@@ -25,9 +41,14 @@ class Versions(NamedTuple):
 
     control: int
     stream: int
+    may_show_signature: bool = False  # whether a signed message may be one of version 29 in place of 28
+
+    def stream_version_of(self, message: StreamMessage) -> int:
+        is_legacy_signed = message.signature_type is SignatureType.ETH_LEGACY
+        return 29 if self.may_show_signature and is_legacy_signed else self.stream
 
 
-LEGACY_API: Final = Versions(0, 28)
+LEGACY_API: Final = Versions(0, 28, may_show_signature=True)
 
 
 def text_frame(text: str) -> bytes:
@@ -54,6 +75,8 @@ class Broadcast(NamedTuple):
 
     message: StreamMessage
     text: str  # the message as it is stored, in its own version
+    offset: int | None = None  # what it is known by to legacy clients, once it is stored
+    previous_offset: int | None = None
 
     @property
     def part(self) -> StreamPart:
@@ -62,7 +85,14 @@ class Broadcast(NamedTuple):
     @property
     def control_text(self) -> str:
         """The broadcast of control version 2 that holds the message as it is."""
-        return f'[2,0,"",{self.text}]'
+        return broadcast_text(self.text)
+
+
+def readable_broadcasts(stored: Iterable[str]) -> Iterator[Broadcast]:
+    """Stored messages, but for what damage to the database made of some."""
+    for text in stored:
+        with suppress(WireError):
+            yield Broadcast(parse_stream_message(text), text)
 
 
 class BroadcastRun:
@@ -85,24 +115,55 @@ def unicast_frames(texts: Iterable[str], request_id: str, versions: Versions) ->
     return _join(_unicast_frame(text, request_id, versions) for text in texts)
 
 
+def legacy_unicast_frames(texts: Sequence[StoredText], request_id: str, versions: Versions) -> Frames:
+    """Stored messages with their offsets as an answer to a resend of the legacy API."""
+    previous = [None, *(text.offset for text in texts)]
+    return _join(
+        _unicast_frame(text, request_id, versions, LegacyOffsets(offset=offset, previous_offset=before))
+        for (offset, text), before in zip(texts, previous, strict=False)
+    )
+
+
 def _broadcast_frame(broadcast: Broadcast, versions: Versions) -> bytes | None:
     if versions.control == 2 and versions.stream == broadcast.message.version:
         return text_frame(broadcast.control_text)
-    return _convert(BroadcastMessage(stream_message=broadcast.message), versions)
+    offsets = LegacyOffsets(offset=broadcast.offset, previous_offset=broadcast.previous_offset)
+    return _convert(broadcast.message, versions, offsets if broadcast.offset else None, BroadcastMessage)
 
 
-def _unicast_frame(text: str, request_id: str, versions: Versions) -> bytes | None:
-    if versions.control == 2 and text.startswith(f"[{versions.stream},"):
-        return text_frame(f"[2,1,{encode_json(request_id)},{text}]")
-    return _convert(UnicastMessage(request_id=request_id, stream_message=parse_stream_message(text)), versions)
+def _unicast_frame(
+    text: str, request_id: str, versions: Versions, offsets: LegacyOffsets | None = None
+) -> bytes | None:
+    if versions.control == 2 and text_is_of_version(text, versions.stream):
+        return text_frame(unicast_text(request_id, text))
+    return _convert(parse_stream_message(text), versions, offsets, partial(UnicastMessage, request_id=request_id))
 
 
-def _convert(message: ControlMessage, versions: Versions) -> bytes | None:
+def _convert(
+    message: StreamMessage,
+    versions: Versions,
+    offsets: LegacyOffsets | None,
+    envelope: Callable[..., BroadcastMessage | UnicastMessage],
+) -> bytes | None:
     """None where these versions cannot hold the message."""
+    version = versions.stream_version_of(message)
     try:
-        return text_frame(message.serialize(versions.control, stream_version=versions.stream))
+        if version in LEGACY_VERSIONS:
+            message = _legacy_message(message, version, offsets)
+        return text_frame(envelope(stream_message=message).serialize(versions.control, stream_version=version))
     except Unsupported:
         return None
+
+
+def _legacy_message(message: StreamMessage, version: int, offsets: LegacyOffsets | None) -> StreamMessage:
+    """In a version without chains and references. What a signature of today covers is lost, and with it the signature.
+
+    Raises: `Unsupported`.
+    """
+    if message.signature_type is SignatureType.ETH:
+        message = message.replace(signature_type=SignatureType.NONE, signature=None)
+    converted = convert_stream_message(message, version, draft=False)
+    return converted if offsets is None else converted.replace(legacy=offsets)
 
 
 def _join(frames: Iterable[bytes | None]) -> Frames:

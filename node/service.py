@@ -1,4 +1,4 @@
-"""The node as a whole: what it is made of, how it starts, and how it ends.
+"""The node as a whole: its parts, its start and its orderly stop.
 
 One task group owns every task of the node's own. Ending follows the flow: take no more clients, store and pass on what
 is pending, close the database.
@@ -9,21 +9,23 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from node.access.login import Sessions, digest_of
+from node.access.web_guard import WebGuard
 from node.admission import Admission
-from node.authoring import Author
-from node.client_endpoint import ClientEndpoint
-from node.client_session import Services
+from node.clients.authoring import Author
+from node.clients.session import ClientEndpoint, Services
 from node.config import NodeConfig
 from node.counters import Counters
 from node.http import HttpServer, Router
-from node.hub import Hub
-from node.registry import Registry
+from node.hub.hub import Hub
+from node.permissions.operator import new_key, remove_operator_file, write_operator_file
+from node.permissions.registry import Registry
 from node.rest import rest_routes
 from node.retention import Retainer
-from node.sessions import Sessions, digest_of
 from node.status import CountersOfPart, StatusApi
 from node.storage import Storage
-from node.systemd import notify, pat_watchdog_forever
+from node.streams import OPERATOR
+from runtime.service_manager import ALIVE, READY, STOPPING, notify, watchdog_interval_s
 
 if TYPE_CHECKING:
     from node.http import Route, WebsocketEndpoint
@@ -42,11 +44,14 @@ class Node:
         """Reads the API keys and opens the database. Raises: `ConfigError`, `StorageError`; OSError."""
         self.config = config
         api_keys = {digest_of(each.read()): each.address for each in config.api_keys}
+        self._operator_key = new_key()
+        api_keys[digest_of(self._operator_key)] = OPERATOR
         self.counters = Counters()
-        self.storage = Storage(config.data)
-        self.registry = Registry(self.storage, max_streams=config.limits.max_streams)
+        self.storage = Storage(config.data, config.limits.chains())
+        self.registry = Registry(self.storage, config.limits)
         self.sessions = Sessions(_now_ms, api_keys)
         self.hub = Hub(self.storage, Admission(self.registry, _now_ms), self.counters)
+        self.hub.recall()
         self.services = Services(
             hub=self.hub,
             registry=self.registry,
@@ -58,16 +63,17 @@ class Node:
             clock_ms=_now_ms,
             clock_s=time.monotonic,
         )
-        self.counters_of_parts: dict[str, CountersOfPart] = {}
-        retainer = Retainer(self.storage, self.registry, config.retention, self.counters, _now_ms)
-        status = StatusApi(self.services, config.access, time.monotonic(), self.counters_of_parts)
+        self.counters_of_parts: dict[str, CountersOfPart] = {"quota": self._count_refusals}
+        self.retainer = Retainer(self.storage, self.registry, config.retention, self.counters, _now_ms)
+        self._guard = WebGuard(config.access, config.listen[0])
+        status = StatusApi(self.services, config.access, self._guard, time.monotonic(), self.counters_of_parts)
         self.endpoints: dict[str, WebsocketEndpoint] = {"/api/v1/ws": ClientEndpoint(self.services)}
         self.routes: list[Route] = [*rest_routes(self.services, config.access), *status.routes()]
         self.tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "storing": self.hub.store_forever,
-            "retention": retainer.retain_forever,
+            "retention": self.retainer.retain_forever,
             "tidying": self._tidy_forever,
-            "watchdog": lambda: pat_watchdog_forever(lambda: not self.counters.storage_failing),
+            "watchdog": self._feed_watchdog_forever,
         }
 
     async def run(self, *, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
@@ -75,14 +81,18 @@ class Node:
 
         Raises: OSError where it cannot listen there.
         """
-        server = HttpServer(Router(self.routes), self.endpoints, limits=self.config.limits, counters=self.counters)
+        server = HttpServer(
+            Router(self.routes), self.endpoints, guard=self._guard, limits=self.config.limits, counters=self.counters
+        )
         try:
-            for each in self.config.streams:
-                await self.registry.declare(each.stream, each.grants())
-            ready(*await server.start(*self.config.listen))
-            notify("READY=1")
+            await self.registry.declare([(each.stream, each.grants()) for each in self.config.streams])
+            host, port = await server.start(*self.config.listen)
+            write_operator_file(self.config.data, host, port, self._operator_key)
+            ready(host, port)
+            notify(READY)
             await self._serve(server, stop)
         finally:
+            remove_operator_file(self.config.data)
             self.storage.close()
 
     async def _serve(self, server: HttpServer, stop: asyncio.Event) -> None:
@@ -90,11 +100,27 @@ class Node:
             tasks = {**self.tasks, "keeping connections": server.keep_forever}
             running = [group.create_task(task(), name=name) for name, task in tasks.items()]
             await stop.wait()
-            notify("STOPPING=1")
+            notify(STOPPING)
             await server.stop()
             await self.hub.store_pending()
             for task in running:
                 task.cancel()
+
+    def _count_refusals(self) -> dict[str, int]:
+        """Counts of requests refused because a quota is used up."""
+        return {
+            "streams_refused": self.registry.stream_quota.refused,
+            "grants_refused": self.registry.grant_quota.refused,
+            "chains_refused": self.storage.chain_quota.refused,
+        }
+
+    async def _feed_watchdog_forever(self) -> None:
+        """Report that the node is alive, while messages can be stored."""
+        interval_s = watchdog_interval_s()
+        while interval_s is not None:
+            if not self.counters.storage_failing:
+                notify(ALIVE)
+            await asyncio.sleep(interval_s)
 
     async def _tidy_forever(self) -> None:
         while True:

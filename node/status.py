@@ -1,6 +1,6 @@
-"""What the node shows of itself: a page for people, `/metrics` for Prometheus, `/healthz` for watchdogs.
+"""The status of the node: a web page, `/metrics` for Prometheus, `/healthz` for health checks.
 
-The page is whole in itself: no script, nothing from elsewhere, and a content policy that allows neither.
+The page is self-contained: no script, no external resources, and a content security policy that allows neither.
 """
 
 import base64
@@ -11,14 +11,17 @@ from dataclasses import fields
 from http import HTTPStatus
 from typing import Final
 
-from node.access import Access
-from node.client_session import Services
+from node.access.policy import Access
+from node.access.web_guard import WebGuard
+from node.clients.session import Services
 from node.counters import Counters
 from node.http import Request, Response, Route, json_response
 from node.streams import StreamPart
+from runtime.prometheus_text import CONTENT_TYPE, Family, counter, encode_families, gauge
 
-__all__ = ["CountersOfPart", "StatusApi", "prometheus_text"]
+__all__ = ["CountersOfPart", "StatusApi", "metrics_text"]
 
+PREFIX: Final = "headgate_node_"
 REFRESH_S: Final = 5
 MAX_SHOWN_STREAMS: Final = 200
 GAUGES: Final = frozenset({"storage_failing", "websocket_connections"})
@@ -50,10 +53,16 @@ class StatusApi:
     """`parts` are counters of what was attached to the node, by its name."""
 
     def __init__(
-        self, services: Services, access: Access, started_at_s: float, parts: Mapping[str, CountersOfPart]
+        self,
+        services: Services,
+        access: Access,
+        guard: WebGuard,
+        started_at_s: float,
+        parts: Mapping[str, CountersOfPart],
     ) -> None:
         self._services = services
         self._access = access
+        self._guard = guard
         self._started_at_s = started_at_s
         self._parts = parts
 
@@ -67,18 +76,23 @@ class StatusApi:
     async def health(self, _: Request) -> Response:
         """200 while messages can be stored."""
         if self._services.counters.storage_failing:
-            return json_response({"status": "storage fails"}, HTTPStatus.SERVICE_UNAVAILABLE)
+            return json_response({"status": "storage failing"}, HTTPStatus.SERVICE_UNAVAILABLE)
         return json_response({"status": "ok"})
 
-    async def metrics(self, request: Request) -> Response:
+    def _check(self, request: Request) -> None:
+        """Raises: `Refused`."""
         self._access.check_status(request.peer)
-        text = prometheus_text(self._services.counters, await self._gauges(), self._count_parts())
-        return Response(body=text.encode(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        self._guard.check_status(request)
+
+    async def metrics(self, request: Request) -> Response:
+        self._check(request)
+        text = metrics_text(self._services.counters, await self._gauges(), self._count_parts())
+        return Response(body=text, content_type=CONTENT_TYPE)
 
     async def page(self, request: Request) -> Response:
-        self._access.check_status(request.peer)
+        self._check(request)
         failing = self._services.counters.storage_failing
-        health = '<span class="bad">storage fails</span>' if failing else '<span class="good">serving</span>'
+        health = '<span class="bad">storage failing</span>' if failing else '<span class="good">serving</span>'
         gauges = [(_words(name), value) for name, value in (await self._gauges()).items()]
         body = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate node</title>'
@@ -99,6 +113,8 @@ class StatusApi:
             "pending_messages": services.hub.pending_messages,
             "sessions": len(services.sessions),
             "streams": len(services.registry),
+            "grants": services.registry.grants,
+            "chains": services.storage.chain_quota.total,
             "database_bytes": await services.storage.used_bytes(),
         }
 
@@ -123,17 +139,18 @@ class StatusApi:
 STREAM_COLUMNS: Final = ("stream", "partition", "messages", "bytes", "subscribers")
 
 
-def prometheus_text(counters: Counters, gauges: Mapping[str, float], of_parts: Mapping[str, int]) -> str:
-    lines = []
-    for each in fields(counters):
-        kind, ending = ("gauge", "") if each.name in GAUGES else ("counter", "_total")
-        name = f"headgate_node_{each.name}{ending}"
-        lines += [f"# TYPE {name} {kind}", f"{name} {int(getattr(counters, each.name))}"]
-    for name, count in of_parts.items():
-        lines += [f"# TYPE headgate_node_{name}_total counter", f"headgate_node_{name}_total {count}"]
-    for gauge, value in gauges.items():
-        lines += [f"# TYPE headgate_node_{gauge} gauge", f"headgate_node_{gauge} {value}"]
-    return "\n".join([*lines, ""])
+def metrics_text(counters: Counters, gauges: Mapping[str, float], of_parts: Mapping[str, int]) -> bytes:
+    return encode_families(
+        [
+            *(_own_family(each.name, getattr(counters, each.name)) for each in fields(counters)),
+            *(counter(f"{PREFIX}{name}_total", count) for name, count in of_parts.items()),
+            *(gauge(f"{PREFIX}{name}", value) for name, value in gauges.items()),
+        ]
+    )
+
+
+def _own_family(name: str, value: int) -> Family:
+    return gauge(f"{PREFIX}{name}", value) if name in GAUGES else counter(f"{PREFIX}{name}_total", value)
 
 
 def _words(name: str) -> str:

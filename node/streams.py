@@ -1,4 +1,4 @@
-"""What a stream is to the node: its settings, and who may do what with it.
+"""Streams, their settings and permissions, as the node's values.
 
 Some streams exist without having been made, because clients hand over keys through them: `SYSTEM/keyexchange/0x…`
 and, for older clients, an inbox whose id is its owner's address. Nothing of these is ever stored.
@@ -15,6 +15,7 @@ __all__ = [
     "KEY_EXCHANGE_PREFIX",
     "MAX_PARTITIONS",
     "MAX_STREAM_ID_BYTES",
+    "OPERATOR",
     "Grant",
     "Operation",
     "Stream",
@@ -30,6 +31,7 @@ MAX_DESCRIPTION_BYTES: Final = 4096
 MAX_STORAGE_DAYS: Final = 36_500
 KEY_EXCHANGE_PREFIX: Final = "SYSTEM/keyexchange/"
 ANYBODY: Final = ""  # whom a grant to the public is made to, and who a client is that has not logged in
+OPERATOR: Final = "operator"  # administers the node: may change every stream, and is no address
 
 
 class StreamPart(NamedTuple):
@@ -70,7 +72,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         if not self.id:
-            raise ValueError("id: is empty")
+            raise ValueError("id: must not be empty")
         for field, limit in (
             ("id", MAX_STREAM_ID_BYTES),
             ("name", MAX_NAME_BYTES),

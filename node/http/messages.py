@@ -1,6 +1,6 @@
-"""Requests and responses as the rest of the node sees them."""
+"""Requests and JSON responses as the rest of the node sees them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl
 import orjson
 
 from node.errors import ErrorCode, Refused
+from runtime.http import Response
 
-__all__ = ["MAX_QUERY_FIELDS", "Request", "Response", "bad_request", "error_response", "json_response"]
+__all__ = ["JSON_TYPE", "MAX_QUERY_FIELDS", "Request", "bad_request", "error_response", "json_response", "parse_query"]
 
 MAX_QUERY_FIELDS: Final = 50
 JSON_TYPE: Final = "application/json"
@@ -54,22 +55,20 @@ class Request:
     @property
     def bearer_token(self) -> str | None:
         """The session token of the Authorization header; None where there is none."""
-        kind, _, token = self.headers.get("authorization", "").partition(" ")
-        return token.strip() or None if kind.lower() == "bearer" else None
+        return self._credential("bearer")
 
+    @property
+    def api_key(self) -> str | None:
+        """The API key of the Authorization header, `token KEY`; None where there is none."""
+        return self._credential("token")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """`body` is bytes, or bytes bit by bit, each bit sent before the next one is asked for."""
-
-    status: int = HTTPStatus.OK
-    body: bytes | AsyncIterator[bytes] = b""
-    content_type: str = JSON_TYPE
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def _credential(self, scheme: str) -> str | None:
+        kind, _, credential = self.headers.get("authorization", "").partition(" ")
+        return credential.strip() or None if kind.lower() == scheme else None
 
 
 def json_response(value: object, status: int = HTTPStatus.OK) -> Response:
-    return Response(status=status, body=orjson.dumps(value))
+    return Response(status=status, content_type=JSON_TYPE, body=orjson.dumps(value))
 
 
 def error_response(problem: Refused) -> Response:
@@ -82,10 +81,9 @@ def bad_request(problem: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, problem)
 
 
-def parse_target(target: str) -> tuple[str, dict[str, str]]:
-    """The path and the query of a request. Raises: `Refused` where the query has too many fields."""
-    path, _, query = target.partition("?")
+def parse_query(query: str) -> dict[str, str]:
+    """Raises: `Refused` where it has too many fields."""
     try:
-        return path, dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS))
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS))
     except ValueError:
         raise bad_request("The query has too many fields") from None

@@ -11,7 +11,8 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from node.http.messages import Request, Response, json_response
+from node.http.messages import Request, json_response
+from runtime.http import Response
 
 __all__ = ["Handler", "Route", "Router"]
 

@@ -1,20 +1,17 @@
-"""The server: it takes connections, watches over them, and ends them.
+"""The node's web server: REST requests to the router, websockets to their endpoints.
 
-HTTP is by `h11` and websocket by `websockets`, both without their I/O, on asyncio streams: of the servers measured
-(docs/node.md) this is the smallest that reads request bodies. A connection starts as HTTP; a request to upgrade
-on one of the `endpoints` makes it a websocket for the rest of its life.
+A connection starts as HTTP (`runtime.http`). A request to upgrade on one of the `endpoints` makes it a websocket, by
+the `websockets` library without its I/O, for the rest of its life.
 """
 
 import asyncio
-import logging
+import contextlib
 import time
-from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-import h11
 from websockets.datastructures import Headers
 from websockets.frames import CloseCode
 from websockets.http11 import Request as UpgradeRequest
@@ -23,25 +20,23 @@ from websockets.server import ServerProtocol
 
 from node.counters import Counters
 from node.errors import Refused, StorageError
-from node.http.connection import READ_BYTES, HttpConnection
 from node.http.memory_budget import MemoryBudget
-from node.http.messages import Request, Response, error_response, json_response
+from node.http.messages import Request, error_response, json_response, parse_query
 from node.http.routing import Router
 from node.http.websocket import WebsocketConnection
 from node.limits import Limits
+from runtime import http
 
 __all__ = ["HttpServer", "Upgrade", "WebsocketEndpoint"]
 
-KEEPER_INTERVAL_S: Final = 1.0
-CLOSING_S: Final = 2.0
-BACKLOG: Final = 256
-
-log = logging.getLogger(__name__)
+KEEP_ALIVE_INTERVAL_S: Final = 1.0
+STOP_GRACE_S: Final = 2.0
+HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """How an endpoint accepts: who talks to the client from now on, and what headers the client gets first."""
+    """How an endpoint accepts a client: what serves it from now on, and the headers of the response."""
 
     serve: Callable[[WebsocketConnection], Awaitable[None]]
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -52,183 +47,162 @@ class WebsocketEndpoint(Protocol):
         """Accept a client, or not. Raises: `Refused`."""
 
 
+class Guard(Protocol):
+    """Decides by the head of a request whether its origin is allowed."""
+
+    def check(self, request: Request) -> None:
+        """Raises: `Refused`."""
+
+    def preflight(self, request: Request) -> http.Response | None:
+        """The answer to a browser that asks in advance; None where it does not."""
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """What to add to every answer."""
+
+
 class HttpServer:
     def __init__(
         self,
         router: Router,
         endpoints: Mapping[str, WebsocketEndpoint],
         *,
+        guard: Guard,
         limits: Limits,
         counters: Counters,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._guard = guard
         self._router = router
         self._endpoints = endpoints
         self._limits = limits
         self._counters = counters
         self._clock_s = clock_s
         self.budget = MemoryBudget(limits.max_buffered_bytes)
-        self._http: set[HttpConnection] = set()
         self._websockets: set[WebsocketConnection] = set()
-        self._per_address: Tally[str] = Tally()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()  # one for each connection
+        self._server = http.HttpServer(self, _http_limits(limits), name="node", headers=HEADERS)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen. The address and the port, which the system chose where 0 was asked for."""
-        self._server = await asyncio.start_server(self._serve_connection, host, port, limit=READ_BYTES, backlog=BACKLOG)
-        bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
-        return bound_host, bound_port
+        """Listen. Returns the address and the port, which the system chooses for 0. Raises: OSError."""
+        return await self._server.start(host, port)
 
     async def stop(self) -> None:
-        """Take no more connections and close those there are."""
-        if self._server is None:
-            return
-        self._server.close()
+        """Accept no more connections and close those there are."""
         for connection in tuple(self._websockets):
             connection.close(CloseCode.GOING_AWAY, "the node stops")
-        for http in tuple(self._http):
-            if not http.is_busy:
-                http.writer.close()
-        await self._wait_for_connections()
-        for connection in tuple(self._websockets):
-            connection.abort()
-        for http in tuple(self._http):
-            http.abort()
-        await self._wait_for_connections()
-
-    async def _wait_for_connections(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSING_S)
+        await self._server.stop()
 
     async def keep_forever(self) -> None:
-        """Ping, time out and account for every connection, now and then."""
+        """Ping every websocket, close the idle ones and drop the dead ones, again and again."""
         while True:
-            await asyncio.sleep(KEEPER_INTERVAL_S)
+            await asyncio.sleep(KEEP_ALIVE_INTERVAL_S)
             for connection in tuple(self._websockets):
                 connection.keep_alive()
-            now_s = self._clock_s()
-            for http in tuple(self._http):
-                if http.deadline_s < now_s:
-                    http.abort()
 
-    # --- one connection ---
-
-    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = str((writer.get_extra_info("peername") or ("local",))[0])
-        if sum(self._per_address.values()) >= self._limits.max_connections or (
-            self._per_address[peer] >= self._limits.max_connections_per_address
-        ):
-            writer.transport.abort()
-            return
-        self._per_address[peer] += 1
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        self._tasks.add(task)
+    async def answer(self, received: http.Request) -> http.Response | http.Upgrade:
+        self._counters.http_requests += 1
         try:
-            await self._serve_http(self._http_connection(reader, writer, peer))
-        except ConnectionError:
-            pass  # the client went away: nothing is left to say to it
-        except StorageError as problem:
-            log.error("an answer was cut short; problem=%s", problem)  # noqa: TRY400 - the text says it all
-            writer.transport.abort()
-        except Exception:
-            log.exception("a connection failed; peer=%s", peer)
-        finally:
-            await self._close(writer)
-            self._tasks.discard(task)
-            self._per_address[peer] -= 1
-            if not self._per_address[peer]:
-                del self._per_address[peer]
+            response = await self._answer(received)
+        except Refused as problem:
+            response = error_response(problem)
+        except StorageError:
+            problem_of_ours = {"error": "The storage failed; try again later"}
+            response = json_response(problem_of_ours, HTTPStatus.SERVICE_UNAVAILABLE)
+        return response if isinstance(response, http.Upgrade) else self._counted(response)
 
-    async def _close(self, writer: asyncio.StreamWriter) -> None:
-        """Let the client take what is still queued for it, but not for ever."""
-        writer.close()
-        try:
-            async with asyncio.timeout(self._limits.close_timeout_s):
-                await writer.wait_closed()
-        except OSError:  # a time-out is one, too
-            writer.transport.abort()
+    def refuse(self, error: http.HttpError) -> http.Response:
+        return self._counted(json_response({"error": str(error)}, error.status))
 
-    def _http_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str) -> HttpConnection:
-        return HttpConnection(reader, writer, peer=peer, limits=self._limits, budget=self.budget, clock_s=self._clock_s)
+    async def _answer(self, received: http.Request) -> http.Response | http.Upgrade:
+        """Raises: `Refused`, StorageError, HttpError."""
+        request = Request(
+            method=received.method,
+            path=received.path,
+            query=parse_query(received.query),
+            headers=received.headers,
+            peer=received.peer,
+        )
+        self._guard.check(request)
+        request = replace(request, body=await self._read(received.body))
+        received.admit()
+        if request.path in self._endpoints:
+            return self._upgrade(request)
+        response = self._guard.preflight(request) or await self._route(request)
+        return replace(response, headers={**response.headers, **self._guard.headers(request)})
 
-    async def _serve_http(self, connection: HttpConnection) -> None:
-        self._http.add(connection)
-        try:
-            upgrade = await self._answer_requests(connection)
-        finally:
-            self._http.discard(connection)
-        if upgrade is not None:
-            await self._serve_websocket(connection, *upgrade)
-
-    async def _answer_requests(self, connection: HttpConnection) -> tuple[ServerProtocol, Upgrade] | None:
-        """Answer one request after the other, until the client leaves, breaks the protocol, or upgrades."""
-        while True:
-            try:
-                request = await connection.read_request()
-                if request is None:
-                    return None
-                self._counters.http_requests += 1
-                if request.path in self._endpoints:
-                    return await self._upgrade(connection, request)
-                await self._respond(connection, await self._answer(request), with_body=request.method != "HEAD")
-            except h11.RemoteProtocolError as problem:
-                self._counters.http_errors += 1
-                await connection.complain(problem)
-                return None
-            except Refused as problem:
-                await self._respond(connection, error_response(problem))
-            if not connection.start_next_request():
-                return None
-
-    async def _answer(self, request: Request) -> Response:
+    async def _route(self, request: Request) -> http.Response:
+        """Also an error is for the page of an allowed origin to read."""
         try:
             return await self._router.answer(request)
         except Refused as problem:
             return error_response(problem)
-        except StorageError:
-            return json_response({"error": "The storage failed; try again later"}, HTTPStatus.SERVICE_UNAVAILABLE)
-        except Exception:
-            log.exception("a request failed; method=%s path=%s", request.method, request.path[:200])
-            return json_response({"error": "Internal error"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    async def _respond(self, connection: HttpConnection, response: Response, *, with_body: bool = True) -> None:
+    async def _read(self, pieces: http.Body) -> bytes:
+        """Raises: HttpError where one body, or all that are being received, get too large."""
+        body = bytearray()
+        try:
+            async for piece in pieces:
+                body += piece
+                if not self.budget.note(pieces, len(body)):
+                    raise http.HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the node has no memory for this body")
+        finally:
+            self.budget.release(pieces)
+        return bytes(body)
+
+    def _counted(self, response: http.Response) -> http.Response:
         if response.status >= HTTPStatus.BAD_REQUEST:
             self._counters.http_errors += 1
-        await connection.respond(response, with_body=with_body)
+        return response
 
-    # --- websockets ---
-
-    async def _upgrade(self, connection: HttpConnection, request: Request) -> tuple[ServerProtocol, Upgrade] | None:
+    def _upgrade(self, request: Request) -> http.Response | http.Upgrade:
+        """Raises: `Refused`."""
         upgrade = self._endpoints[request.path].upgrade(request)
         protocol = ServerProtocol(state=State.OPEN, max_size=self._limits.max_message_bytes)
         answer = protocol.accept(UpgradeRequest(request.path, Headers(request.headers)))
         if answer.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            await self._respond(connection, Response(status=answer.status_code, body=bytes(answer.body or b"")))
-            return None
+            return http.Response(
+                status=answer.status_code, body=bytes(answer.body or b""), headers={"Connection": "close"}
+            )
         for name, value in upgrade.headers.items():
             answer.headers[name] = value
-        connection.writer.write(answer.serialize())
-        if connection.trailing_data:
-            protocol.receive_data(connection.trailing_data)
-        return protocol, upgrade
 
-    async def _serve_websocket(self, http: HttpConnection, protocol: ServerProtocol, upgrade: Upgrade) -> None:
-        connection = WebsocketConnection(
-            http.reader,
-            http.writer,
-            protocol,
-            peer=http.peer,
-            limits=self._limits,
-            budget=self.budget,
-            clock_s=self._clock_s,
-        )
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes) -> None:
+            writer.write(answer.serialize())
+            if rest:
+                protocol.receive_data(rest)
+            connection = WebsocketConnection(
+                reader,
+                writer,
+                protocol,
+                peer=request.peer,
+                limits=self._limits,
+                budget=self.budget,
+                clock_s=self._clock_s,
+            )
+            await self._serve_websocket(connection, upgrade)
+
+        return http.Upgrade(serve=serve)
+
+    async def _serve_websocket(self, connection: WebsocketConnection, upgrade: Upgrade) -> None:
         self._websockets.add(connection)
         self._counters.websocket_connections += 1
         try:
-            await upgrade.serve(connection)
+            with contextlib.suppress(ConnectionError):
+                await upgrade.serve(connection)
         finally:
             self._websockets.discard(connection)
             self._counters.websocket_connections -= 1
             self._counters.slow_clients_dropped += connection.was_slow
             self.budget.release(connection)
+
+
+def _http_limits(limits: Limits) -> http.HttpLimits:
+    return http.HttpLimits(
+        max_connections=limits.max_connections,
+        max_connections_per_address=limits.max_connections_per_address,
+        max_body_bytes=limits.max_message_bytes,
+        head_timeout_s=limits.keep_alive_timeout_s,
+        body_timeout_s=limits.request_timeout_s,
+        send_timeout_s=limits.send_timeout_s,
+        linger_s=limits.close_timeout_s,
+        stop_grace_s=STOP_GRACE_S,
+    )

@@ -13,13 +13,13 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from node.http.connection import READ_BYTES
 from node.http.memory_budget import MemoryBudget
 from node.limits import Limits
 from node.serialization import text_frame
 
 __all__ = ["WebsocketConnection"]
 
+READ_BYTES: Final = 64 * 1024
 MAX_OUTBOX_BYTES: Final = 256 * 1024
 
 

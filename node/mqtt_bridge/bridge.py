@@ -1,76 +1,101 @@
-"""From an MQTT broker into the node's streams, and acknowledged only then.
+"""The MQTT bridge: stores the messages of an MQTT broker in the node's streams and acknowledges each once it is stored.
 
     broker ── QoS 1 ──> payload ──> hub: checked, stored, passed on ──> PUBACK
 
 Promises, each with a test that can fail:
 
-1. What the broker brings with QoS 1 is acknowledged after it is stored. A node that dies before is brought it again,
-   and what was stored already is known as a duplicate.
-2. A payload that is no message, or a message that the rules refuse, is counted, reported and acknowledged: it would be
-   no better the next time, and must not stand in the way of the rest.
-3. Where the storage fails nothing is acknowledged. The bridge connects anew after a while, and the broker brings
-   again what was not acknowledged.
-4. A message that is older than the last of its chain is stored all the same: what comes again after a failure does.
-5. While the hub has no room, the bridge reads nothing more; what waits, waits in the broker.
+1. A QoS 1 message is acknowledged after it is stored. If the node dies before that, the broker delivers it again, and
+   what was already stored is recognised as a duplicate.
+2. A payload that is not a stream message, or a message that the rules refuse, is counted, reported and acknowledged: a
+   second delivery would not help, and it must not block the rest.
+3. If the storage fails, nothing is acknowledged. The bridge reconnects after a while, and the broker delivers again
+   what was not acknowledged.
+4. A message older than the last one of its chain is stored too: redelivered messages are.
+5. While the hub's queue is full, the bridge reads nothing; the messages wait in the broker.
 
-The MQTT client has a thread of its own. It hands messages to the event loop through a short queue, and while that is
-full it reads nothing.
+A payload is one serialised stream message, or a JSON array of them.
 """
 
 import asyncio
-import concurrent.futures
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
-
-from node.errors import Refused, StorageError
-from node.mqtt_bridge.delivery import Delivery
-from node.mqtt_bridge.payload import read_payload
+from node.errors import ConfigError, Refused, StorageError
 from node.mqtt_bridge.settings import MqttSettings
-from node.peers.backoff import Backoff
 from node.streams import ANYBODY
-from protocol.errors import WireError
-from protocol.streamr import StreamMessage
+from protocol.errors import Corrupt, WireError
+from protocol.streamr.checks import FieldError, wire_error
+from protocol.streamr.json_text import decode_json
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.codec import read_stream_message
+from protocol.streamr.stream_message.parts import STREAM_VERSIONS
+from runtime.backoff import Backoff
+from runtime.errors import LinkDown
+from runtime.mqtt.link import MqttLink
+from runtime.mqtt.packets import Message
 
-__all__ = ["MqttBridge"]
+__all__ = ["Delivery", "MqttBridge", "read_payload"]
 
-AT_LEAST_ONCE: Final = 1
-KEEP_ALIVE_S: Final = 30
-FIRST_RECONNECT_S: Final = 1
-LONGEST_RECONNECT_S: Final = 60
-COMPLAINT_INTERVAL_S: Final = 10.0
-MAX_ARRIVED: Final = 100
+ORIGIN: Final = "mqtt"  # what is charged for chains that come by the bridge
+RECONNECT: Final = Backoff(first_s=1.0, max_s=60.0)
+REPORT_INTERVAL_S: Final = 10.0
+MAX_RECEIVED: Final = 100  # messages at a time
+IDLE_S: Final = 1.0
+MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
+MAX_MESSAGES: Final = 10_000  # in one payload
+MAX_PACKET_BYTES: Final = MAX_PAYLOAD_BYTES + 128 * 1024  # and the topic
 
 log = logging.getLogger(__name__)
 
 
 class Inlet(Protocol):
-    """Where messages go: the hub."""
+    """The part of the hub that the bridge uses."""
 
     def publish(
         self,
         message: StreamMessage,
         user: str,
         *,
-        done: Callable[[StorageError | None], None] | None = None,
+        origin: str = "",
+        done: Callable[[StorageError | Refused | None], None] | None = None,
         may_be_late: bool = False,
     ) -> None: ...
 
     async def room(self) -> None: ...
 
 
-class _Arrived(NamedTuple):
-    client: Client
-    connection: int
-    message: MQTTMessage
+class Delivery:
+    """Counts the stream messages of one MQTT message until the last is stored, then acknowledges it, once.
+
+    Where one could not be stored nothing is acknowledged: the broker will bring the whole again.
+    """
+
+    def __init__(self, acknowledge: Callable[[], None], give_up: Callable[[StorageError], None]) -> None:
+        self._acknowledge = acknowledge
+        self._give_up = give_up
+        self._outstanding = 1  # the delivery itself, until `close`: the first may be stored before the last is taken
+        self._has_failed = False
+
+    def expect(self) -> Callable[[StorageError | None], None]:
+        """A callback for one more stream message, to be called when it is stored or has failed."""
+        self._outstanding += 1
+        return self._settle
+
+    def close(self) -> None:
+        """There are no more stream messages to expect."""
+        self._settle(None)
+
+    def _settle(self, problem: StorageError | None) -> None:
+        self._outstanding -= 1
+        if problem is not None and not self._has_failed:
+            self._has_failed = True
+            self._give_up(problem)
+        if self._outstanding == 0 and not self._has_failed:
+            self._acknowledge()
 
 
 class MqttBridge:
@@ -78,158 +103,119 @@ class MqttBridge:
         self.counters: Counter[str] = Counter()
         self._hub = hub
         self._settings = settings
-        self._backoff = Backoff(chance, first_delay_s=FIRST_RECONNECT_S, longest_delay_s=LONGEST_RECONNECT_S)
-        self._client: Client | None = None
-        self._connection = 0  # counts connections; an acknowledgement belongs to the one that brought the message
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._arrived: asyncio.Queue[_Arrived] = asyncio.Queue(MAX_ARRIVED)
-        self._handing_over: concurrent.futures.Future[None] | None = None
-        self._is_stopping = False
-        self._has_unstored = asyncio.Event()
-        self._complained_s = float("-inf")
+        self._chance = chance
+        self._failures = 0  # since something was last acknowledged
+        self._unstored: StorageError | None = None
+        self._reported_at_s = float("-inf")
 
     async def run(self) -> None:
         """Listen to the broker until cancelled. A broker that cannot be reached is tried again for ever."""
-        self._loop = asyncio.get_running_loop()
-        self._connect()
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._take_forever(), name="taking mqtt messages")
-                group.create_task(self._ask_again_forever(), name="asking again for what was not stored")
-        finally:
-            await self._disconnect()
-
-    async def _ask_again_forever(self) -> None:
         while True:
-            await self._has_unstored.wait()
-            await asyncio.sleep(self._backoff.next_delay_s())
-            self._has_unstored.clear()
-            await self._disconnect()
-            self._connect()
+            link = MqttLink(self._settings.broker, max_packet_bytes=MAX_PACKET_BYTES)
+            try:
+                await self._open(link)
+                await self._receive(link)
+            except (LinkDown, ConfigError) as problem:
+                self.counters["disconnections"] += 1
+                log.warning("mqtt broker disconnected, reconnecting; problem=%s", problem)
+            finally:
+                await link.close()
+            self._failures += 1
+            await asyncio.sleep(RECONNECT.wait_s(self._failures, self._chance.random()))
 
-    def _connect(self) -> None:
-        self._is_stopping = False
-        self._client = self._make_client()
-        self._client.connect_async(self._settings.host, self._settings.port, KEEP_ALIVE_S)
-        self._client.loop_start()
-
-    async def _disconnect(self) -> None:
-        self._is_stopping = True
-        if self._handing_over is not None:
-            self._handing_over.cancel()
-        if self._client is not None:
-            self._client.disconnect()
-            await asyncio.to_thread(self._client.loop_stop)
-
-    # --- in the client's thread ---
-
-    def _make_client(self) -> Client:
-        settings = self._settings
-        client = Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=settings.client_id,
-            clean_session=False,
-            protocol=MQTTProtocolVersion.MQTTv311,
-            manual_ack=True,
-        )
-        if settings.uses_tls:
-            client.tls_set(ca_certs=str(settings.ca_file) if settings.ca_file else None)
-        if settings.username is not None:
-            password = settings.password_file.read_text().strip() if settings.password_file else None
-            client.username_pw_set(settings.username, password)
-        client.reconnect_delay_set(FIRST_RECONNECT_S, LONGEST_RECONNECT_S)
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
-        return client
-
-    def _on_connect(
-        self, client: Client, _data: Any, _flags: ConnectFlags, code: ReasonCode, _properties: Properties | None
-    ) -> None:
-        if code.is_failure:
-            log.error("mqtt broker refuses the bridge; broker=%s reason=%s", self._settings.host, code)
-            return
-        log.info("mqtt bridge connected; broker=%s:%s", self._settings.host, self._settings.port)
-        client.subscribe([(route.topic_filter, AT_LEAST_ONCE) for route in self._settings.routes])
-
-    def _on_disconnect(
-        self, _client: Client, _data: Any, _flags: DisconnectFlags, code: ReasonCode, _properties: Properties | None
-    ) -> None:
-        self._connection += 1
-        self.counters["disconnections"] += 1
-        if not self._is_stopping:
-            log.warning("mqtt broker gone, reconnecting; broker=%s reason=%s", self._settings.host, code)
-
-    def _on_subscribe(
-        self, _client: Client, _data: Any, _mid: int, codes: list[ReasonCode], _properties: Properties | None
-    ) -> None:
-        for route, code in zip(self._settings.routes, codes, strict=False):
-            if not code.is_failure:
-                log.info("mqtt bridge listens; topic=%s", route.topic_filter)
+    async def _open(self, link: MqttLink) -> None:
+        """Raises: LinkDown, ConfigError."""
+        filters = [route.topic_filter for route in self._settings.routes]
+        refusals = await link.open(filters)
+        log.info("mqtt bridge connected; broker=%s", self._settings.broker.url)
+        for topic_filter, refusal in zip(filters, refusals, strict=False):
+            if refusal:
+                log.error("mqtt broker refused a subscription; topic=%s reason=%s", topic_filter, refusal)
             else:
-                log.error("mqtt broker refuses a topic; topic=%s reason=%s", route.topic_filter, code)
+                log.info("mqtt bridge subscribed; topic=%s", topic_filter)
 
-    def _on_message(self, client: Client, _data: Any, message: MQTTMessage) -> None:
-        if self._is_stopping or self._loop is None:
-            return
-        arrived = _Arrived(client, self._connection, message)
-        self._handing_over = asyncio.run_coroutine_threadsafe(self._arrived.put(arrived), self._loop)
-        concurrent.futures.wait([self._handing_over])
+    async def _receive(self, link: MqttLink) -> None:
+        """Until something could not be stored: it comes again over the next connection. Raises: LinkDown."""
+        self._unstored = None
+        while self._unstored is None:
+            for message in await link.receive(MAX_RECEIVED, IDLE_S):
+                await self._hub.room()
+                self._take(link, message)
 
-    # --- in the event loop ---
-
-    async def _take_forever(self) -> None:
-        while True:
-            arrived = await self._arrived.get()
-            await self._hub.room()
-            self._take(arrived)
-
-    def _take(self, arrived: _Arrived) -> None:
+    def _take(self, link: MqttLink, message: Message) -> None:
         self.counters["payloads"] += 1
-        message = arrived.message
 
         def acknowledge() -> None:
-            if arrived.connection == self._connection:
-                arrived.client.ack(message.mid, message.qos)
-                self._backoff.reset()
+            self._failures = 0
+            if message.number:
+                link.acknowledge([message.number])
 
         delivery = Delivery(acknowledge, self._give_up)
-        topic = None  # a broker need not check that it is text
         try:
-            topic = message.topic
-            for stream_message in read_payload(bytes(message.payload)):
-                self._publish(stream_message, topic, delivery)
-        except (WireError, UnicodeDecodeError) as problem:
+            for stream_message in read_payload(message.payload):
+                self._publish(stream_message, message.topic, delivery)
+        except WireError as problem:
             self.counters["bad_payloads"] += 1
-            self._complain("mqtt payload is no stream message, dropped; topic=%r problem=%s", topic, problem)
+            self._report("mqtt payload dropped, not a stream message; topic=%r problem=%s", message.topic, problem)
         delivery.close()
 
     def _publish(self, message: StreamMessage, topic: str, delivery: Delivery) -> None:
         stream_id = message.message_id.stream_id
         if not any(route.takes(topic, stream_id) for route in self._settings.routes):
             self.counters["misplaced_messages"] += 1
-            self._complain(
-                "mqtt message is of a stream that its topic is not for; topic=%r stream=%r", topic, stream_id
+            self._report(
+                "mqtt message dropped, its stream is not accepted on this topic; topic=%r stream=%r", topic, stream_id
             )
             return
-        done = delivery.expect()
+        settle = delivery.expect()
+
+        def done(problem: StorageError | Refused | None) -> None:
+            """What is refused for good is acknowledged, so that it does not block the rest."""
+            if isinstance(problem, Refused):
+                self.counters["refused_messages"] += 1
+                self._report("mqtt message refused; topic=%r problem=%s", topic, problem)
+            settle(None if isinstance(problem, Refused) else problem)
+
         try:
-            self._hub.publish(message, ANYBODY, done=done, may_be_late=True)
+            self._hub.publish(message, ANYBODY, origin=ORIGIN, done=done, may_be_late=True)
             self.counters["messages"] += 1
         except Refused as problem:
-            done(None)
-            self.counters["refused_messages"] += 1
-            self._complain("mqtt message refused; topic=%r problem=%s", topic, problem)
+            done(problem)
 
     def _give_up(self, problem: StorageError) -> None:
         self.counters["unstored_payloads"] += 1
-        self._complain("mqtt message not stored, will be asked for again; problem=%s", problem)
-        self._has_unstored.set()
+        self._report("mqtt message not stored, reconnecting to receive it again; problem=%s", problem)
+        self._unstored = problem
 
-    def _complain(self, text: str, *arguments: object) -> None:
-        """Tell the operator, but not with every one of many; the counters have them all."""
+    def _report(self, text: str, *arguments: object) -> None:
+        """To the operator, but not each of many; the counters have them all."""
         now_s = time.monotonic()
-        if now_s - self._complained_s >= COMPLAINT_INTERVAL_S:
-            self._complained_s = now_s
+        if now_s - self._reported_at_s >= REPORT_INTERVAL_S:
+            self._reported_at_s = now_s
             log.warning(text, *arguments)
+
+
+def read_payload(payload: bytes) -> list[StreamMessage]:
+    """Every message in the payload, in order. All are good, or none is taken.
+
+    Raises: `WireError`, which says what is wrong and where.
+    """
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Corrupt(f"payload of {len(payload)} bytes is longer than {MAX_PAYLOAD_BYTES}")
+    parsed = decode_json(payload)
+    if type(parsed) is list and parsed and all(type(element) in (list, str) for element in parsed):
+        return _read_each(parsed)
+    return [_read(parsed, "")]
+
+
+def _read_each(elements: list[Any]) -> list[StreamMessage]:
+    if len(elements) > MAX_MESSAGES:
+        raise Corrupt(f"{len(elements)} messages in one payload are more than {MAX_MESSAGES}")
+    return [_read(element, f"[{index}]") for index, element in enumerate(elements)]
+
+
+def _read(element: Any, place: str) -> StreamMessage:
+    try:
+        return read_stream_message(element, draft=False, versions=STREAM_VERSIONS)
+    except FieldError as problem:
+        raise wire_error(problem.within(place)) from None

@@ -1,21 +1,24 @@
-"""Which broker to listen to, and which topics belong to which streams."""
+"""Settings of the MQTT bridge: the broker, and which topics belong to which streams."""
 
 import socket
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
 from paho.mqtt.client import topic_matches_sub
 
 from node.errors import ConfigError
+from runtime.mqtt.settings import BrokerSettings, tls_problems
+from runtime.private_files import check_private_file
 
 __all__ = ["MqttSettings", "Route", "stable_client_id"]
 
 PLAIN_PORT: Final = 1883
 TLS_PORT: Final = 8883
 MAX_TOPIC_BYTES: Final = 65_535
+NEVER_S: Final = 0xFFFFFFFF  # a session that does not expire
 
 
 class Route(NamedTuple):
@@ -29,7 +32,9 @@ class Route(NamedTuple):
         """`FILTER=STREAM`, or `FILTER` alone. A topic may not hold an equals sign here. Raises: `ConfigError`."""
         topic_filter, _, stream_id = text.partition("=")
         if not _is_topic_filter(topic_filter):
-            raise ConfigError(f"mqtt: {topic_filter!r} is no topic filter; # stands at the end, + between two slashes")
+            raise ConfigError(
+                f"mqtt: {topic_filter!r} is not a topic filter; # must be the last level, + a whole level"
+            )
         return cls(topic_filter, stream_id or None)
 
     def takes(self, topic: str, stream_id: str) -> bool:
@@ -44,17 +49,41 @@ class MqttSettings:
     port: int
     client_id: str
     routes: tuple[Route, ...]
-    uses_tls: bool = False
+    version: Literal["5", "3.1.1"] = "5"  # 5 announces the largest packet, and the broker leaves larger ones out
+    tls: Literal["off", "on"] = "off"
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     username: str | None = None
     password_file: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.routes:
-            raise ConfigError("mqtt: no topic is given to listen to")
-        for file in (self.ca_file, self.password_file):
-            if file is not None and not file.is_file():
-                raise ConfigError(f"mqtt: {file} is no file")
+            raise ConfigError("mqtt: no topic to subscribe to; add --mqtt-topic FILTER")
+        problems = [f"mqtt: {problem}" for problem in tls_problems(self)]
+        public = [file for file in (self.ca_file, self.cert_file) if file is not None and not file.is_file()]
+        problems += [f"mqtt: {file}: no such file" for file in public]
+        for file in (self.password_file, self.key_file):
+            if file is not None:
+                problems += _secret_problems(file)
+        if problems:
+            raise ConfigError(*problems)
+
+    @property
+    def broker(self) -> BrokerSettings:
+        return BrokerSettings(
+            host=self.host,
+            port=self.port,
+            client_id=self.client_id,
+            version=self.version,
+            session_expiry_s=NEVER_S,
+            username=self.username,
+            password_file=self.password_file,
+            tls=self.tls,
+            ca_file=self.ca_file,
+            cert_file=self.cert_file,
+            key_file=self.key_file,
+        )
 
     @classmethod
     def from_url(
@@ -64,7 +93,10 @@ class MqttSettings:
         client_id: str,
         routes: tuple[Route, ...],
         ca_file: Path | None = None,
+        cert_file: Path | None = None,
+        key_file: Path | None = None,
         password_file: Path | None = None,
+        version: Literal["5", "3.1.1"] = "5",
     ) -> Self:
         """`mqtt://[USER@]HOST[:PORT]`, or `mqtts://…` for TLS. Raises: `ConfigError`."""
         try:
@@ -78,22 +110,37 @@ class MqttSettings:
             or parts.password is not None
             or parts.path not in ("", "/")
         ):
-            raise ConfigError("mqtt: the URL is not mqtt://[USER@]HOST[:PORT]; a password belongs into a file")
-        uses_tls = parts.scheme == "mqtts"
+            raise ConfigError(
+                "mqtt: expected a URL mqtt://[USER@]HOST[:PORT]; a password goes into --mqtt-password-file"
+            )
+        is_secure = parts.scheme == "mqtts"
         return cls(
             host=host,
-            port=port or (TLS_PORT if uses_tls else PLAIN_PORT),
+            port=port or (TLS_PORT if is_secure else PLAIN_PORT),
             client_id=client_id,
             routes=routes,
-            uses_tls=uses_tls,
+            version=version,
+            tls="on" if is_secure else "off",
             ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
             username=unquote(parts.username) if parts.username else None,
             password_file=password_file,
         )
 
 
+def _secret_problems(file: Path) -> list[str]:
+    try:
+        check_private_file(file)
+    except ConfigError as error:
+        return [f"mqtt: {error}"]
+    except OSError as error:
+        return [f"mqtt: {file}: {error.strerror}"]
+    return []
+
+
 def stable_client_id(data: Path) -> str:
-    """The same for the same data on the same machine, and no other's."""
+    """A client id that is derived from the machine and the data directory, so it survives restarts and is unique."""
     return "headgate-" + sha256(f"{socket.gethostname()}\0{data.resolve()}".encode()).hexdigest()[:14]
 
 

@@ -1,4 +1,4 @@
-"""The node among other nodes: whom it is linked with, and how messages pass on from node to node."""
+"""The overlay: links to neighbour nodes, over which messages are forwarded from node to node."""
 
 from node.overlay.mesh import Mesh
 from node.overlay.overlay import Overlay, OverlaySettings

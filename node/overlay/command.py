@@ -1,4 +1,4 @@
-"""What `headgate node run` is told of the network around it, and how that becomes part of the node."""
+"""The overlay options of `headgate node run`: attaches an overlay and a tracker to the node."""
 
 import argparse
 import sys
@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from node.overlay.overlay import Overlay, OverlaySettings
-from node.peers.arguments import new_chance, read_listen
 from node.peers.handshake import PeerType
-from node.peers.server import listen, shown_address
+from node.peers.server import listen, new_chance, read_listen, shown_address
 from node.service import Node
 from node.tracker.server import TrackerServer
 
@@ -19,22 +18,28 @@ DEFAULT_OVERLAY: Final = "127.0.0.1:0"
 
 def add_overlay_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("other nodes")
-    group.add_argument("--join", metavar="URL", help="take part in the network of this tracker, ws://HOST:PORT")
+    group.add_argument("--join", metavar="URL", help="join the network of the tracker at ws://HOST:PORT")
     group.add_argument(
         "--overlay",
         default=DEFAULT_OVERLAY,
         metavar="HOST:PORT",
-        help="where neighbours connect (default: %(default)s)",
+        help="address on which neighbour nodes connect (default: %(default)s)",
     )
-    group.add_argument("--advertise", metavar="URL", help="where others reach that, if they do not by its own name")
+    group.add_argument(
+        "--advertise", metavar="URL", help="URL that other nodes use to reach it, if not the --overlay address"
+    )
     group.add_argument(
         "--peer-type",
         choices=[PeerType.STORAGE.value, PeerType.NODE.value],
         default=PeerType.STORAGE.value,
-        help="storage keeps every stream of the network, node only those its clients use (default: storage)",
+        help="storage: store all streams; node: only the streams its clients use (default: storage)",
     )
-    group.add_argument("--network-layer", action="store_true", help="also join old nodes, at the same port and tracker")
-    group.add_argument("--tracker", metavar="HOST:PORT", help="run a tracker in this process too")
+    group.add_argument(
+        "--network-layer",
+        action="store_true",
+        help="also connect to older nodes (network layer), with the same port and tracker",
+    )
+    group.add_argument("--tracker", metavar="HOST:PORT", help="also run a tracker in this process, on this address")
 
 
 class _Where(NamedTuple):
@@ -84,4 +89,4 @@ def _attach_overlay(node: Node, where: _Where, settings: OverlaySettings) -> Non
     overlay = Overlay(node.hub, node.storage, listen(*where), settings, chance=new_chance())
     node.tasks["overlay"] = overlay.run
     node.counters_of_parts["overlay"] = lambda: overlay.counters
-    print(f"neighbours connect to the node; address={overlay.address}", file=sys.stderr, flush=True)
+    print(f"overlay listens; address={overlay.address}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""This node as a member of one network: the shell that gives a `Mesh` its sockets, its clock and its tracker.
+"""A node's membership in one network: connects a `Mesh` to sockets, a clock and a tracker.
 
     tracker ── instruction ──> Mesh ──> links to neighbours
     hub ── message taken ──> every neighbour but the one it came from
@@ -6,7 +6,8 @@
 
 Two nodes that were told of each other may dial each other at the same moment. Of the two links the one is used that
 the node with the lower address dialled; both ends come to the same result without asking. The other is closed a little
-later, so that nothing on its way is lost, and so that one is left where the far end decides otherwise.
+later, so that nothing on its way is lost, and so that one is left where the far end decides otherwise. A far end that
+decides at once may lose what was sent over the link it closes: recent messages go again over the one that is left.
 """
 
 import asyncio
@@ -21,18 +22,16 @@ from typing import Any, Final
 from websockets.asyncio.connection import Connection
 
 from node.errors import ErrorCode, Refused, StorageError
-from node.hub import Hub
-from node.overlay.identity import Identity
+from node.hub.hub import Hub
 from node.overlay.mesh import Action, Dial, HangUp, Mesh, Replay, Report, Send
-from node.overlay.recent import RecentMessages
-from node.overlay.resends import answer_resend
+from node.overlay.replay import RecentMessages, answer_resend
 from node.overlay.tracker_link import TrackerLink
 from node.peers.connection import PeerConnection, dial, single_headers
 from node.peers.dialects import Dialect
-from node.peers.handshake import Hello, PeerType, check_address, dial_url, hello_headers, read_peer_id
-from node.resend_queries import ResendRequest
+from node.peers.handshake import Hello, Identity, PeerType, check_address, dial_url, hello_headers, read_peer_id
 from node.serialization import Broadcast
 from node.storage import Storage
+from node.storage.queries import ResendRequest
 from node.streams import StreamPart
 from node.tracker.status import write_status
 from protocol.errors import Unsupported, WireError
@@ -44,6 +43,7 @@ from protocol.streamr.control import (
     ResendLastRequest,
     ResendRangeRequest,
 )
+from runtime.client_network import client_network
 
 __all__ = ["Membership"]
 
@@ -64,6 +64,7 @@ class _Link:
     dialect: Dialect
     address: str
     dialled_by: str
+    origin: str  # what the neighbour is charged as
     resends: set[asyncio.Task[None]] = field(default_factory=set)
 
 
@@ -111,8 +112,8 @@ class Membership:
     def spread(self, broadcast: Broadcast, source: object) -> None:
         """Pass a message on to the neighbours, but not to the one that it came from."""
         part = broadcast.part
-        self._act(self._mesh.use(part, time.monotonic()))
-        came_from = source.address if isinstance(source, _Link) else None
+        came_from, origin = (source.address, source.origin) if isinstance(source, _Link) else (None, "")
+        self._act(self._mesh.use(part, time.monotonic(), added_by=origin))
         for address in self._mesh.neighbours(part) - {came_from}:
             self._send_broadcast(address, broadcast)
 
@@ -133,13 +134,17 @@ class Membership:
                 peer_id = read_peer_id(single_headers(headers)) if headers else address
                 await self._carry(websocket, address, peer_id, dialled_by=self._identity.address)
         except (OSError, WireError) as problem:
-            log.debug("neighbour not reached; address=%s problem=%s", address, problem)
+            log.debug("cannot connect to a neighbour; address=%s problem=%s", address, problem)
             if address not in self._links:
                 self._act(self._mesh.link_down(address, time.monotonic()))
 
     async def _carry(self, websocket: Connection, address: str, peer_id: str, *, dialled_by: str) -> None:
         link = _Link(
-            connection=PeerConnection(websocket), dialect=self._make_dialect(), address=address, dialled_by=dialled_by
+            connection=PeerConnection(websocket),
+            dialect=self._make_dialect(),
+            address=address,
+            dialled_by=dialled_by,
+            origin=client_network(str((websocket.remote_address or (address,))[0])),
         )
         if len(self._links.get(address, ())) >= MAX_LINKS_TO_ONE:
             await link.connection.close(*DUPLICATE_LINK)
@@ -163,7 +168,7 @@ class Membership:
         if len(links) == 1:
             self.counters["links_opened"] += 1
             log.info("neighbour connected; address=%s", link.address)
-            self._act(self._mesh.link_up(link.address, peer_id, time.monotonic()))
+            self._act(self._mesh.link_up(link.address, peer_id, time.monotonic(), origin=link.origin))
         else:
             self._start(self._close_duplicates(link.address), "closing duplicate links")
 
@@ -176,8 +181,10 @@ class Membership:
             if not links:
                 del self._links[link.address]
                 self.counters["links_closed"] += 1
-                log.info("neighbour gone; address=%s", link.address)
+                log.info("neighbour disconnected; address=%s", link.address)
                 self._act(self._mesh.link_down(link.address, time.monotonic()))
+            else:
+                self._act(self._mesh.link_replaced(link.address))
 
     async def _close_duplicates(self, address: str) -> None:
         await asyncio.sleep(DUPLICATE_GRACE_S)
@@ -189,7 +196,7 @@ class Membership:
             message = link.dialect.read_control(text)
         except WireError as problem:
             self.counters["unparsable_messages"] += 1
-            log.debug("neighbour sent what is no message; address=%s problem=%s", link.address, problem)
+            log.debug("neighbour sent an invalid message; address=%s problem=%s", link.address, problem)
             return
         match message:
             case BroadcastMessage():
@@ -206,11 +213,11 @@ class Membership:
             self.counters["duplicate_messages"] += 1
             return
         try:
-            if not self._hub.publish_relayed(message.stream_message, link):
+            if not self._hub.publish_relayed(message.stream_message, link, link.origin):
                 self.counters["duplicate_messages"] += 1
         except Refused as problem:
             self.counters["refused_messages"] += 1
-            log.debug("neighbour sent a message that is refused; address=%s problem=%s", link.address, problem)
+            log.debug("message from a neighbour refused; address=%s problem=%s", link.address, problem)
 
     def _start_resend(self, request: ResendRequest, link: _Link) -> None:
         self.counters["resends"] += 1
@@ -228,7 +235,7 @@ class Membership:
                 await link.connection.room()
                 self._send_if_possible(link, answer)
         except StorageError as problem:
-            log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            log.error("resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
             self._refuse_resend(request, link, "storage failed")
 
     def _refuse_resend(self, request: ResendRequest, link: _Link, problem: str) -> None:

@@ -1,6 +1,6 @@
-"""Which neighbours a node has in which partition, and what to do about it.
+"""The mesh: the neighbours of a node in each partition, and the actions that follow from events. Pure: no I/O.
 
-The mesh hears of everything that happens and answers with actions; it opens no socket and reads no clock. Neighbours
+Every event is a method call that returns actions; the mesh opens no socket and reads no clock. Neighbours
 are known by their websocket addresses, because that is what a tracker names. For one partition and one neighbour:
 
     told by the tracker ──> Dial ──> link is up ──> subscribe at it ──> linked ──> Replay, messages flow both ways
@@ -12,18 +12,25 @@ A tracker tells both ends at once. The one with the higher address waits a littl
 mostly one link and not two.
 
 A partition is left when no client wants it, nothing was published to it for a while, and no tracker or neighbour asked
-for it; a storage node never leaves.
+for it; a storage node never leaves, unless only a neighbour added the partition.
+
+Neighbours are not authenticated, so partitions that only they add are limited, per machine and in all:
+partitions are left for clients and for the tracker.
+
+A link that an instruction does not name is given up when every neighbour in it was tried, and one of them is linked:
+messages must have a way in the meantime.
 
 The counter in a status says which instruction was followed. An instruction counts as followed once every neighbour in
 it was tried: a status sent while the first attempt is still under way must not be taken for a failed one.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from node.peers.backoff import Backoff
-from node.streams import StreamPart
+from node.peers.connection import RECONNECT
+from node.streams import MAX_STREAM_ID_BYTES, StreamPart
 from node.tracker.status import PartStatus
 from protocol.streamr.control import ControlMessage, SubscribeRequest, UnsubscribeRequest
 from protocol.streamr.tracker import InstructionMessage
@@ -31,6 +38,8 @@ from protocol.streamr.tracker import InstructionMessage
 __all__ = ["Action", "Dial", "HangUp", "Mesh", "Replay", "Report", "Send"]
 
 MAX_PARTS: Final = 10_000
+MAX_PARTS_OF_NEIGHBOURS: Final = 5_000  # of these, that only neighbours asked for or published to
+MAX_PARTS_OF_ONE_ORIGIN: Final = 1_000  # of these, that neighbours on one machine did
 MAX_NEIGHBOURS: Final = 100
 IDLE_PART_S: Final = 600.0
 IDLE_LINK_S: Final = 10.0
@@ -74,20 +83,19 @@ class _Part:
     used_s: float = 0.0
     wanted: set[str] = field(default_factory=set)  # addresses, by the last instruction
     untried: set[str] = field(default_factory=set)
+    surplus: set[str] = field(default_factory=set)  # linked, and not in the last instruction
     linked: set[str] = field(default_factory=set)
     counter: int = 0  # of the last instruction
     followed_counter: int = 0
     takes_any_counter: bool = False
-
-    def settle(self) -> None:
-        if not self.untried:
-            self.followed_counter = self.counter
+    added_by: str = ""  # the origin of the neighbour without which the partition would not be here
 
 
 @dataclass(slots=True)
 class _Peer:
-    backoff: Backoff
     peer_id: str = ""
+    origin: str = ""
+    failures: int = 0  # in a row
     is_up: bool = False
     is_dialling: bool = False
     redial_s: float | None = None
@@ -101,6 +109,7 @@ class Mesh:
         self._keeps_everything = keeps_everything
         self._parts: dict[StreamPart, _Part] = {}
         self._peers: dict[str, _Peer] = {}
+        self._added: Counter[str] = Counter()  # partitions, by the origin that added them
 
     @property
     def parts(self) -> list[StreamPart]:
@@ -110,7 +119,7 @@ class Mesh:
         return frozenset(self._parts[part].linked) if part in self._parts else frozenset()
 
     def status(self) -> dict[StreamPart, PartStatus]:
-        """What the tracker should know."""
+        """The status to report to the tracker."""
         return {
             name: PartStatus(
                 linked=frozenset(self._peers[address].peer_id for address in part.linked), counter=part.followed_counter
@@ -129,20 +138,39 @@ class Mesh:
             state.is_wanted_here, state.used_s = wanted, now_s
         return actions
 
-    def use(self, part: StreamPart, now_s: float) -> list[Action]:
-        """A message of the partition is about to be passed on."""
-        state, actions = self._enter(part, now_s)
+    def use(self, part: StreamPart, now_s: float, *, added_by: str = "") -> list[Action]:
+        """A message of the partition is about to be passed on; `added_by` is the origin of the neighbour it is of."""
+        state, actions = self._enter(part, now_s, added_by=added_by)
         if state is not None:
             state.used_s = now_s
         return actions
 
-    def _enter(self, part: StreamPart, now_s: float) -> tuple[_Part | None, list[Action]]:
+    def _enter(self, part: StreamPart, now_s: float, *, added_by: str = "") -> tuple[_Part | None, list[Action]]:
         if part in self._parts:
+            if not added_by:
+                self._adopt(self._parts[part])
             return self._parts[part], []
-        if len(self._parts) >= MAX_PARTS:
+        if len(self._parts) >= MAX_PARTS or (added_by and not self._may_add(part, added_by)):
             return None, []
-        self._parts[part] = _Part(used_s=now_s)
+        self._parts[part] = _Part(used_s=now_s, added_by=added_by)
+        if added_by:
+            self._added[added_by] += 1
         return self._parts[part], [Report()]
+
+    def _may_add(self, part: StreamPart, origin: str) -> bool:
+        return (
+            self._added[origin] < MAX_PARTS_OF_ONE_ORIGIN
+            and self._added.total() < MAX_PARTS_OF_NEIGHBOURS
+            and len(part.stream_id) <= MAX_STREAM_ID_BYTES
+        )
+
+    def _adopt(self, part: _Part) -> None:
+        """A client or the tracker has a use for the partition, or it is left: its origin is charged no longer."""
+        if part.added_by:
+            self._added[part.added_by] -= 1
+            if not self._added[part.added_by]:
+                del self._added[part.added_by]
+            part.added_by = ""
 
     # --- what the tracker wants ---
 
@@ -161,17 +189,28 @@ class Mesh:
         part.wanted = set(instruction.node_addresses[:MAX_NEIGHBOURS]) - {self.own_address}
         part.counter, part.used_s = instruction.counter, now_s
         part.untried = {address for address in part.wanted if not self._is_up(address)}
-        for address in sorted(part.linked - part.wanted):
-            actions += self._unlink(name, address, now_s)
+        part.surplus = part.linked - part.wanted
         for address in sorted(part.wanted - part.linked):
             actions += self._reach(name, address, now_s)
-        part.settle()
-        return [*actions, Report()]
+        return [*actions, *self._settle(name, now_s), Report()]
+
+    def _settle(self, name: StreamPart, now_s: float) -> list[Action]:
+        """Once every instructed neighbour was tried, the instruction is followed."""
+        part, actions = self._parts[name], list[Action]()
+        if part.untried:
+            return actions
+        part.followed_counter = part.counter
+        if part.surplus and (not part.wanted or part.linked & part.wanted):
+            for address in sorted(part.surplus & part.linked):
+                actions += self._unlink(name, address, now_s)
+            part.surplus = set()
+            actions.append(Report())
+        return actions
 
     def _reach(self, name: StreamPart, address: str, now_s: float) -> list[Action]:
         peer = self._peer(address)
         if peer.is_up:
-            return self._link(name, address, subscribe=True)
+            return self._link(name, address, now_s, subscribe=True)
         if peer.is_dialling or peer.redial_s is not None:
             return []
         if self.own_address > address:
@@ -182,16 +221,16 @@ class Mesh:
 
     # --- links ---
 
-    def link_up(self, address: str, peer_id: str, now_s: float) -> list[Action]:
-        """A link is open, whoever opened it."""
+    def link_up(self, address: str, peer_id: str, now_s: float, *, origin: str = "") -> list[Action]:
+        """A link is open, from either side. `origin` is what the neighbour is charged as; by default its address."""
         peer = self._peer(address)
+        peer.origin = origin or address
         peer.peer_id, peer.is_up, peer.is_dialling, peer.redial_s = peer_id, True, False, None
-        peer.idle_since_s = now_s
-        peer.backoff.reset()
+        peer.failures, peer.idle_since_s = 0, now_s
         actions: list[Action] = []
         for name, part in self._parts.items():
             if address in part.wanted:
-                actions += self._link(name, address, subscribe=True)
+                actions += self._link(name, address, now_s, subscribe=True)
         return actions
 
     def link_down(self, address: str, now_s: float) -> list[Action]:
@@ -200,17 +239,28 @@ class Mesh:
         if peer is None:
             return []
         peer.is_up = peer.is_dialling = False
-        is_wanted = False
-        for part in self._parts.values():
+        is_wanted, actions = False, list[Action]()
+        for name, part in self._parts.items():
             part.linked.discard(address)
             part.untried.discard(address)
-            part.settle()
+            actions += self._settle(name, now_s)
             is_wanted = is_wanted or address in part.wanted
         if is_wanted:
-            peer.redial_s = now_s + peer.backoff.next_delay_s()
+            peer.failures += 1
+            peer.redial_s = now_s + RECONNECT.wait_s(peer.failures, self._chance.random())
         else:
             del self._peers[address]
-        return [Report()]
+        return [*actions, Report()]
+
+    def link_replaced(self, address: str) -> list[Action]:
+        """One of several links to a neighbour has ended. What was sent over it last may be lost, with the subscription
+        that the neighbour knew it by: both go over the link that is left."""
+        actions: list[Action] = []
+        for name, part in self._parts.items():
+            if address in part.linked:
+                actions += [self._subscribe(name, address)] if address in part.wanted else []
+                actions.append(Replay(address, name))
+        return actions
 
     def receive(self, address: str, message: ControlMessage, now_s: float) -> list[Action]:
         """A neighbour subscribes or unsubscribes. Its messages do not come here."""
@@ -219,10 +269,10 @@ class Mesh:
         match message:
             case SubscribeRequest():
                 name = StreamPart(message.stream_id, message.stream_partition)
-                part, actions = self._enter(name, now_s)
+                part, actions = self._enter(name, now_s, added_by=self._peers[address].origin)
                 if part is None or len(part.linked) >= MAX_NEIGHBOURS:
                     return actions
-                return actions + self._link(name, address, subscribe=False)
+                return actions + self._link(name, address, now_s, subscribe=False)
             case UnsubscribeRequest():
                 name = StreamPart(message.stream_id, message.stream_partition)
                 return self._drop(name, address, now_s)
@@ -253,13 +303,13 @@ class Mesh:
 
     def _is_unused(self, part: _Part, now_s: float) -> bool:
         is_old = part.used_s < now_s - IDLE_PART_S
-        return is_old and not (part.is_wanted_here or self._keeps_everything)
+        return is_old and not (part.is_wanted_here or (self._keeps_everything and not part.added_by))
 
     def _leave(self, name: StreamPart, now_s: float) -> list[Action]:
         actions: list[Action] = []
         for address in sorted(self._parts[name].linked):
             actions += self._unlink(name, address, now_s)
-        del self._parts[name]
+        self._adopt(self._parts.pop(name))
         return [*actions, Report()]
 
     def _hang_up_idle(self, now_s: float) -> list[Action]:
@@ -272,19 +322,19 @@ class Mesh:
             del self._peers[address]
         return [HangUp(address) for address in idle]
 
-    def _link(self, name: StreamPart, address: str, *, subscribe: bool) -> list[Action]:
+    def _link(self, name: StreamPart, address: str, now_s: float, *, subscribe: bool) -> list[Action]:
         part, actions = self._parts[name], list[Action]()
         part.untried.discard(address)
-        part.settle()
         if address in part.linked:
-            return actions
+            return self._settle(name, now_s)
         part.linked.add(address)
         self._peers[address].idle_since_s = None
         if subscribe:
-            request_id = f"{self._chance.getrandbits(64):016x}"
-            request = SubscribeRequest(request_id=request_id, stream_id=name.stream_id, stream_partition=name.partition)
-            actions.append(Send(address, request))
-        return [*actions, Replay(address, name), Report()]
+            actions.append(self._subscribe(name, address))
+        return [*actions, Replay(address, name), *self._settle(name, now_s), Report()]
+
+    def _subscribe(self, name: StreamPart, address: str) -> Send:
+        return Send(address, SubscribeRequest(**self._about(name)))
 
     def _unlink(self, name: StreamPart, address: str, now_s: float) -> list[Action]:
         self._parts[name].linked.discard(address)
@@ -309,7 +359,7 @@ class Mesh:
         return {"request_id": request_id, "stream_id": name.stream_id, "stream_partition": name.partition}
 
     def _peer(self, address: str) -> _Peer:
-        return self._peers.setdefault(address, _Peer(backoff=Backoff(self._chance)))
+        return self._peers.setdefault(address, _Peer())
 
     def _is_up(self, address: str) -> bool:
         return address in self._peers and self._peers[address].is_up

@@ -1,4 +1,4 @@
-"""The node among other nodes: one port for neighbours, one membership per network, all fed by one hub."""
+"""The overlay of a node: one port for neighbours, one membership per network, all connected to one hub."""
 
 import asyncio
 import ipaddress
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from random import Random
 
 from node.errors import ConfigError
-from node.hub import Hub
-from node.overlay.identity import Identity
+from node.hub.hub import Hub
 from node.overlay.membership import Membership
-from node.overlay.recent import RecentMessages
+from node.overlay.replay import RECENT_S, RecentMessages
 from node.peers.dialects import NETWORK_LAYER_PATH, PLAIN_PATH, NetworkLayer, Plain
-from node.peers.handshake import PeerType, check_address, hello_headers
+from node.peers.handshake import Identity, PeerType, check_address, hello_headers
 from node.peers.server import PeerServer, shown_address
-from node.serialization import Broadcast
+from node.serialization import Broadcast, readable_broadcasts
 from node.storage import Storage
 from node.streams import StreamPart
 from protocol.errors import WireError
@@ -54,9 +53,7 @@ class Overlay:
     ) -> None:
         """Raises: `ConfigError` where nobody could tell others how to reach this node."""
         if settings.address is None and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
-            raise ConfigError(
-                f"overlay: {shown_address(listener)} is nowhere in particular; say what address others use"
-            )
+            raise ConfigError(f"overlay: others cannot connect to {shown_address(listener)}; add --advertise URL")
         self.address = settings.address or f"ws://{shown_address(listener)}"
         self._hub = hub
         self._storage = storage
@@ -66,13 +63,20 @@ class Overlay:
         self._peer_id = settings.peer_id or self.address
         self._recent = RecentMessages()
         self._memberships: dict[str, Membership] = {}
+        self._recall()
         hub.listen_to_interest(self._want)
         hub.listen_to_messages(self._spread)
 
     @property
     def counters(self) -> Counter[str]:
-        """What all memberships counted together."""
+        """The sums of the counters of all memberships."""
         return sum((membership.counters for membership in self._memberships.values()), Counter())
+
+    def _recall(self) -> None:
+        """What was stored just before the node ended is given to new neighbours: it may not have been passed on."""
+        stored = self._storage.latest(int(time.time() - RECENT_S))
+        for broadcast in readable_broadcasts(reversed(stored)):
+            self._recent.add(broadcast, time.monotonic())
 
     async def run(self) -> None:
         """Take part until cancelled."""

@@ -1,4 +1,4 @@
-"""The node's connection to its tracker: it reports what changes, and hands on what it is told."""
+"""The node's connection to its tracker: reports changes, and passes on instructions."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,9 @@ from random import Random
 from typing import Any, Final
 from uuid import uuid4
 
-from node.overlay.identity import Identity
-from node.peers.backoff import Backoff
-from node.peers.connection import PeerConnection, dial
+from node.peers.connection import RECONNECT, PeerConnection, dial
 from node.peers.dialects import Dialect
-from node.peers.handshake import dial_url, hello_headers
+from node.peers.handshake import Identity, dial_url, hello_headers
 from protocol.errors import WireError
 from protocol.streamr.tracker import InstructionMessage, StatusMessage
 
@@ -47,7 +45,7 @@ class TrackerLink:
         self._connected = connected
         self._instruct = instruct
         self._counters = counters
-        self._backoff = Backoff(chance)
+        self._chance = chance
         self._has_news = asyncio.Event()
 
     def report(self) -> None:
@@ -56,17 +54,19 @@ class TrackerLink:
 
     async def run(self) -> None:
         """Stay connected until cancelled. While the tracker cannot be reached, links between nodes stay as they are."""
+        failures = 0
         url = dial_url(self._url, self._identity.address)
         while True:
             try:
                 async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
-                    self._backoff.reset()
+                    failures = 0
                     log.info("tracker connected; url=%s", self._url)
                     await self._talk(PeerConnection(websocket))
-                log.warning("tracker gone, links stay as they are; url=%s", self._url)
+                log.warning("tracker disconnected, keeping the links to neighbours; url=%s", self._url)
             except OSError as problem:
-                log.debug("tracker not reached; url=%s problem=%s", self._url, problem)
-            await asyncio.sleep(self._backoff.next_delay_s())
+                log.debug("cannot connect to the tracker; url=%s problem=%s", self._url, problem)
+            failures += 1
+            await asyncio.sleep(RECONNECT.wait_s(failures, self._chance.random()))
 
     async def _talk(self, connection: PeerConnection) -> None:
         dialect = self._make_dialect()
@@ -87,7 +87,7 @@ class TrackerLink:
             message = dialect.read_tracker(text)
         except WireError as problem:
             self._counters["unparsable_messages"] += 1
-            log.debug("tracker sent what is no tracker message; problem=%s", problem)
+            log.debug("tracker sent an invalid message; problem=%s", problem)
             return
         if isinstance(message, InstructionMessage):
             self._counters["instructions"] += 1
@@ -100,4 +100,5 @@ class TrackerLink:
             connection.send(dialect.write_tracker(status))
             await asyncio.sleep(STATUS_PAUSE_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_news.wait(), STATUS_INTERVAL_S)
+                async with asyncio.timeout(STATUS_INTERVAL_S):
+                    await self._has_news.wait()

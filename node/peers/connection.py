@@ -1,4 +1,4 @@
-"""A websocket to a peer: what is sent waits in a bounded queue, what comes is handed on, one message after another."""
+"""A websocket connection to a peer, with a bounded queue of outgoing messages."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,9 @@ from websockets.datastructures import Headers, MultipleValuesError
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from protocol.errors import Corrupt
+from runtime.backoff import Backoff
 
-__all__ = ["SOCKET_OPTIONS", "PeerConnection", "dial", "single_headers"]
+__all__ = ["RECONNECT", "SOCKET_OPTIONS", "PeerConnection", "dial", "single_headers"]
 
 MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # a message of a client may have half of it
 MAX_QUEUED_CHARACTERS: Final = 16 * 1024 * 1024
@@ -23,6 +24,7 @@ PING_INTERVAL_S: Final = 5.0
 PING_TIMEOUT_S: Final = 10.0
 OPEN_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 2.0
+RECONNECT: Final = Backoff(first_s=0.25, max_s=30.0)
 
 _quiet_log = logging.getLogger("node.peers.sockets")
 _quiet_log.setLevel(logging.WARNING)
@@ -98,7 +100,7 @@ class PeerConnection:
 
 @contextlib.asynccontextmanager
 async def dial(url: str, headers: Mapping[str, str]) -> AsyncIterator[ClientConnection]:
-    """Raises: OSError where nobody can be reached, whatever the reason."""
+    """Opens a connection to a peer. Raises: OSError if the peer cannot be reached, whatever the reason."""
     connecting = connect(url, additional_headers=dict(headers), proxy=None, **SOCKET_OPTIONS)
     async with contextlib.AsyncExitStack() as stack:
         try:

@@ -1,4 +1,4 @@
-"""How nodes and trackers write what they say: the two forms that real networks had, behind one face.
+"""Message dialects between nodes and trackers: the two forms of real networks, behind one interface.
 
 | dialect | to a tracker | from node to node | where |
 |---|---|---|---|
@@ -29,7 +29,7 @@ _STREAM_VERSION_BESIDE_CONTROL_1: Final = 31
 
 
 class Dialect(Protocol):
-    """Reading raises `WireError`. Writing raises `Unsupported` where the far end has no form for the message."""
+    """Reading raises `WireError`. Writing raises `Unsupported` if the peer's version cannot hold the message."""
 
     def read_tracker(self, text: str | bytes) -> TrackerMessage: ...
     def write_tracker(self, message: TrackerMessage) -> str: ...
@@ -61,7 +61,7 @@ class NetworkLayer:
     def __init__(self, own_id: str) -> None:
         self._own_id = own_id
         self._writes_as_documents = False
-        self._control_version = _FIRST_CONTROL_VERSION_WITH_32
+        self._control_version: int | None = None  # the highest that the peer has spoken; None: it has said nothing yet
 
     def read_tracker(self, text: str | bytes) -> TrackerMessage:
         return _as_tracker_message(self._read(text))
@@ -72,19 +72,26 @@ class NetworkLayer:
     def read_control(self, text: str | bytes) -> ControlMessage:
         frame = self._read(text)
         if not isinstance(frame, WrapperMessage):
-            raise Unsupported(f"{type(frame).__name__} is not what nodes say to nodes")
-        self._control_version = min(frame.control_message.version or 1, _FIRST_CONTROL_VERSION_WITH_32)
+            raise Unsupported(f"{type(frame).__name__} is not a message between nodes")
+        spoken = min(frame.control_message.version or 1, _FIRST_CONTROL_VERSION_WITH_32)
+        self._control_version = max(self._control_version or 0, spoken)
         return frame.control_message
 
     def write_control(self, message: ControlMessage) -> str:
-        return self._wrap(message.serialize(self._control_version))
+        return self._wrap(message.serialize(self._control_version or _FIRST_CONTROL_VERSION_WITH_32))
 
     def write_broadcast(self, broadcast: Broadcast) -> str:
-        if self._control_version >= _FIRST_CONTROL_VERSION_WITH_32:
+        """To a peer that has said nothing yet, in the form that all releases read, where the message has one."""
+        if self._control_version == _FIRST_CONTROL_VERSION_WITH_32:
             return self._wrap(broadcast.control_text)
         message = BroadcastMessage(stream_message=broadcast.message)
         stream_version = min(broadcast.message.version, _STREAM_VERSION_BESIDE_CONTROL_1)
-        return self._wrap(message.serialize(self._control_version, stream_version=stream_version))
+        try:
+            return self._wrap(message.serialize(self._control_version or 1, stream_version=stream_version))
+        except Unsupported:
+            if self._control_version is not None:
+                raise
+            return self._wrap(broadcast.control_text)
 
     def _read(self, text: str | bytes) -> NetworkMessage:
         frame = parse_network_message(text)
@@ -125,7 +132,7 @@ def _as_tracker_message(frame: NetworkMessage) -> TrackerMessage:
                 stream_partition=frame.stream_partition,
                 node_addresses=frame.node_addresses,
             )
-    raise Unsupported(f"{type(frame).__name__} is not what nodes and trackers say to each other")
+    raise Unsupported(f"{type(frame).__name__} is not a message between nodes and trackers")
 
 
 def _as_network_message(message: TrackerMessage, source: str) -> NetworkMessage:
@@ -152,4 +159,4 @@ def _as_network_message(message: TrackerMessage, source: str) -> NetworkMessage:
                 stream_partition=message.stream_partition,
                 node_addresses=message.node_addresses,
             )
-    raise Unsupported(f"{type(message).__name__} has no form in the network layer")
+    raise Unsupported(f"{type(message).__name__} cannot be written in the network layer")

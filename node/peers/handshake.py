@@ -1,4 +1,4 @@
-"""Who is at the other end: what nodes and trackers tell each other before their first message.
+"""The handshake of nodes and trackers: identity, type and address of the peer, exchanged in headers.
 
 The peer id stands in the header `streamr-peer-id`, both ways. Up to release 22 the header `streamr-peer-type` stands
 beside it, and whoever connects gives the address at which others reach it: `/ws?address=ws://host:port`.
@@ -12,12 +12,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from protocol.errors import Corrupt
 
-__all__ = ["Hello", "PeerType", "check_address", "dial_url", "hello_headers", "read_hello", "read_peer_id"]
+__all__ = ["Hello", "Identity", "PeerType", "check_address", "dial_url", "hello_headers", "read_hello", "read_peer_id"]
 
 MAX_PEER_ID_LENGTH: Final = 512
 MAX_ADDRESS_LENGTH: Final = 512
 MAX_QUERY_FIELDS: Final = 20
-
 PEER_ID: Final = "streamr-peer-id"
 PEER_TYPE: Final = "streamr-peer-type"
 _WEBSOCKET_SUFFIX: Final = "/ws"
@@ -82,9 +81,16 @@ def check_address(address: str) -> str:
 
 
 def dial_url(address: str, own_address: str) -> str:
-    """Where to connect to, saying where one is reached oneself."""
+    """The URL to connect to, with the node's own address in the query."""
     return f"{address}{_WEBSOCKET_SUFFIX}?address={quote(own_address, safe=':/[]')}"
 
 
 def hello_headers(peer_id: str, peer_type: PeerType) -> dict[str, str]:
     return {PEER_ID: peer_id, PEER_TYPE: peer_type}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    peer_id: str
+    address: str
+    peer_type: PeerType

@@ -1,23 +1,27 @@
-"""A port that peers connect to: it reads who they are, says who is here, and hands each to its endpoint."""
+"""The server for peers: performs the handshake and passes each connection to its endpoint."""
 
 import json
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from random import Random
 from typing import Any, Final
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from node.errors import ConfigError
 from node.peers.connection import SOCKET_OPTIONS, single_headers
 from node.peers.handshake import Hello, read_hello
 from protocol.errors import WireError
+from runtime.settings import parse_listen
+from runtime.web_origin import KnownHosts, is_loopback_host, own_hosts
 
-__all__ = ["PeerServer", "listen", "shown_address"]
+__all__ = ["PeerServer", "listen", "new_chance", "read_listen", "shown_address"]
 
 MAX_PEERS: Final = 1_000
-
 ServePeer = Callable[[Hello, ServerConnection], Awaitable[None]]
 
 
@@ -63,6 +67,8 @@ class PeerServer:
 
     def _answer_or_upgrade(self, websocket: ServerConnection, request: Request) -> Response | None:
         """An answer to what is no peer; None to go on with the handshake."""
+        if (problem := self._refusal(websocket, request)) is not None:
+            return websocket.respond(HTTPStatus.FORBIDDEN, f"{problem}\n")
         page = self._pages.get(request.path.partition("?")[0])
         if page is not None:
             return _json_response(page())
@@ -74,6 +80,16 @@ class PeerServer:
             return websocket.respond(HTTPStatus.NOT_FOUND, "no such endpoint\n")
         if self._peers >= self._max_peers:
             return websocket.respond(HTTPStatus.SERVICE_UNAVAILABLE, "too many peers\n")
+        return None
+
+    def _refusal(self, websocket: ServerConnection, request: Request) -> str | None:
+        """Why a request of a web page is refused: peers are programs, and on this machine alone they know its name."""
+        if "Origin" in request.headers:
+            return "web pages cannot be peers"
+        own = str(websocket.local_address[0])
+        hosts = KnownHosts(names=own_hosts(own), accepts_addresses=True)
+        if is_loopback_host(own) and not all(map(hosts.knows, request.headers.get_all("Host") or [""])):
+            return "this node does not accept this host name"
         return None
 
     def _say_hello(self, _websocket: ServerConnection, _request: Request, response: Response) -> None:
@@ -95,3 +111,16 @@ def _json_response(value: Any) -> Response:
     body = (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
     headers = Headers({"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"})
     return Response(HTTPStatus.OK, "OK", headers, body)
+
+
+def read_listen(option: str, text: str) -> tuple[str, int]:
+    """Raises: `ConfigError`, which names the option."""
+    try:
+        return parse_listen(text)
+    except ValueError as problem:
+        raise ConfigError(f"{option}: {problem}") from None
+
+
+def new_chance() -> Random:
+    """Chance for delays and for whom to link with whom. Nothing secret hangs on it."""
+    return Random(secrets.randbits(64))  # noqa: S311

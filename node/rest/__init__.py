@@ -1,14 +1,12 @@
 """The REST interface under `/api/v1`: what stock clients, brokers and scripts call."""
 
-from node.access import Access
-from node.client_session import Services
+from node.access.policy import Access
+from node.clients.session import Services
 from node.http import Route
 from node.rest.caller import Caller
+from node.rest.data import PublishingApi, ReadingApi
 from node.rest.login import LoginApi
-from node.rest.permissions import PermissionsApi
-from node.rest.publishing import PublishingApi
-from node.rest.reading import ReadingApi
-from node.rest.streams import StreamsApi
+from node.rest.streams import PermissionsApi, StreamsApi
 
 __all__ = ["API_PREFIX", "rest_routes"]
 

@@ -1,8 +1,8 @@
-"""Who makes a request, and what they may do with the stream that it names."""
+"""The caller of a REST request: its identity, and the streams that it may use."""
 
+from node.access.login import Sessions
 from node.http import Request, bad_request
-from node.registry import Registry
-from node.sessions import Sessions
+from node.permissions.registry import Registry
 from node.streams import ANYBODY, Operation, Stream, StreamPart, key_exchange_owner
 
 __all__ = ["Caller"]
@@ -14,9 +14,17 @@ class Caller:
         self._sessions = sessions
 
     def user_of(self, request: Request) -> str:
-        """The caller's address in lower case, or `ANYBODY`. Raises: `Refused`, AUTHENTICATION_FAILED."""
-        token = request.bearer_token
-        return ANYBODY if token is None else self._sessions.user_of(token)
+        """The caller's address in lower case, or `ANYBODY`.
+
+        Raises: `Refused`: AUTHENTICATION_FAILED, INVALID_REQUEST.
+        """
+        if "authorization" not in request.headers:
+            return ANYBODY
+        if (token := request.bearer_token) is not None:
+            return self._sessions.user_of(token)
+        if (key := request.api_key) is not None:
+            return self._sessions.user_of_api_key(key)
+        raise bad_request("The Authorization header must be 'Bearer TOKEN' or 'token KEY'")
 
     def stream_for(self, request: Request, operation: Operation) -> Stream:
         """The stream in the path, for a caller who may do this with it.
@@ -29,7 +37,7 @@ class Caller:
         return self._registry.require(self.user_of(request), stream_id, operation)
 
     def part_for(self, request: Request, operation: Operation) -> StreamPart:
-        """The same for one partition of it. Raises: `Refused`."""
+        """The partition in the path, for a caller who may do this with its stream. Raises: `Refused`."""
         stream = self.stream_for(request, operation)
         text = request.arguments["partition"]
         if not (text.isascii() and text.isdecimal() and len(text) <= 3) or int(text) >= stream.partitions:

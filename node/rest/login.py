@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
-from node.access import Access
-from node.client_session import Services
+from node.access.login import Session, Sessions
+from node.access.policy import Access
+from node.clients.session import Services
 from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
-from node.sessions import Session, Sessions
-from node.throttle import Throttle
 from protocol.ethereum.hashing import is_address
+from runtime.token_bucket import TokenBucket
 
 __all__ = ["LoginApi"]
 
@@ -38,7 +38,7 @@ class LoginApi:
         self._services = services
         self._access = access
         self._caller = caller
-        self._throttles: OrderedDict[str, Throttle] = OrderedDict()  # by machine; the longest unheard of first
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by machine; the longest unheard of first
 
     def routes(self) -> list[Route]:
         return [
@@ -96,16 +96,14 @@ class LoginApi:
         return json_response({"username": user, "name": user})
 
     def _refuse_haste(self, request: Request) -> Response | None:
-        throttle = self._throttles.pop(request.peer, None)
-        if throttle is None:
-            throttle = Throttle(self._services.limits.max_logins_per_s, burst=LOGIN_BURST)
-            if len(self._throttles) >= MAX_REMEMBERED_PEERS:
-                self._throttles.popitem(last=False)
-        self._throttles[request.peer] = throttle
-        wait_s = throttle.take(self._services.clock_s())
-        if wait_s <= 0:
+        bucket = self._buckets.pop(request.peer, None)
+        if bucket is None:
+            bucket = TokenBucket(self._services.limits.max_logins_per_s, burst=LOGIN_BURST)
+            if len(self._buckets) >= MAX_REMEMBERED_PEERS:
+                self._buckets.popitem(last=False)
+        self._buckets[request.peer] = bucket
+        if bucket.take_if_there(1, self._services.clock_s()) == 0:
             return None
-        throttle.refund()
         self._services.counters.logins_refused += 1
         return json_response({"error": "Too many logins; wait a little"}, HTTPStatus.TOO_MANY_REQUESTS)
 

@@ -1,13 +1,17 @@
-"""Streams, and the questions that clients and brokers ask about them.
+"""REST: streams, their settings, and the permissions on them.
 
 | request | answer |
 |---|---|
-| `POST /streams` `{id?, name?, partitions?, …}` | the stream; a missing id is made up |
+| `POST /streams` `{id?, name?, partitions?, …}` | the stream; without an id, the node makes one |
 | `GET /streams` `?name` | the streams that the caller may see |
 | `GET`, `PUT`, `DELETE /streams/{id}` | the stream, the changed stream, 204 |
 | `GET /streams/{id}/publisher/{address}`, `…/subscriber/{address}` | 200 or 404 |
 | `GET /streams/{id}/publishers`, `…/subscribers` | `{addresses}` |
 | `GET /streams/{id}/validation` | `{id, partitions, requireSignedData, requireEncryptedData}` |
+| `GET /streams/{id}/permissions` | `[{id, operation, user}]`, or `anonymous: true` in place of `user` |
+| `GET /streams/{id}/permissions/me` | the permissions of the caller, and those granted to everybody |
+| `POST /streams/{id}/permissions` `{operation, user}` or `{operation, anonymous: true}` | the permission |
+| `DELETE /streams/{id}/permissions/{number}` | 204 |
 """
 
 import secrets
@@ -15,18 +19,20 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from node.access import Access
-from node.client_session import Services
+from node.access.policy import Access
+from node.clients.session import Services
 from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
+from node.limits import Holder
 from node.rest.caller import Caller
-from node.streams import Operation, Stream, key_exchange_owner
+from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
+from protocol.ethereum.hashing import is_address
+from runtime.client_network import client_network
 
-__all__ = ["StreamsApi", "stream_as_json"]
+__all__ = ["PermissionsApi", "StreamsApi", "stream_as_json"]
 
 MADE_UP_ID_BYTES: Final = 12
 MAX_LISTED: Final = 1_000
-
 _SETTINGS: Final[dict[str, tuple[str, type]]] = {
     "name": ("name", str),
     "description": ("description", str),
@@ -70,7 +76,7 @@ class StreamsApi:
             raise bad_request("id must be a string")
         self._access.check_creation(stream_id, user)
         stream = _with_settings(Stream(id="new"), {**body, "id": stream_id})
-        await self._registry.create(stream, user)
+        await self._registry.create(stream, Holder(user, client_network(request.peer)))
         return json_response(stream_as_json(stream))
 
     async def list(self, request: Request) -> Response:
@@ -87,14 +93,14 @@ class StreamsApi:
         return json_response(stream_as_json(self._caller.stream_for(request, Operation.GET)))
 
     async def change(self, request: Request) -> Response:
-        stream = self._registry.require(self._caller.user_of(request), request.arguments["stream"], Operation.EDIT)
+        user = self._caller.user_of(request)
+        stream = self._registry.require(user, request.arguments["stream"], Operation.EDIT)
         changed = _with_settings(stream, {**request.json(), "id": stream.id})
-        await self._registry.change(changed)
+        await self._registry.change(changed, by=user)
         return json_response(stream_as_json(changed))
 
     async def delete(self, request: Request) -> Response:
-        stream = self._registry.require(self._caller.user_of(request), request.arguments["stream"], Operation.DELETE)
-        await self._registry.delete(stream.id)
+        await self._registry.delete(request.arguments["stream"], by=self._caller.user_of(request))
         return Response(status=HTTPStatus.NO_CONTENT)
 
     async def is_publisher(self, request: Request) -> Response:
@@ -154,3 +160,61 @@ def _with_settings(stream: Stream, body: dict[str, Any]) -> Stream:
         return replace(stream, **changes)
     except ValueError as problem:
         raise bad_request(str(problem)) from None
+
+
+class PermissionsApi:
+    def __init__(self, services: Services, caller: Caller) -> None:
+        self._registry = services.registry
+        self._caller = caller
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/streams/{stream}/permissions", self.list),
+            Route("GET", "/streams/{stream}/permissions/me", self.list_mine),
+            Route("POST", "/streams/{stream}/permissions", self.grant),
+            Route("DELETE", "/streams/{stream}/permissions/{number}", self.revoke),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        stream = self._caller.stream_for(request, Operation.SHARE)
+        return json_response([_as_json(*entry) for entry in self._registry.grants_on(stream.id)])
+
+    async def list_mine(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        stream = self._registry.get(request.arguments["stream"])
+        mine = [entry for entry in self._registry.grants_on(stream.id) if entry[1].user in (user, ANYBODY)]
+        return json_response([_as_json(*entry) for entry in mine])
+
+    async def grant(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        stream = self._registry.require(user, request.arguments["stream"], Operation.SHARE)
+        grant = _read_grant(stream.id, request.json())
+        return json_response(_as_json(await self._registry.grant(grant, by=user), grant))
+
+    async def revoke(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        stream = self._registry.require(user, request.arguments["stream"], Operation.SHARE)
+        number = request.arguments["number"]
+        is_number = number.isascii() and number.isdecimal() and len(number) <= 16
+        if not is_number or not await self._registry.revoke(stream.id, int(number), by=user):
+            raise Refused(ErrorCode.NOT_FOUND, "There is no such permission")
+        return Response(status=HTTPStatus.NO_CONTENT)
+
+
+def _read_grant(stream_id: str, body: dict[str, Any]) -> Grant:
+    """Raises: `Refused`, INVALID_REQUEST."""
+    try:
+        operation = Operation(str(body.get("operation")))
+    except ValueError:
+        raise bad_request(f"operation must be one of {', '.join(Operation)}") from None
+    user = body.get("user")
+    if user is None and body.get("anonymous") is True:
+        return Grant(stream_id, ANYBODY, operation)
+    if not isinstance(user, str) or not is_address(user):
+        raise bad_request("user must be an address, or anonymous must be true")
+    return Grant(stream_id, user.lower(), operation)
+
+
+def _as_json(number: int, grant: Grant) -> dict[str, Any]:
+    who = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+    return {"id": number, "operation": grant.operation, **who}

@@ -1,22 +1,39 @@
-"""What the node keeps on its disk: streams, permissions and messages, in one SQLite file."""
+"""The node's storage: streams, permissions and messages, in one SQLite file."""
 
-from node.storage.database import DATABASE_NAME, reading
-from node.storage.messages import Entry
+from node.storage.arrival_queries import ArrivalQuery, StoredText
+from node.storage.database import DATABASE_NAME, MAX_INTEGER, reading
+from node.storage.messages import Charge, Entry, Outcome
 from node.storage.queries import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
-from node.storage.registry import PartTotals, read_grants, read_streams, read_totals
+from node.storage.registry import (
+    Declared,
+    PartTotals,
+    StoredStream,
+    read_grants,
+    read_stored_streams,
+    read_streams,
+    read_totals,
+)
 from node.storage.storage import Storage, used_bytes
 
 __all__ = [
     "DATABASE_NAME",
+    "MAX_INTEGER",
     "MAX_SEQUENCE_NUMBER",
+    "ArrivalQuery",
+    "Charge",
+    "Declared",
     "Entry",
+    "Outcome",
     "PartTotals",
     "ResendFrom",
     "ResendLast",
     "ResendQuery",
     "ResendRange",
     "Storage",
+    "StoredStream",
+    "StoredText",
     "read_grants",
+    "read_stored_streams",
     "read_streams",
     "read_totals",
     "reading",

@@ -6,15 +6,16 @@ uses the directory at a time.
 
 | table | one row per |
 |---|---|
-| `streams` | stream, with its settings |
+| `streams` | stream: its settings, its owner, the address it was made from, whether the configuration declares it |
 | `grants` | permission |
 | `parts` | stream partition with messages, with its totals; one whose stream was deleted belongs to no stream |
-| `chains` | chain in a partition: a publisher, in lower case, and its chain id |
+| `chains` | chain with messages: its partition, publisher in lower case, id, the user that is charged, and its totals |
 | `messages` | message, found in the order in which it is resent: by time, sequence number, chain; `body` is its text |
 
 Bodies lie in the order of arrival, apart from the index that orders them: a table ordered by a key of several columns
 would keep longer bodies on pages of their own, at four times the space. `stored_at_s` is when a message came, by the
 node's clock, and never goes back: age is counted from then on, whatever time the message itself tells.
+A message's number is never given again, so that it can be its offset (`node.storage.arrival_queries`).
 """
 
 import fcntl
@@ -25,7 +26,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from node.errors import StorageError
+from node.errors import DataInUse, StorageError
 
 __all__ = [
     "DATABASE_NAME",
@@ -39,7 +40,7 @@ __all__ = [
 
 DATABASE_NAME: Final = "node.sqlite3"
 LOCK_NAME: Final = "node.lock"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_INTEGER: Final = 2**63 - 1  # the largest that SQLite holds
 BUSY_TIMEOUT_S: Final = 10.0
 CACHE_KIB: Final = 4_096
@@ -49,7 +50,8 @@ SCHEMA: Final = f"""
 BEGIN;
 CREATE TABLE streams (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, partitions INTEGER NOT NULL,
-    require_signed_data INTEGER NOT NULL, require_encrypted_data INTEGER NOT NULL, storage_days INTEGER
+    require_signed_data INTEGER NOT NULL, require_encrypted_data INTEGER NOT NULL, storage_days INTEGER,
+    owner TEXT NOT NULL DEFAULT '', origin TEXT NOT NULL DEFAULT '', declared INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE grants (
     number INTEGER PRIMARY KEY AUTOINCREMENT, stream_id TEXT NOT NULL, user TEXT NOT NULL, operation TEXT NOT NULL,
@@ -61,14 +63,16 @@ CREATE TABLE parts (
 );
 CREATE TABLE chains (
     number INTEGER PRIMARY KEY AUTOINCREMENT, part INTEGER NOT NULL, publisher TEXT NOT NULL, chain TEXT NOT NULL,
+    owner TEXT NOT NULL, origin TEXT NOT NULL, messages INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0,
     UNIQUE (part, publisher, chain)
 );
 CREATE TABLE messages (
-    number INTEGER PRIMARY KEY, part INTEGER NOT NULL, timestamp INTEGER NOT NULL, sequence INTEGER NOT NULL,
-    chain INTEGER NOT NULL, stored_at_s INTEGER NOT NULL, body TEXT NOT NULL,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, part INTEGER NOT NULL, timestamp INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, chain INTEGER NOT NULL, stored_at_s INTEGER NOT NULL, body TEXT NOT NULL,
     UNIQUE (part, timestamp, sequence, chain)
 );
 CREATE INDEX messages_by_arrival ON messages (part, stored_at_s);
+CREATE INDEX empty_chains ON chains (messages) WHERE messages <= 0;
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
@@ -85,9 +89,7 @@ def lock_directory(directory: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise StorageError(
-            f"{directory}: another node keeps its data here; stop it, or choose another --data"
-        ) from None
+        raise DataInUse(f"{directory}: another node uses this directory; stop it, or choose another --data") from None
     return descriptor
 
 
@@ -151,4 +153,6 @@ def translate_errors() -> Iterator[None]:
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != SCHEMA_VERSION:
-        raise StorageError(f"{path}: has tables of version {version}; this node knows version {SCHEMA_VERSION}")
+        raise StorageError(
+            f"{path}: the database has schema version {version}; this node supports version {SCHEMA_VERSION}"
+        )

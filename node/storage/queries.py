@@ -1,4 +1,4 @@
-"""Reading messages back, in order, a page at a time. Runs in the thread of the reading connection.
+"""Resends: reads stored messages in order, one page at a time. Runs in the thread of the reading connection.
 
 A resend is fixed when it starts: it ends with the newest message of that moment, however fast others are published. It
 holds no transaction between pages, so that it may take as long as its reader likes; messages deleted meanwhile are left
@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from node.storage.database import MAX_INTEGER
 from node.streams import StreamPart
-from protocol.streamr import MessageRef
+from protocol.streamr.control import ResendFromRequest, ResendLastRequest, ResendRangeRequest
+from protocol.streamr.ids import MessageRef
 
 __all__ = [
     "MAX_SEQUENCE_NUMBER",
@@ -21,6 +22,9 @@ __all__ = [
     "ResendLast",
     "ResendQuery",
     "ResendRange",
+    "ResendRequest",
+    "query_of",
+    "read_latest",
     "read_page",
     "start_resend",
 ]
@@ -28,10 +32,8 @@ __all__ = [
 PAGE_CHARACTERS: Final = 256 * 1024
 PAGE_MESSAGES: Final = 1_000
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1  # the end of a range that names none
-
 _Key = tuple[int, int, int]  # timestamp, sequence, chain
 _BEFORE_ALL: Final[_Key] = (-1, -1, -1)
-
 _NEWEST: Final = """
     SELECT timestamp, sequence FROM messages WHERE part = ?
     ORDER BY timestamp DESC, sequence DESC, chain DESC LIMIT 1 OFFSET ?
@@ -47,6 +49,7 @@ _OF_PUBLISHER: Final = "AND chain IN (SELECT number FROM chains WHERE part = :pa
 _OF_CHAIN: Final = (
     "AND chain IN (SELECT number FROM chains WHERE part = :part AND publisher = :publisher AND chain = :chain_id)"
 )
+ResendRequest = ResendLastRequest | ResendFromRequest | ResendRangeRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,7 @@ ResendQuery = ResendLast | ResendFrom | ResendRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """How far a resend has come, and how far it goes."""
+    """The position of a resend, and its end."""
 
     part: int
     after: _Key
@@ -93,7 +96,7 @@ class Page(NamedTuple):
 
 
 def start_resend(connection: sqlite3.Connection, part: StreamPart, query: ResendQuery) -> Place | None:
-    """Where the resend begins; None where the partition has no messages."""
+    """The start of a resend; None if the partition has no messages."""
     if part.partition > MAX_INTEGER:  # nothing of it can be stored, nor looked for
         return None
     row = connection.execute("SELECT number FROM parts WHERE stream_id = ? AND partition = ?", part).fetchone()
@@ -156,3 +159,25 @@ def _just_before(key: _Key) -> _Key:
 
 def _lower(publisher: str | None) -> str | None:
     return None if publisher is None else publisher.lower()
+
+
+def read_latest(connection: sqlite3.Connection, since_s: int, max_messages: int, max_characters: int) -> list[str]:
+    """The messages that were stored last, the last one first: the table lies in the order of arrival."""
+    bodies: list[str] = []
+    rows = connection.execute("SELECT stored_at_s, body FROM messages ORDER BY number DESC LIMIT ?", (max_messages,))
+    for stored_at_s, body in rows:
+        if max_characters <= 0 or stored_at_s < since_s:
+            break
+        bodies.append(body)
+        max_characters -= len(body)
+    return bodies
+
+
+def query_of(request: ResendRequest) -> ResendQuery:
+    match request:
+        case ResendLastRequest(number_last=count):
+            return ResendLast(count=count)
+        case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
+            return ResendFrom(start=start, publisher=publisher, chain=chain)
+        case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
+            return ResendRange(start=start, end=end, publisher=publisher, chain=chain)

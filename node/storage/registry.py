@@ -1,18 +1,49 @@
 """Streams and permissions on the disk. Writing runs in the thread of the writing connection."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Final, NamedTuple
 
+from node.limits import Holder
 from node.storage.messages import transaction
 from node.streams import Grant, Operation, Stream
 
-__all__ = ["PartTotals", "RegistryTables", "read_grants", "read_streams", "read_totals"]
+__all__ = [
+    "Declared",
+    "PartTotals",
+    "RegistryTables",
+    "StoredStream",
+    "read_grants",
+    "read_stored_streams",
+    "read_streams",
+    "read_totals",
+]
 
-_PUT_STREAM: Final = "INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)"
-_PUT_GRANT: Final = "INSERT OR IGNORE INTO grants (stream_id, user, operation) VALUES (?, ?, ?)"
+_SETTINGS: Final = "name, description, partitions, require_signed_data, require_encrypted_data, storage_days"
+_PUT_STREAM: Final = f"INSERT INTO streams (id, {_SETTINGS}, owner, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_CHANGE_STREAM: Final = f"UPDATE streams SET ({_SETTINGS}) = (?, ?, ?, ?, ?, ?) WHERE id = ?"  # noqa: S608
+_DECLARE: Final = f"INSERT OR REPLACE INTO streams (id, {_SETTINGS}, declared) VALUES (?, ?, ?, ?, ?, ?, ?, 1)"  # noqa: S608
+_PUT_GRANT: Final = """
+    INSERT OR IGNORE INTO grants (stream_id, user, operation)
+    SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM streams WHERE id = ?1)
+"""
 _GRANT_NUMBER: Final = "SELECT number FROM grants WHERE stream_id = ? AND user = ? AND operation = ?"
+_DELETE_STRAYS: Final = "DELETE FROM grants WHERE stream_id NOT IN (SELECT id FROM streams)"
+_DELETE_IF_EMPTY: Final = "DELETE FROM streams WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM parts WHERE stream_id = ?1)"
+
+
+class StoredStream(NamedTuple):
+    stream: Stream
+    holder: Holder
+    is_declared: bool
+
+
+class Declared(NamedTuple):
+    """The changes made by a declaration of streams."""
+
+    removed_grants: int
+    undeclared: list[str]  # streams that were declared before and are no longer
 
 
 class PartTotals(NamedTuple):
@@ -32,11 +63,54 @@ class RegistryTables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def put_stream(self, stream: Stream, grants: list[Grant]) -> list[int]:
-        """Make or change a stream, together with the first grants on it. The numbers of the grants."""
+    def create_stream(self, stream: Stream, grants: list[Grant], holder: Holder) -> list[int]:
+        """Make a stream, together with the first grants on it. The numbers of the grants."""
         with transaction(self._connection):
-            self._connection.execute(_PUT_STREAM, astuple(stream))
-            return [self._put_grant(grant) for grant in grants]
+            self._connection.execute(_PUT_STREAM, (*astuple(stream), *holder))
+            numbers = [self._put_grant(grant) for grant in grants]
+            return [number for number in numbers if number is not None]
+
+    def change_stream(self, stream: Stream) -> None:
+        stream_id, *settings = astuple(stream)
+        with transaction(self._connection):
+            self._connection.execute(_CHANGE_STREAM, (*settings, stream_id))
+
+    def declare(self, streams: Sequence[tuple[Stream, list[Grant]]]) -> Declared:
+        """Have exactly these streams declared, each with exactly these grants, whatever there was before."""
+        with transaction(self._connection):
+            undeclared = self._undeclare_others({stream.id for stream, _ in streams})
+            removed = sum(self._delete_grants(stream_id, set()) for stream_id in undeclared)
+            for stream, grants in streams:
+                self._connection.execute(_DECLARE, astuple(stream))
+                removed += self._delete_grants(stream.id, set(grants))
+                for grant in grants:
+                    self._put_grant(grant)
+        return Declared(removed, undeclared)
+
+    def _undeclare_others(self, declared: set[str]) -> list[str]:
+        """A stream that is no longer declared stays only as long as it has messages."""
+        rows = self._connection.execute("SELECT id FROM streams WHERE declared = 1").fetchall()
+        undeclared = [stream_id for (stream_id,) in rows if stream_id not in declared]
+        for stream_id in undeclared:
+            self._connection.execute("UPDATE streams SET declared = 0 WHERE id = ?", (stream_id,))
+            self._connection.execute(_DELETE_IF_EMPTY, (stream_id,))
+        return undeclared
+
+    def _delete_grants(self, stream_id: str, declared: set[Grant]) -> int:
+        """Delete every grant on the stream but these. How many there were."""
+        rows = self._connection.execute("SELECT number, user, operation FROM grants WHERE stream_id = ?", (stream_id,))
+        extra = [
+            (number,)
+            for number, user, operation in rows
+            if Grant(stream_id, user, Operation(operation)) not in declared
+        ]
+        self._connection.executemany("DELETE FROM grants WHERE number = ?", extra)
+        return len(extra)
+
+    def delete_strays(self) -> int:
+        """Delete grants on streams that do not exist. How many there were."""
+        with transaction(self._connection):
+            return self._connection.execute(_DELETE_STRAYS).rowcount
 
     def delete_stream(self, stream_id: str) -> None:
         """Its messages no longer belong to anything; retention deletes them bit by bit."""
@@ -45,7 +119,8 @@ class RegistryTables:
             self._connection.execute("DELETE FROM grants WHERE stream_id = ?", (stream_id,))
             self._connection.execute("UPDATE parts SET stream_id = NULL WHERE stream_id = ?", (stream_id,))
 
-    def put_grant(self, grant: Grant) -> int:
+    def put_grant(self, grant: Grant) -> int | None:
+        """The number of the grant; None where there is no such stream."""
         with transaction(self._connection):
             return self._put_grant(grant)
 
@@ -53,15 +128,17 @@ class RegistryTables:
         with transaction(self._connection):
             self._connection.execute("DELETE FROM grants WHERE number = ?", (number,))
 
-    def _put_grant(self, grant: Grant) -> int:
+    def _put_grant(self, grant: Grant) -> int | None:
         self._connection.execute(_PUT_GRANT, grant)
-        return int(self._connection.execute(_GRANT_NUMBER, grant).fetchone()[0])
+        row = self._connection.execute(_GRANT_NUMBER, grant).fetchone()
+        return row and int(row[0])
 
 
-def read_streams(connection: sqlite3.Connection) -> Iterator[Stream]:
-    for row in connection.execute("SELECT * FROM streams ORDER BY id"):
-        stream_id, name, description, partitions, signed, encrypted, storage_days = row
-        yield Stream(
+def read_stored_streams(connection: sqlite3.Connection) -> Iterator[StoredStream]:
+    columns = f"SELECT id, {_SETTINGS}, owner, origin, declared FROM streams ORDER BY id"  # noqa: S608 - constants
+    for row in connection.execute(columns):
+        stream_id, name, description, partitions, signed, encrypted, storage_days, owner, origin, declared = row
+        stream = Stream(
             id=stream_id,
             name=name,
             description=description,
@@ -70,6 +147,11 @@ def read_streams(connection: sqlite3.Connection) -> Iterator[Stream]:
             require_encrypted_data=bool(encrypted),
             storage_days=storage_days,
         )
+        yield StoredStream(stream, Holder(owner, origin), bool(declared))
+
+
+def read_streams(connection: sqlite3.Connection) -> Iterator[Stream]:
+    return (stored.stream for stored in read_stored_streams(connection))
 
 
 def read_grants(connection: sqlite3.Connection) -> Iterator[tuple[int, Grant]]:

@@ -1,4 +1,4 @@
-"""The storage as the event loop sees it: one thread writes, one reads, and nothing here blocks the loop."""
+"""The storage for the event loop: one thread writes, one thread reads, and no call blocks the loop."""
 
 import asyncio
 import os
@@ -8,15 +8,28 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from node.limits import NO_LIMITS, Holder, Quota, QuotaLimits
+from node.storage.arrival_queries import ArrivalQuery, StoredText, read_arrival_page, start_arrivals
 from node.storage.database import lock_directory, open_reader, open_writer, translate_errors
-from node.storage.messages import Entry, MessageWriter
-from node.storage.queries import ResendQuery, read_page, start_resend
-from node.storage.registry import PartTotals, RegistryTables, read_grants, read_streams, read_totals
+from node.storage.messages import Charge, Entry, MessageWriter, Outcome
+from node.storage.queries import ResendQuery, read_latest, read_page, start_resend
+from node.storage.registry import (
+    Declared,
+    PartTotals,
+    RegistryTables,
+    StoredStream,
+    read_grants,
+    read_stored_streams,
+    read_totals,
+)
 from node.streams import Grant, Stream, StreamPart
 
 __all__ = ["Storage"]
+
+MAX_LATEST_MESSAGES: Final = 2_000
+MAX_LATEST_CHARACTERS: Final = 2 * 1024 * 1024
 
 Result = TypeVar("Result")
 
@@ -24,23 +37,43 @@ Result = TypeVar("Result")
 class Storage:
     """Everything the node keeps. Every method raises `StorageError` where the disk fails."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, chain_limits: QuotaLimits = NO_LIMITS) -> None:
         """Raises: `StorageError`; OSError where the directory cannot be made."""
+        self.directory = directory
+        self.chain_quota = Quota("chains", chain_limits)
         with ExitStack() as opened:
             opened.callback(os.close, lock_directory(directory))
             self._writer = opened.enter_context(closing(open_writer(directory)))
             self._reader = opened.enter_context(closing(open_reader(directory)))
             with translate_errors():
-                self._messages = MessageWriter(self._writer)
+                self._messages = MessageWriter(self._writer, self.chain_quota)
             self._opened = opened.pop_all()
         self._registry = RegistryTables(self._writer)
         self._write_thread = ThreadPoolExecutor(1, "storage-write")
         self._read_thread = ThreadPoolExecutor(1, "storage-read")
 
-    def load(self) -> tuple[list[Stream], list[tuple[int, Grant]]]:
+    def load(self) -> tuple[list[StoredStream], list[tuple[int, Grant]]]:
         """All streams and grants. Blocks: for the start only."""
         with translate_errors():
-            return list(read_streams(self._reader)), list(read_grants(self._reader))
+            return list(read_stored_streams(self._reader)), list(read_grants(self._reader))
+
+    def latest(
+        self,
+        since_s: int = 0,
+        *,
+        max_messages: int = MAX_LATEST_MESSAGES,
+        max_characters: int = MAX_LATEST_CHARACTERS,
+    ) -> list[str]:
+        """The messages that were stored last, not before `since_s`, the last one first, up to the one that makes them
+        too many. Blocks: for the start only.
+        """
+        with translate_errors():
+            return read_latest(self._reader, since_s, max_messages, max_characters)
+
+    def delete_strays(self) -> int:
+        """Delete grants on streams that do not exist. How many there were. Blocks: for the start only."""
+        with translate_errors():
+            return self._registry.delete_strays()
 
     def close(self) -> None:
         """Wait for what is being written, then close. Blocks: for the end only."""
@@ -48,8 +81,8 @@ class Storage:
         self._write_thread.shutdown()
         self._opened.close()
 
-    async def append(self, batch: Sequence[Entry], now_s: int) -> list[bool]:
-        """Store the batch, durably. For each entry, whether it is new."""
+    async def append(self, batch: Sequence[Entry], now_s: int) -> list[Outcome]:
+        """Store the batch, durably. What became of each entry."""
         return await self._write(lambda: self._messages.append(batch, now_s))
 
     async def resend(self, part: StreamPart, query: ResendQuery) -> AsyncIterator[list[str]]:
@@ -60,8 +93,22 @@ class Storage:
             if bodies:
                 yield bodies
 
-    async def put_stream(self, stream: Stream, grants: list[Grant]) -> list[int]:
-        return await self._write(lambda: self._registry.put_stream(stream, grants))
+    async def resend_by_arrival(self, part: StreamPart, query: ArrivalQuery) -> AsyncIterator[list[StoredText]]:
+        """The messages asked for, with their offsets, in the order of their arrival, in pages that are not empty."""
+        arrivals = await self._read(lambda: start_arrivals(self._reader, part, query))
+        while arrivals is not None:
+            texts, arrivals = await self._read(partial(read_arrival_page, self._reader, arrivals))
+            if texts:
+                yield texts
+
+    async def create_stream(self, stream: Stream, grants: list[Grant], holder: Holder) -> list[int]:
+        return await self._write(lambda: self._registry.create_stream(stream, grants, holder))
+
+    async def change_stream(self, stream: Stream) -> None:
+        await self._write(lambda: self._registry.change_stream(stream))
+
+    async def declare(self, streams: Sequence[tuple[Stream, list[Grant]]]) -> Declared:
+        return await self._write(lambda: self._registry.declare(streams))
 
     async def delete_stream(self, stream_id: str) -> None:
         def delete() -> None:
@@ -70,7 +117,7 @@ class Storage:
 
         await self._write(delete)
 
-    async def put_grant(self, grant: Grant) -> int:
+    async def put_grant(self, grant: Grant) -> int | None:
         return await self._write(lambda: self._registry.put_grant(grant))
 
     async def delete_grant(self, number: int) -> None:
@@ -85,8 +132,12 @@ class Storage:
     async def delete_old(self, part: int, before_s: int, limit: int) -> int:
         return await self._write(lambda: self._messages.delete_old(part, before_s, limit))
 
-    async def delete_first(self, limit: int) -> int:
-        return await self._write(lambda: self._messages.delete_first(limit))
+    async def delete_of_heaviest(
+        self, limit: int, *, max_bytes: int, by: Charge = "origin", beyond_bytes: int = 0
+    ) -> int:
+        return await self._write(
+            lambda: self._messages.delete_of_heaviest(limit, max_bytes=max_bytes, by=by, beyond_bytes=beyond_bytes)
+        )
 
     async def drop_empty_parts(self) -> None:
         await self._write(self._messages.drop_empty_parts)

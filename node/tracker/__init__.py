@@ -1,4 +1,4 @@
-"""The tracker: nodes tell it where they are, it tells them whom to connect to."""
+"""The tracker: nodes report their address and streams, and it assigns them neighbours."""
 
 from node.tracker.server import TrackerServer
 from node.tracker.topology import Topology

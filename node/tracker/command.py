@@ -3,15 +3,14 @@
 import argparse
 import asyncio
 import logging
-import signal
 import sys
 from random import Random
 from typing import Final
 
-from node.peers.arguments import new_chance, read_listen
-from node.peers.server import listen, shown_address
+from node.peers.server import listen, new_chance, read_listen, shown_address
 from node.tracker.server import TrackerServer
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, LEAST_MAX_NEIGHBOURS
+from runtime.stopping import call_on_stop_signals, run_and_end
 
 __all__ = ["add_tracker_arguments", "run_tracker"]
 
@@ -20,24 +19,26 @@ DEFAULT_LISTEN: Final = "127.0.0.1:7071"
 
 def add_tracker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT", help="where nodes connect (default: %(default)s)"
+        "--listen", default=DEFAULT_LISTEN, metavar="HOST:PORT", help="address to listen on (default: %(default)s)"
     )
-    parser.add_argument("--id", metavar="NAME", help="what nodes know it by (default: where it listens)")
+    parser.add_argument("--id", metavar="NAME", help="id of the tracker (default: its listening address)")
     parser.add_argument(
         "--max-neighbours",
         type=int,
         choices=range(LEAST_MAX_NEIGHBOURS, 21),
         default=DEFAULT_MAX_NEIGHBOURS,
         metavar="N",
-        help=f"how many links a node has in one partition at most (default: {DEFAULT_MAX_NEIGHBOURS})",
+        help=f"most neighbours per node and stream partition (default: {DEFAULT_MAX_NEIGHBOURS})",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="make whom it links with whom repeatable")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the random choice of neighbours (default: random)"
+    )
 
 
 def run_tracker(arguments: argparse.Namespace) -> int:
     """Raises: `ConfigError`, OSError."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    asyncio.run(_run(arguments))
+    run_and_end(_run(arguments))
     return 0
 
 
@@ -48,8 +49,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         arguments.id or f"ws://{shown_address(listener)}", chance=chance, max_neighbours=arguments.max_neighbours
     )
     serving = asyncio.create_task(tracker.run(listener))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    call_on_stop_signals(lambda _: serving.cancel())
     print(f"tracker listens; address={shown_address(listener)}", file=sys.stderr, flush=True)
     await asyncio.wait([serving])
     if not serving.cancelled():

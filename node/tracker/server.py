@@ -10,6 +10,7 @@
 Nodes of the two kinds know nothing of each other; a Headgate node that is in both passes messages between them.
 """
 
+import asyncio
 import logging
 import socket
 import time
@@ -27,7 +28,7 @@ from node.peers.handshake import Hello, PeerType, hello_headers
 from node.peers.server import PeerServer
 from node.tracker.status import part_key
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS
-from node.tracker.tracker import Outgoing, Peer, Tracker
+from node.tracker.tracker import REPORT_S, Outgoing, Peer, Tracker
 from protocol.errors import Unsupported, WireError
 
 __all__ = ["TrackerServer"]
@@ -55,6 +56,8 @@ class _Network:
             self._connected[peer.peer_id].connection.abort()
         self._connected[peer.peer_id] = connected
         self._send(self._tracker.connect(peer, time.monotonic()))
+        if peer.is_storage:
+            asyncio.get_running_loop().call_later(REPORT_S, self._tick)
         log.info("node connected; id=%s address=%s", peer.peer_id, peer.address)
 
         async def receive(text: str | bytes) -> None:
@@ -67,7 +70,7 @@ class _Network:
             if self._connected.get(peer.peer_id) is connected:
                 del self._connected[peer.peer_id]
                 self._send(self._tracker.disconnect(peer.peer_id, time.monotonic()))
-                log.info("node gone; id=%s", peer.peer_id)
+                log.info("node disconnected; id=%s", peer.peer_id)
 
     @property
     def counters(self) -> Counter[str]:
@@ -88,9 +91,12 @@ class _Network:
             message = dialect.read_tracker(text)
         except WireError as problem:
             self._tracker.counters["unparsable_messages"] += 1
-            log.debug("node sent what is no tracker message; id=%s problem=%s", peer_id, problem)
+            log.debug("node sent an invalid message; id=%s problem=%s", peer_id, problem)
             return
         self._send(self._tracker.receive(peer_id, message, time.monotonic()))
+
+    def _tick(self) -> None:
+        self._send(self._tracker.tick(time.monotonic()))
 
     def _send(self, outgoing: Iterable[Outgoing]) -> None:
         for peer_id, message in outgoing:

@@ -1,4 +1,4 @@
-"""What a node says of itself in a status message: in which stream partitions it is, and with whom.
+"""Status messages of nodes: the stream partitions a node is in, and its neighbours there.
 
 The protocol calls a status any JSON. Releases of the network differ in what they put there:
 
@@ -93,9 +93,9 @@ def read_part_key(key: str) -> StreamPart:
 
 def _check_part(stream_id: str, partition: Any) -> StreamPart:
     if not stream_id or len(stream_id.encode(errors="surrogatepass")) > MAX_STREAM_ID_BYTES:
-        raise Corrupt(f"status: a stream id has no or more than {MAX_STREAM_ID_BYTES} bytes")
+        raise Corrupt(f"status: a stream id must have 1 to {MAX_STREAM_ID_BYTES} bytes")
     if type(partition) is not int or not 0 <= partition <= MAX_COUNTER:
-        raise Corrupt("status: a partition is no whole number, 0 or more")
+        raise Corrupt("status: a partition must be an integer, 0 or more")
     return StreamPart(stream_id, partition)
 
 
@@ -107,7 +107,7 @@ def _read_streams(streams: dict[str, Any]) -> dict[StreamPart, PartStatus]:
 
 def _read_entry(entry: Any, place: str) -> PartStatus:
     if not isinstance(entry, dict):
-        raise Corrupt(f"status: {place} is no object")
+        raise Corrupt(f"status: {place} must be an object")
     linked = {
         node
         for member in ("inboundNodes", "outboundNodes", "neighbors")
@@ -120,9 +120,9 @@ def _read_nodes(nodes: Any, place: str) -> list[str]:
     if nodes is None:
         return []
     if not isinstance(nodes, list) or len(nodes) > MAX_LINKS:
-        raise Corrupt(f"status: {place} is no array of up to {MAX_LINKS} nodes")
+        raise Corrupt(f"status: {place} must be an array of at most {MAX_LINKS} nodes")
     if not all(isinstance(node, str) and len(node) <= MAX_NODE_ID_LENGTH for node in nodes):
-        raise Corrupt(f"status: {place} holds what is no node id of up to {MAX_NODE_ID_LENGTH} characters")
+        raise Corrupt(f"status: {place} must hold node ids of at most {MAX_NODE_ID_LENGTH} characters")
     return nodes
 
 
@@ -130,5 +130,5 @@ def _read_counter(counter: Any, place: str) -> int | None:
     if counter is None:
         return None
     if type(counter) is not int or not LEAVES <= counter <= MAX_COUNTER:
-        raise Corrupt(f"status: {place}.counter is no whole number, {LEAVES} or more")
+        raise Corrupt(f"status: {place}.counter must be an integer, {LEAVES} or more")
     return counter

@@ -1,4 +1,4 @@
-"""Who should be whose neighbour in one stream partition.
+"""The topology of one stream partition: which nodes are neighbours.
 
 The topology is the graph that the tracker wants. It keeps four promises after every change, and a test holds it to
 each of them with random histories:
@@ -20,6 +20,9 @@ Every part has a free slot or a circle: where no node is full there are free slo
 tree, whose leaves have one neighbour and room for another. So the first remedy never fails.
 
 A pair that could not connect is left alone for a while, unless nothing else would join two parts.
+
+With `repair=False` a change is noted and nothing else is done about it, until the next repair: for a tracker that has
+yet to hear from nodes that are there.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -54,24 +57,24 @@ class Topology:
     def neighbours(self, node: str) -> frozenset[str]:
         return frozenset(self._neighbours.get(node, ()))
 
-    def join(self, node: str, now_s: float) -> frozenset[str]:
-        """Take in a node that has no links yet. One that is in already stays as it is."""
+    def join(self, node: str, now_s: float, *, repair: bool = True) -> frozenset[str]:
+        """Add a node that has no links yet. A node that was added before is left unchanged."""
         if node not in self._neighbours:
             self._neighbours[node] = set()
-            self._repair(now_s)
+            if repair:
+                self._repair(now_s)
         return self._take_changes()
 
-    def leave(self, node: str, now_s: float) -> frozenset[str]:
+    def leave(self, node: str, now_s: float, *, repair: bool = True) -> frozenset[str]:
         """Let a node go, and close the hole that it leaves."""
         for neighbour in sorted(self._neighbours.get(node, ())):
             self._unlink(node, neighbour)
         self._neighbours.pop(node, None)
         self._changed.discard(node)
         self._failed_until_s = {pair: until for pair, until in self._failed_until_s.items() if node not in pair}
-        self._repair(now_s)
-        return self._take_changes()
+        return self.repair(now_s) if repair else self._take_changes()
 
-    def report(self, node: str, linked: Iterable[str], now_s: float) -> frozenset[str]:
+    def report(self, node: str, linked: Iterable[str], now_s: float, *, repair: bool = True) -> frozenset[str]:
         """Take a node's word for whom it is linked with, once it had the time to do what it was told last.
 
         Links that exist are kept where there is room, so that a tracker that starts anew finds its network rather
@@ -86,8 +89,13 @@ class Topology:
         for extra in sorted(linked - own):
             if extra in self._neighbours and self._has_room(node) and self._has_room(extra):
                 self._link(node, extra)
-        if is_new or self._changed or self._forget_old_failures(now_s):
+        if repair and (is_new or self._changed or self._forget_old_failures(now_s)):
             self._repair(now_s)
+        return self._take_changes()
+
+    def repair(self, now_s: float) -> frozenset[str]:
+        """Make the promises true again."""
+        self._repair(now_s)
         return self._take_changes()
 
     def _repair(self, now_s: float) -> None:
@@ -145,7 +153,7 @@ class Topology:
                 pass
 
     def _strangers(self, node: str) -> list[str]:
-        """Whom the node could still be linked with."""
+        """The nodes that could still become neighbours of this node."""
         not_strangers = self._neighbours[node] | {node}
         return sorted(
             other for other in self._neighbours if other not in not_strangers and not self._has_failed(node, other)

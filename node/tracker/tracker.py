@@ -1,4 +1,4 @@
-"""The tracker: nodes tell it where they are, it tells them whom to connect to.
+"""The tracker: nodes report their address and streams, and it assigns them neighbours.
 
 It knows nothing of sockets or clocks: whoever carries messages calls `connect`, `receive` and `disconnect`, and sends
 what they answer. For every stream partition there is one `Topology` per way of connecting, because a node that others
@@ -6,6 +6,11 @@ reach by a websocket address and a node that they reach through WebRTC cannot be
 
 An instruction's counter grows by one each time. A status that does not yet know of the last instruction says how
 things were before it, so it moves nothing. After a restart the tracker counts on from what nodes report.
+
+A tracker that has just started finds a network that works. An instruction names all the neighbours that a node shall
+have, so it cuts the links to those that the tracker does not know. Therefore no node of a partition is instructed while
+a node of it reports a link to one that has not reported itself: until that has happened, or the time is over within
+which nodes find their tracker again. In the same way a storage node is in no partition before it has reported its own.
 
 Storage nodes are put into every partition, so that whatever anybody publishes is kept; that is what they are for.
 """
@@ -32,9 +37,11 @@ from protocol.streamr.tracker import (
     TrackerMessage,
 )
 
-__all__ = ["Outgoing", "Peer", "Tracker"]
+__all__ = ["REPORT_S", "Outgoing", "Peer", "Tracker"]
 
 MAX_OVERLAYS: Final = 100_000
+REUNION_S: Final = 40.0  # after the start; nodes try at least every 30 s to reach their tracker
+REPORT_S: Final = 5.0  # after connecting, a node has reported all its partitions; one that has none may say nothing
 UNKNOWN_PEER: Final = "RTC_UNKNOWN_PEER"
 
 
@@ -65,10 +72,12 @@ class _OverlayKey(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What the tracker knows of a connected peer."""
+    """The tracker's state of a connected peer."""
 
     peer: Peer
     version: int  # of the protocol, as the peer last spoke it
+    connected_at_s: float
+    has_reported: bool = False  # all the partitions that it is in
     sent_counters: dict[StreamPart, int] = field(default_factory=dict)  # of every partition that it is in
     reported: dict[StreamPart, frozenset[str]] = field(default_factory=dict)
 
@@ -91,6 +100,8 @@ class Tracker:
         self._max_overlays = max_overlays
         self._known: dict[str, _Known] = {}
         self._overlays: dict[_OverlayKey, Topology] = {}
+        self._waiting: set[_OverlayKey] = set()  # in which no node is instructed yet
+        self._waits_until_s: float | None = None
 
     @property
     def peers(self) -> list[Peer]:
@@ -107,11 +118,10 @@ class Tracker:
 
     def connect(self, peer: Peer, now_s: float) -> list[Outgoing]:
         """A node connected. One of the same id that is still there has lost its connection without knowing."""
+        if self._waits_until_s is None:
+            self._waits_until_s = now_s + REUNION_S
         outgoing = self.disconnect(peer.peer_id, now_s)
-        self._known[peer.peer_id] = _Known(peer=peer, version=2 if peer.address is None else 1)
-        if peer.is_storage:
-            for key in self._overlays:
-                outgoing += self._join_as_storage(peer.peer_id, key, now_s)
+        self._known[peer.peer_id] = _Known(peer=peer, version=2 if peer.address is None else 1, connected_at_s=now_s)
         return outgoing
 
     def disconnect(self, peer_id: str, now_s: float) -> list[Outgoing]:
@@ -121,7 +131,7 @@ class Tracker:
         return self._leave_all(known, known.sent_counters, now_s)
 
     def receive(self, peer_id: str, message: TrackerMessage, now_s: float) -> list[Outgoing]:
-        """What to send because a connected peer said this."""
+        """The messages to send in response to a message of a connected peer."""
         known = self._known[peer_id]
         known.version = message.version
         match message:
@@ -149,7 +159,19 @@ class Tracker:
         if status.is_complete and not known.peer.is_storage:
             left = [part for part in known.sent_counters if part not in status.parts]
             outgoing += self._leave_all(known, left, now_s)
-        return outgoing
+        return outgoing + self._note_complete_report(known, now_s) if status.is_complete else outgoing
+
+    def tick(self, now_s: float) -> list[Outgoing]:
+        """What to send because time has passed. To be called `REPORT_S` after a storage node connected."""
+        silent = [known for known in self._known.values() if now_s - known.connected_at_s >= REPORT_S]
+        return [each for known in silent for each in self._note_complete_report(known, now_s)]
+
+    def _note_complete_report(self, known: _Known, now_s: float) -> list[Outgoing]:
+        """Let a storage node join all partitions once those that it is in are known."""
+        if known.has_reported:
+            return []
+        known.has_reported = True
+        return self._join_as_storage(known, now_s) if known.peer.is_storage else []
 
     def _acknowledge(self, known: _Known, message: StatusMessage, status: NodeStatus) -> list[Outgoing]:
         if not status.wants_acknowledgement or message.version != LATEST_TRACKER_VERSION:
@@ -167,16 +189,17 @@ class Tracker:
         if overlay is None:
             return []
         if reported.counter is not None and reported.counter < known.sent_counters.get(part, 0):
-            return self._instruct(key, overlay.join(peer_id, now_s))
+            return self._instruct(key, self._join(peer_id, key, now_s), now_s)
         if reported.counter is None:
             known.reported.pop(part, None)
-            changed = overlay.join(peer_id, now_s)
+            changed = self._join(peer_id, key, now_s)
         else:
             known.sent_counters[part] = reported.counter
             known.reported[part] = reported.linked
-            changed = overlay.report(peer_id, reported.linked, now_s)
-        untold = {node for node in overlay.nodes if part not in self._known[node].sent_counters}
-        return self._instruct(key, changed | untold | {peer_id})
+            repair = not self._has_to_wait(key, overlay.nodes | {peer_id}, now_s)
+            changed = overlay.report(peer_id, reported.linked, now_s, repair=repair)
+        uninstructed = {node for node in overlay.nodes if part not in self._known[node].sent_counters}
+        return self._instruct(key, changed | uninstructed | {peer_id}, now_s)
 
     def _open_overlay(self, key: _OverlayKey, now_s: float) -> Topology | None:
         """A new overlay with the storage nodes in it, who have yet to be told; None where there are too many."""
@@ -185,14 +208,22 @@ class Tracker:
             return None
         overlay = self._overlays[key] = Topology(self._chance, self._max_neighbours)
         for known in self._known.values():
-            if known.peer.is_storage and (known.peer.address is not None) == key.by_address:
+            if known.peer.is_storage and known.has_reported and (known.peer.address is not None) == key.by_address:
                 overlay.join(known.peer.peer_id, now_s)
         return overlay
 
-    def _join_as_storage(self, peer_id: str, key: _OverlayKey, now_s: float) -> list[Outgoing]:
-        if (self._known[peer_id].peer.address is not None) != key.by_address:
-            return []
-        return self._instruct(key, self._overlays[key].join(peer_id, now_s) | {peer_id})
+    def _join_as_storage(self, known: _Known, now_s: float) -> list[Outgoing]:
+        """Put a storage node into the partitions in which it is not yet."""
+        peer_id, by_address = known.peer.peer_id, known.peer.address is not None
+        outgoing = []
+        for key, overlay in self._overlays.items():
+            if key.by_address == by_address and peer_id not in overlay.nodes:
+                outgoing += self._instruct(key, self._join(peer_id, key, now_s) | {peer_id}, now_s)
+        return outgoing
+
+    def _join(self, peer_id: str, key: _OverlayKey, now_s: float) -> frozenset[str]:
+        overlay = self._overlays[key]
+        return overlay.join(peer_id, now_s, repair=not self._has_to_wait(key, overlay.nodes | {peer_id}, now_s))
 
     def _leave_all(self, known: _Known, parts: Iterable[StreamPart], now_s: float) -> list[Outgoing]:
         keys = [_OverlayKey(part, known.peer.address is not None) for part in parts]
@@ -205,16 +236,34 @@ class Tracker:
         if peer_id in self._known:
             self._known[peer_id].sent_counters.pop(key.part, None)
             self._known[peer_id].reported.pop(key.part, None)
-        changed = overlay.leave(peer_id, now_s)
+        changed = overlay.leave(peer_id, now_s, repair=not self._has_to_wait(key, overlay.nodes - {peer_id}, now_s))
         if not overlay.nodes:
             del self._overlays[key]
-        return self._instruct(key, changed)
+            self._waiting.discard(key)
+        return self._instruct(key, changed, now_s)
 
-    def _instruct(self, key: _OverlayKey, nodes: Iterable[str]) -> list[Outgoing]:
+    def _is_reunion(self, now_s: float) -> bool:
+        """Whether the tracker has just started."""
+        return self._waits_until_s is not None and now_s < self._waits_until_s
+
+    def _has_to_wait(self, key: _OverlayKey, nodes: frozenset[str], now_s: float) -> bool:
+        """Whether one of the nodes is linked with one that the tracker has yet to hear from."""
+        return self._is_reunion(now_s) and any(
+            self._known[node].reported.get(key.part, frozenset()) - nodes for node in nodes
+        )
+
+    def _instruct(self, key: _OverlayKey, nodes: Iterable[str], now_s: float) -> list[Outgoing]:
         """Tell these nodes whom to be linked with, unless they said that they are."""
         overlay = self._overlays.get(key)
         if overlay is None:
             return []
+        if self._has_to_wait(key, overlay.nodes, now_s):
+            self._waiting.add(key)
+            return []
+        if key in self._waiting:
+            self._waiting.discard(key)
+            overlay.repair(now_s)
+            nodes = overlay.nodes
         outgoing = []
         for known in (self._known[node] for node in sorted(nodes)):
             wanted, reported = overlay.neighbours(known.peer.peer_id), known.reported.get(key.part)

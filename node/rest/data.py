@@ -1,4 +1,8 @@
-"""Reading from storage: what a broker, a script or a spreadsheet asks for.
+"""REST: publishing messages to a stream, and reading stored messages.
+
+`POST /streams/{id}/data` publishes its body as the content; 200 means that the message is stored. Without a signature
+in the query, the node makes an unsigned message for the caller (with `ts` and `pkey`, if given). With a signature, the
+query holds the other fields of a signed message, and the node publishes exactly that message.
 
 | request under `/streams/{id}/data/partitions/{p}` | query |
 |---|---|
@@ -7,26 +11,40 @@
 | `range` | these, and `toTimestamp`, `toSequenceNumber` (the last) |
 
 `format=raw` gives one StreamMessage per line; `protocol` a JSON array of them, each as a string; the default, `object`,
-a JSON array of objects. The answer is written page by page while it is read, so that its size is no matter.
+a JSON array of objects. The answer is written page by page while it is read, so its size is not limited by memory.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 import orjson
 
-from node.client_session import Services
-from node.http import Request, Response, Route, bad_request, json_response
+from node.clients.authoring import choose_partition
+from node.clients.session import Services
+from node.errors import Refused, StorageError
+from node.http import JSON_TYPE, Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from node.rest.streams import stream_as_json
 from node.storage import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
-from node.streams import Operation, StreamPart
-from protocol.streamr import EncryptionType, MessageRef, parse_stream_message
+from node.streams import Operation, Stream, StreamPart
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.stream_message import (
+    EncryptedGroupKey,
+    EncryptionType,
+    SignatureType,
+    StreamMessage,
+    parse_stream_message,
+)
+from runtime.client_network import client_network
 
-__all__ = ["ReadingApi"]
+__all__ = ["PublishingApi", "ReadingApi"]
 
 STORAGE_NODE_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
 """The node stores every stream and has no key of its own to be known by."""
+_ENCRYPTION_TYPES: Final = {
+    str(int(kind)): kind for kind in EncryptionType if kind is not EncryptionType.NEW_KEY_AND_AES
+}
 
 
 class ReadingApi:
@@ -67,9 +85,9 @@ class ReadingApi:
             case "raw":
                 return Response(body=self._lines(part, query), content_type="text/plain; charset=utf-8")
             case "protocol":
-                return Response(body=self._array(part, query, orjson.dumps))
+                return Response(body=self._array(part, query, orjson.dumps), content_type=JSON_TYPE)
             case "object":
-                return Response(body=self._array(part, query, _as_object))
+                return Response(body=self._array(part, query, _as_object), content_type=JSON_TYPE)
         raise bad_request("format must be one of raw, protocol, object")
 
     async def _lines(self, part: StreamPart, query: ResendQuery) -> AsyncIterator[bytes]:
@@ -143,3 +161,85 @@ def _parsed(content: str) -> Any:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         return content
+
+
+class PublishingApi:
+    def __init__(self, services: Services, caller: Caller) -> None:
+        self._services = services
+        self._caller = caller
+
+    def routes(self) -> list[Route]:
+        return [Route("POST", "/streams/{stream}/data", self.publish)]
+
+    async def publish(self, request: Request) -> Response:
+        user = self._caller.user_of(request)
+        stream = self._services.registry.get(request.arguments["stream"])
+        message = self._message(request, stream, user)
+        await self._services.hub.room()
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        is_ours = "signature" not in request.query
+        self._services.hub.publish(
+            message,
+            user,
+            origin=client_network(request.peer),
+            done=lambda problem: _settle(stored, problem),
+            may_be_late=is_ours,
+        )
+        await stored
+        return Response()
+
+    def _message(self, request: Request, stream: Stream, user: str) -> StreamMessage:
+        content = _read_content(request)
+        if "signature" in request.query:
+            return _signed_message(request, stream, content)
+        timestamp = request.number("ts", self._services.clock_ms())
+        return self._services.author.write(
+            stream, content, user=user, timestamp=timestamp, key=request.query.get("pkey")
+        )
+
+
+def _settle(stored: "asyncio.Future[None]", problem: StorageError | Refused | None) -> None:
+    if stored.done():
+        return  # the client did not wait for it
+    if problem is None:
+        stored.set_result(None)
+    else:
+        stored.set_exception(problem)
+
+
+def _read_content(request: Request) -> str:
+    """Raises: `Refused`, INVALID_REQUEST."""
+    try:
+        content = request.body.decode()
+        if request.query.get("encryptionType", "0") == "0":
+            orjson.loads(content)
+    except ValueError as problem:
+        raise bad_request(f"The body is not JSON: {problem}") from None
+    return content
+
+
+def _signed_message(request: Request, stream: Stream, content: str) -> StreamMessage:
+    """Raises: `Refused`, INVALID_REQUEST."""
+    query = request.query
+    partition = request.number("partition") if "partition" in query else choose_partition(stream, query.get("pkey"))
+    new_key = query.get("newGroupKey")
+    try:
+        return StreamMessage(
+            MessageID(
+                stream.id,
+                partition,
+                request.number("ts"),
+                request.number("seq", 0),
+                query.get("address", ""),
+                query.get("msgChainId", ""),
+            ),
+            content,
+            MessageRef(request.number("prev_ts"), request.number("prev_seq", 0)) if "prev_ts" in query else None,
+            encryption_type=_ENCRYPTION_TYPES[query.get("encryptionType", "0")],
+            group_key_id=query.get("groupKeyId"),
+            new_group_key=None if new_key is None else EncryptedGroupKey(new_key),
+            signature_type=SignatureType(request.number("signatureType", SignatureType.ETH)),
+            signature=query["signature"],
+        )
+    except (KeyError, ValueError) as problem:
+        raise bad_request(f"The query does not describe a message: {problem}") from None

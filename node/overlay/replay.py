@@ -1,18 +1,24 @@
-"""What was passed on lately.
+"""Messages sent again to neighbours: the recent ones to a new neighbour, the stored ones on request.
 
-Two uses: a message that comes again is known without checking its signature again, and a new neighbour is given
-what it may have missed while there was no link. Both are conveniences. That nothing is delivered twice is the hub's
-promise, which remembers more.
+`RecentMessages` has two uses: a message that arrives again is recognised without checking its signature again, and a
+new neighbour is sent what it may have missed while there was no link. Both are optimisations: the hub guarantees that
+nothing is delivered twice, and it remembers more.
 """
 
 from collections import deque
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
 
 from node.serialization import Broadcast
+from node.storage import Storage
+from node.storage.queries import ResendRequest, query_of
 from node.streams import StreamPart
-from protocol.streamr import MessageID
+from protocol.streamr.control import ControlMessage, ResendResponseNoResend, ResendResponseResent, UnicastMessage
+from protocol.streamr.control.messages import ResendResponseResending
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import parse_stream_message
 
-__all__ = ["RecentMessages"]
+__all__ = ["RECENT_S", "RecentMessages", "answer_resend"]
 
 RECENT_S: Final = 60.0
 MAX_RECENT_MESSAGES: Final = 20_000
@@ -68,3 +74,21 @@ class RecentMessages:
             broadcast = self._recent.popleft().broadcast
             self._ids.discard(broadcast.message.message_id)
             self._characters -= len(broadcast.text)
+
+
+async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterator[ControlMessage]:
+    """The answers to a resend request, in order. Raises: `StorageError`."""
+    part = StreamPart(request.stream_id, request.stream_partition)
+    about: dict[str, Any] = {
+        "request_id": request.request_id,
+        "stream_id": part.stream_id,
+        "stream_partition": part.partition,
+    }
+    has_begun = False
+    async for page in storage.resend(part, query_of(request)):
+        if not has_begun:
+            yield ResendResponseResending(**about)
+            has_begun = True
+        for text in page:
+            yield UnicastMessage(request_id=request.request_id, stream_message=parse_stream_message(text))
+    yield ResendResponseResent(**about) if has_begun else ResendResponseNoResend(**about)

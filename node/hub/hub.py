@@ -1,4 +1,4 @@
-"""Where messages meet: what is published is checked, stored, and only then passed on to those who subscribed.
+"""The hub: checks published messages, stores them, and then delivers them to subscribers.
 
     publish ──> admission ──> duplicates ──> pending ──> storage (group commit) ──> subscribers, listeners
                                                 └── key exchange: not stored ──────────┘
@@ -15,26 +15,28 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import compress, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from node.admission import Admission
 from node.counters import Counters
-from node.duplicates import DuplicateFilter
 from node.errors import ErrorCode, Refused, StorageError
-from node.serialization import Broadcast, BroadcastRun
-from node.storage import Entry, Storage
-from node.streams import StreamPart, key_exchange_owner
+from node.hub.duplicates import DuplicateFilter
+from node.limits import Holder
+from node.serialization import Broadcast, BroadcastRun, readable_broadcasts
+from node.storage import Entry, Outcome, Storage
+from node.streams import ANYBODY, MAX_STREAM_ID_BYTES, StreamPart, key_exchange_owner
 from protocol.errors import Unsupported
-from protocol.streamr import StreamMessage
-from protocol.streamr.stream_conversion import convert_stream_message
-from protocol.streamr.stream_parts import LATEST_STREAM_VERSION, LEGACY_VERSIONS
+from protocol.streamr.stream_message import LATEST_STREAM_VERSION, EncryptionType, SignatureType, StreamMessage
+from protocol.streamr.stream_message.message import convert_stream_message
+from protocol.streamr.stream_message.parts import LEGACY_VERSIONS
 
 __all__ = ["Hub", "InterestListener", "MessageListener", "Subscriber"]
 
 MAX_PENDING_MESSAGES: Final = 10_000
 MAX_PENDING_CHARACTERS: Final = 16 * 1024 * 1024
+MAX_LATEST_OFFSETS: Final = 10_000
 MAX_BATCH_MESSAGES: Final = 1_000
 MAX_BATCH_CHARACTERS: Final = 256 * 1024  # unless one message has more
 
@@ -46,7 +48,8 @@ MessageListener = Callable[[Broadcast, object], None]
 InterestListener = Callable[[StreamPart, bool], None]
 """Called with True when the first client subscribes to a partition, with False when the last one has left."""
 
-Done = Callable[[StorageError | None], None]
+Done = Callable[[StorageError | Refused | None], None]
+"""Called with None once a message is stored, or with why it is not: the disk failed, or a quota is used up."""
 
 
 class Subscriber(Protocol):
@@ -60,8 +63,9 @@ class _Pending(NamedTuple):
     broadcast: Broadcast
     source: object
     done: Done | None
+    holder: Holder
 
-    def tell(self, problem: StorageError | None) -> None:
+    def report(self, problem: StorageError | Refused | None) -> None:
         if self.done is not None:
             self.done(problem)
 
@@ -81,41 +85,58 @@ class Hub:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._storing = asyncio.Lock()
+        self._latest_offsets: dict[StreamPart, int] = {}  # where nothing was published for longest comes first
+
+    def recall(self) -> None:
+        """Load what was stored last, so that it is recognised as a duplicate. Blocks: for the start only."""
+        self._duplicates.seed(broadcast.message for broadcast in readable_broadcasts(self._storage.latest()))
 
     # --- publishing ---
 
     def publish(
-        self, message: StreamMessage, user: str, *, done: Done | None = None, may_be_late: bool = False
+        self,
+        message: StreamMessage,
+        user: str,
+        *,
+        origin: str = "",
+        done: Done | None = None,
+        may_be_late: bool = False,
     ) -> None:
         """Take a message that a client publishes. `done` is called when it is stored, or could not be.
+
+        `origin` is where it came from, to be charged for what is stored.
 
         A duplicate, or a message older than the last of its chain, is dropped without a word, as brokers do; with
         `may_be_late`, for messages that the node itself made, only the former. Raises: `Refused`.
         """
         self._admission.admit(message, user)
-        self._take(message, None, done, may_be_late=may_be_late)
+        self._take(message, None, done, Holder(_author(message, user), origin), may_be_late=may_be_late)
 
-    def publish_relayed(self, message: StreamMessage, source: object) -> bool:
+    def publish_relayed(self, message: StreamMessage, source: object, origin: str = "") -> bool:
         """Take a message that another node admitted. Whether it is new here. Raises: `Refused`."""
+        if len(message.message_id.stream_id) > MAX_STREAM_ID_BYTES:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"A stream id has at most {MAX_STREAM_ID_BYTES} bytes")
         self._admission.admit_relayed(message)
-        return self._take(message, source, None, may_be_late=False)
+        return self._take(message, source, None, Holder(_author(message, ANYBODY), origin), may_be_late=False)
 
     async def room(self) -> None:
         """Wait until there is room for more messages."""
         await self._has_room.wait()
 
-    def _take(self, message: StreamMessage, source: object, done: Done | None, *, may_be_late: bool) -> bool:
+    def _take(
+        self, message: StreamMessage, source: object, done: Done | None, holder: Holder, *, may_be_late: bool
+    ) -> bool:
         if message.version in LEGACY_VERSIONS:
             message = convert_stream_message(message, LATEST_STREAM_VERSION, draft=False)
-        pending = _Pending(Broadcast(message, _serialized(message)), source, done)
+        pending = _Pending(Broadcast(message, _serialized(message)), source, done, holder)
         if not may_be_late and not self._duplicates.take(message):
             self.counters.duplicates += 1
-            pending.tell(None)
+            pending.report(None)
             return False
         self.counters.published += 1
         if key_exchange_owner(message.message_id.stream_id):
             self._pass_on(pending.broadcast.part, [pending])
-            pending.tell(None)
+            pending.report(None)
         else:
             self._add_pending(pending)
         return True
@@ -150,17 +171,42 @@ class Hub:
 
     async def _store(self, batch: list[_Pending]) -> None:
         try:
-            fresh = await self._storage.append([_entry(pending.broadcast) for pending in batch], int(time.time()))
+            outcomes = await self._storage.append([_entry(pending) for pending in batch], int(time.time()))
         except StorageError as problem:
             self._fail(batch, problem)
             return
         self.counters.storage_failing = False
-        self.counters.stored += sum(fresh)
-        self.counters.duplicates += len(batch) - sum(fresh)
-        for part, run in groupby(compress(batch, fresh), key=attrgetter("broadcast.part")):
+        fresh = [
+            self._with_offset(pending, outcome)
+            for pending, outcome in zip(batch, outcomes, strict=True)
+            if outcome and isinstance(outcome, int)
+        ]
+        self.counters.stored += len(fresh)
+        self.counters.stored_bytes += sum(len(pending.broadcast.text) for pending in fresh)
+        self.counters.duplicates += outcomes.count(0)
+        for part, run in groupby(fresh, key=attrgetter("broadcast.part")):
             self._pass_on(part, list(run))
-        for pending in batch:
-            pending.tell(None)
+        for pending, outcome in zip(batch, outcomes, strict=True):
+            self._settle(pending, outcome)
+
+    def _with_offset(self, pending: _Pending, offset: int) -> _Pending:
+        """With what it is known by to legacy clients; they find gaps by the offset of the previous message."""
+        part, broadcast = pending.broadcast.part, pending.broadcast
+        previous = self._latest_offsets.pop(part, None)
+        if broadcast.message.encryption_type is EncryptionType.NONE:  # others cannot be written for them
+            self._latest_offsets[part] = offset
+        elif previous is not None:
+            self._latest_offsets[part] = previous
+        if len(self._latest_offsets) > MAX_LATEST_OFFSETS:
+            del self._latest_offsets[next(iter(self._latest_offsets))]
+        return pending._replace(broadcast=broadcast._replace(offset=offset, previous_offset=previous))
+
+    def _settle(self, pending: _Pending, outcome: Outcome) -> None:
+        if isinstance(outcome, Refused):
+            self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
+            pending.report(outcome)
+        else:
+            pending.report(None)
 
     def _fail(self, batch: list[_Pending], problem: StorageError) -> None:
         if not self.counters.storage_failing:
@@ -169,7 +215,7 @@ class Hub:
         self.counters.storage_failures += len(batch)
         for pending in batch:
             self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
-            pending.tell(problem)
+            pending.report(problem)
 
     # --- passing on ---
 
@@ -224,13 +270,19 @@ def _batches(pending: list[_Pending]) -> Iterator[list[_Pending]]:
         yield batch
 
 
-def _entry(broadcast: Broadcast) -> Entry:
+def _author(message: StreamMessage, user: str) -> str:
+    """The identity that a message is charged to: its signer, or else the user that sends it."""
+    return user if message.signature_type is SignatureType.NONE else message.message_id.publisher_id.lower()
+
+
+def _entry(pending: _Pending) -> Entry:
+    broadcast = pending.broadcast
     _, _, timestamp, sequence, publisher, chain = broadcast.message.message_id
-    return Entry(broadcast.part, timestamp, sequence, publisher.lower(), chain, broadcast.text)
+    return Entry(broadcast.part, timestamp, sequence, publisher.lower(), chain, broadcast.text, pending.holder)
 
 
 def _serialized(message: StreamMessage) -> str:
     try:
         return message.serialize()
     except Unsupported as problem:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"The message cannot be passed on: {problem}") from None
+        raise Refused(ErrorCode.INVALID_REQUEST, f"The message cannot be forwarded: {problem}") from None

@@ -1,23 +1,25 @@
-"""Messages that the node itself makes, for clients that send nothing but content: old ones, and plain HTTP.
+"""Messages that the node creates for clients that send only content: legacy clients and plain HTTP.
 
 They are on a chain that is new with every start of the node. A message for which the client names a time before the
 last one's keeps that time; it only takes a sequence number that no other has.
 """
 
+import hashlib
 import random
 import secrets
 from typing import Final
 
 from node.errors import ErrorCode, Refused
 from node.streams import Stream
-from protocol.streamr import MessageID, StreamMessage
-from protocol.streamr.partitioner import partition_of
+from protocol.streamr.control.messages import LegacyPublishRequest
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import SignatureType, StreamMessage
+from protocol.streamr.stream_message.partitioner import partition_of
 
 __all__ = ["Author", "choose_partition"]
 
 CHAIN_ID_BYTES: Final = 15
 MAX_PLACES: Final = 10_000
-
 _Place = tuple[str, int, str]  # stream, partition, user
 
 
@@ -35,7 +37,7 @@ class Author:
             message_id = MessageID(stream.id, partition, timestamp, sequence_number, user, self.chain_id)
             return StreamMessage(message_id, content)
         except ValueError as problem:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
+            raise Refused(ErrorCode.INVALID_REQUEST, f"The message is not valid: {problem}") from None
 
     def _next_sequence_number(self, place: _Place, timestamp: int) -> int:
         latest_ms = self._latest_ms.pop(place, -1)
@@ -49,7 +51,26 @@ class Author:
 
 
 def choose_partition(stream: Stream, key: str | None) -> int:
-    """By the key; without one, any."""
+    """The partition of the key; without a key, a random one."""
     if key:
         return partition_of(key, stream.partitions)
     return random.randrange(stream.partitions)  # noqa: S311 - spreads load, protects nothing
+
+
+def signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:
+    """A message that its signature identifies by time and content alone.
+
+    So the content gives it its sequence number: another message of the same millisecond is another message, while the
+    same one, from whichever client, is a duplicate. Raises: `Refused`, INVALID_REQUEST.
+    """
+    digest = hashlib.sha256(request.content.encode(errors="surrogatepass")).digest()
+    sequence_number = int.from_bytes(digest[:4]) >> 1
+    try:
+        return StreamMessage(
+            MessageID(request.stream_id, partition, timestamp, sequence_number, request.publisher_id or ""),
+            request.content,
+            signature_type=request.signature_type or SignatureType.ETH_LEGACY,
+            signature=request.signature,
+        )
+    except ValueError as problem:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"The message is not valid: {problem}") from None

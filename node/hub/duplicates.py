@@ -1,4 +1,4 @@
-"""Which messages of a chain were here before.
+"""Duplicate detection: which messages of a chain were already received.
 
 A chain is one publisher's `msg_chain_id` in one stream partition. Its messages come in order, except that one may
 name a predecessor that has not come: then everything between the last message and that predecessor is a declared gap,
@@ -8,20 +8,28 @@ a duplicate or too late, and real brokers drop it without a word. So does the no
     seen:   1 2 3 . . 6 7          a gap is declared by 6, whose predecessor is 5
     new:    4 (fills the gap), 8   not new: 2, 6, and 5.5, which no message declared to be missing
 
+Nothing is known of what came before the first message that is remembered of a chain: after a restart, or when the chain
+was forgotten. So everything up to that message's predecessor is a gap as well, and a neighbour may replay it. What was
+stored of it before is caught by the storage, which stores no message twice.
+
 Memory is bounded: a chain remembers so many gaps, the oldest being given up first; so many chains are remembered, the
-one longest unheard of being forgotten first. What a forgotten chain repeats is still caught by the storage.
+one longest unheard of being forgotten first. A node that starts reads the messages that it stored last (`seed`).
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
-from protocol.streamr import MessageRef, StreamMessage
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message import StreamMessage
 
 __all__ = ["ChainMemory", "DuplicateFilter"]
 
 MAX_GAPS: Final = 1_000
 MAX_CHAINS: Final = 10_000
+BEGINNING: Final = (-1, -1)  # before every reference
 
+Gap = tuple[tuple[int, int], MessageRef]  # after the first reference, up to and with the second
 ChainKey = tuple[str, int, str, str]  # stream, partition, publisher in lower case, chain
 
 
@@ -32,7 +40,7 @@ class ChainMemory:
 
     def __init__(self) -> None:
         self._newest: MessageRef | None = None
-        self._gaps: list[tuple[MessageRef, MessageRef]] = []  # after the first, up to and with the second; ascending
+        self._gaps: list[Gap] = []  # ascending
 
     def take(self, ref: MessageRef, previous: MessageRef | None) -> bool:
         """Whether the message is new. It is remembered as seen from then on."""
@@ -42,8 +50,9 @@ class ChainMemory:
         return self._fill(ref, previous)
 
     def _advance(self, ref: MessageRef, previous: MessageRef | None) -> None:
-        if self._newest is not None and previous is not None and previous > self._newest:
-            self._gaps.append((self._newest, previous))
+        last_known = BEGINNING if self._newest is None else self._newest
+        if previous is not None and last_known < previous < ref:
+            self._gaps.append((last_known, previous))
             del self._gaps[:-MAX_GAPS]
         self._newest = ref
 
@@ -56,12 +65,10 @@ class ChainMemory:
         return False
 
 
-def _rest_of_gap(
-    after: MessageRef, last: MessageRef, ref: MessageRef, previous: MessageRef | None
-) -> list[tuple[MessageRef, MessageRef]]:
+def _rest_of_gap(after: tuple[int, int], last: MessageRef, ref: MessageRef, previous: MessageRef | None) -> list[Gap]:
     """What is still missing once `ref` has come: what lies before its predecessor, and what lies after itself."""
-    rest = []
-    if previous is not None and previous > after:
+    rest: list[Gap] = []
+    if previous is not None and after < previous < ref:
         rest.append((after, previous))
     if ref < last:
         rest.append((ref, last))
@@ -74,6 +81,11 @@ class DuplicateFilter:
     def __init__(self, max_chains: int = MAX_CHAINS) -> None:
         self._chains: OrderedDict[ChainKey, ChainMemory] = OrderedDict()  # the longest unheard of first
         self._max_chains = max_chains
+
+    def seed(self, stored: Iterable[StreamMessage]) -> None:
+        """Remember messages that were stored before the node started, in any order."""
+        for message in sorted(stored, key=lambda message: message.message_id.ref):
+            self.take(message)
 
     def take(self, message: StreamMessage) -> bool:
         """Whether the message is new. It is remembered as seen from then on."""

@@ -1,16 +1,18 @@
-"""Who a client is: challenges that only the holder of a key can answer, and tokens for those who did.
+"""Login: challenges that only the holder of a key can answer, and session tokens for clients that did.
 
 Everything here is in memory, bounded, and gone after a restart; clients then log in again by themselves.
 """
 
 import hashlib
 import secrets
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from node.errors import ErrorCode, Refused
 from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.login_challenge import TOKEN_CHARACTERS, challenge_text
 from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, default_backend
 
 __all__ = ["CHALLENGE_LIFE_MS", "SESSION_LIFE_MS", "Challenge", "Session", "Sessions", "digest_of"]
@@ -20,6 +22,7 @@ SESSION_LIFE_MS: Final = 3 * 60 * 60_000
 MAX_CHALLENGES: Final = 10_000
 MAX_SESSIONS: Final = 100_000
 TOKEN_BYTES: Final = 32
+_ALPHANUMERIC: Final = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +51,10 @@ class Sessions:
 
     def challenge(self, address: str) -> Challenge:
         """A text for the holder of the address to sign, once."""
-        challenge_id = secrets.token_urlsafe(TOKEN_BYTES)
+        challenge_id = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(TOKEN_CHARACTERS))
         challenge = Challenge(
             id=challenge_id,
-            text=f"This is a challenge created by a Headgate node, to be signed to log in: {challenge_id}",
+            text=challenge_text(address, challenge_id),
             address=address.lower(),
             expires_at_ms=self._clock_ms() + CHALLENGE_LIFE_MS,
         )

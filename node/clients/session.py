@@ -1,58 +1,67 @@
-"""What a client says over its websocket, and what it is answered: control versions 0, 1 and 2.
+"""The websocket session of one client: its requests and their answers, in control versions 0, 1 and 2.
 
-Whatever version a request is in, the answer is in the versions that the client named when it connected. A good publish
-has no answer. A resend is answered by "resending", the messages and "resent", or by "no resend" where there are none.
+    /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32
+
+Any control version may be combined with any message version. If one of the two parameters is missing, both are ignored,
+as by real brokers, and the client uses the legacy JSON API: control version 0, and message version 28, or 29 for a
+message with a signature that such clients can check (they drop unsigned messages of streams that require signatures).
+
+Answers are in the versions that the client named when it connected, whatever version the request is in. A successful
+publish has no answer. A resend is answered by "resending", the messages and "resent", or by "no resend" if there are
+none.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
-from node.authoring import Author, choose_partition
+from node.access.login import Sessions
+from node.clients.authoring import Author, choose_partition, signed_legacy_message
 from node.counters import Counters
 from node.errors import ErrorCode, Refused, StorageError
-from node.http import WebsocketConnection
-from node.hub import Hub
+from node.http import Request, Upgrade, WebsocketConnection, bad_request
+from node.hub.hub import Hub
 from node.limits import Limits
-from node.registry import Registry
-from node.resend_queries import ResendRequest, query_of
-from node.serialization import BroadcastRun, Frames, Versions, unicast_frames
-from node.sessions import Sessions
+from node.permissions.registry import Registry
+from node.serialization import LEGACY_API, BroadcastRun, Frames, Versions, legacy_unicast_frames, unicast_frames
 from node.storage import Storage
+from node.storage.arrival_queries import arrival_query_of
+from node.storage.queries import ResendRequest, query_of
 from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
-from node.throttle import Throttle
 from protocol.errors import WireError
-from protocol.streamr import MessageID, SignatureType, StreamMessage
 from protocol.streamr.control import (
     ControlMessage,
     ErrorResponse,
-    LegacyPublishRequest,
     LegacyResendRequest,
     PublishRequest,
     ResendFromRequest,
     ResendLastRequest,
     ResendRangeRequest,
     ResendResponseNoResend,
-    ResendResponseResending,
     ResendResponseResent,
     SubscribeRequest,
     SubscribeResponse,
     UnsubscribeRequest,
-    UnsubscribeResponse,
     parse_control_message,
 )
+from protocol.streamr.control.messages import LegacyPublishRequest, ResendResponseResending, UnsubscribeResponse
+from protocol.streamr.stream_message import SignatureType, StreamMessage
+from runtime.client_network import client_network
+from runtime.token_bucket import TokenBucket
 
-__all__ = ["ClientSession", "Services"]
+__all__ = ["ClientEndpoint", "ClientSession", "Services", "negotiate"]
 
 AnyResendRequest = ResendRequest | LegacyResendRequest
 StreamRequest = AnyResendRequest | SubscribeRequest | UnsubscribeRequest
 Acknowledgement = type[
     SubscribeResponse | UnsubscribeResponse | ResendResponseResending | ResendResponseResent | ResendResponseNoResend
 ]
-
 log = logging.getLogger(__name__)
+CONTROL_VERSIONS: Final = ("0", "1", "2")
+STREAM_VERSIONS: Final = ("28", "29", "30", "31", "32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +84,10 @@ class ClientSession:
 
     def __init__(self, connection: WebsocketConnection, versions: Versions, services: Services) -> None:
         self._connection = connection
+        self._origin = client_network(connection.peer)
         self._versions = versions
         self._services = services
-        self._throttle = Throttle(services.limits.max_requests_per_s)
+        self._requests = TokenBucket(services.limits.max_requests_per_s, burst=services.limits.max_requests_per_s)
         self._parts: set[StreamPart] = set()
         self._resends: set[asyncio.Task[None]] = set()
 
@@ -103,7 +113,7 @@ class ClientSession:
 
     async def _slow_down(self) -> None:
         """While this waits, nothing more is read from the client, and in the end it has to wait as well."""
-        wait_s = self._throttle.take(self._services.clock_s())
+        wait_s = self._requests.take(1, self._services.clock_s())
         if wait_s > 0:
             self._services.counters.throttled += 1
             await asyncio.sleep(wait_s)
@@ -122,7 +132,7 @@ class ClientSession:
         except Refused as problem:
             self._refuse(request, problem)
         except Exception:
-            log.exception("a request failed; type=%s", type(request).__name__)
+            log.exception("request failed; type=%s", type(request).__name__)
             self._send_error(
                 request.request_id, ErrorCode.ERROR_WHILE_HANDLING_REQUEST, "Error while handling the request"
             )
@@ -140,7 +150,9 @@ class ClientSession:
             case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest() | LegacyResendRequest():
                 self._start_resend(request, group)
             case _:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not a request to a node")
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not a request that a node answers"
+                )
 
     def _refuse(self, request: ControlMessage, problem: Refused) -> None:
         self._services.counters.refused += 1
@@ -188,17 +200,19 @@ class ClientSession:
                 stream, request.content, user=user, timestamp=now_ms, key=request.partition_key
             )
         else:
-            message = _signed_legacy_message(request, choose_partition(stream, request.partition_key), now_ms)
-        self._hand_over(request, message, user, may_be_late=request.signature is None)
+            message = signed_legacy_message(request, choose_partition(stream, request.partition_key), now_ms)
+        self._hand_over(request, message, user, may_be_late=True)
 
     def _hand_over(
         self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
     ) -> None:
         done = partial(self._refuse_unstored, request)
-        self._services.hub.publish(message, user, done=done, may_be_late=may_be_late)
+        self._services.hub.publish(message, user, origin=self._origin, done=done, may_be_late=may_be_late)
 
-    def _refuse_unstored(self, request: ControlMessage, problem: StorageError | None) -> None:
-        if problem is not None:
+    def _refuse_unstored(self, request: ControlMessage, problem: StorageError | Refused | None) -> None:
+        if isinstance(problem, Refused):
+            self._refuse(request, problem)
+        elif problem is not None:
             self._refuse(request, Refused(ErrorCode.REQUEST_FAILED, "Publish request failed: not stored"))
 
     # --- subscribing ---
@@ -248,30 +262,48 @@ class ClientSession:
     async def _resend(self, request: AnyResendRequest, part: StreamPart) -> None:
         try:
             has_begun = False
-            async for page in self._services.storage.resend(part, query_of(request)):
+            async for frames in self._stored_frames(request, part):
                 if not has_begun:
                     self._acknowledge(request, ResendResponseResending)
                     has_begun = True
-                frames = unicast_frames(page, request.request_id, self._versions)
                 self._services.counters.resent += frames.messages
                 self._send_frames(frames)
                 await self._connection.drain()
             self._acknowledge(request, ResendResponseResent if has_begun else ResendResponseNoResend)
         except StorageError as problem:
-            log.error("a resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
+            log.error("resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
             self._refuse(request, Refused(ErrorCode.RESEND_FAILED, "Failed to request resend: storage failed"))
         except ConnectionError:
             pass  # the client left in the middle; the connection's own task ends the session
 
+    async def _stored_frames(self, request: AnyResendRequest, part: StreamPart) -> AsyncIterator[Frames]:
+        storage, request_id = self._services.storage, request.request_id
+        if isinstance(request, LegacyResendRequest):
+            async for texts in storage.resend_by_arrival(part, arrival_query_of(request)):
+                yield legacy_unicast_frames(texts, request_id, self._versions)
+        else:
+            async for page in storage.resend(part, query_of(request)):
+                yield unicast_frames(page, request_id, self._versions)
 
-def _signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:
+
+class ClientEndpoint:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def upgrade(self, request: Request) -> Upgrade:
+        """Raises: `Refused`, INVALID_REQUEST."""
+        versions = negotiate(request.query)
+        return Upgrade(serve=lambda connection: ClientSession(connection, versions, self._services).serve())
+
+
+def negotiate(query: Mapping[str, str]) -> Versions:
     """Raises: `Refused`, INVALID_REQUEST."""
-    try:
-        return StreamMessage(
-            MessageID(request.stream_id, partition, timestamp, 0, request.publisher_id or ""),
-            request.content,
-            signature_type=request.signature_type or SignatureType.ETH_LEGACY,
-            signature=request.signature,
+    control, stream = query.get("controlLayerVersion"), query.get("messageLayerVersion")
+    if not control or not stream:
+        return LEGACY_API
+    if control not in CONTROL_VERSIONS or stream not in STREAM_VERSIONS:
+        raise bad_request(
+            f"controlLayerVersion must be one of {', '.join(CONTROL_VERSIONS)}"
+            f" and messageLayerVersion one of {', '.join(STREAM_VERSIONS)}"
         )
-    except ValueError as problem:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"No message can be made of this: {problem}") from None
+    return Versions(int(control), int(stream))

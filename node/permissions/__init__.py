@@ -1,0 +1,1 @@
+"""Streams and permissions: the registry, and the commands that change permissions."""

@@ -1,0 +1,141 @@
+"""Changes of permissions by the operator, whether or not the node is running; access to the data directory suffices.
+
+A node that runs writes `operator.json` there, readable by its own user alone: where it listens, and a key that is new
+with every start. With it the command uses the node's REST interface, so that memory and disk change together. While no
+node runs, the command has the database to itself.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from node.errors import DataInUse, ErrorCode, Refused, StorageError
+from node.limits import Limits
+from node.permissions.registry import Registry
+from node.storage import Storage, reading
+from node.streams import ANYBODY, OPERATOR, Grant, Operation
+
+__all__ = ["PermissionEditor", "edit_permissions", "new_key", "remove_operator_file", "write_operator_file"]
+
+OPERATOR_FILE: Final = "operator.json"
+KEY_BYTES: Final = 32
+TIMEOUT_S: Final = 30
+MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
+_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+
+
+class PermissionEditor(Protocol):
+    """Every method raises `Refused`, `StorageError`."""
+
+    def grants_on(self, stream_id: str) -> list[tuple[int, Grant]]: ...
+
+    def grant(self, grant: Grant) -> None: ...
+
+    def revoke(self, stream_id: str, number: int) -> None: ...
+
+
+# --- in the node ---
+
+
+def new_key() -> str:
+    return secrets.token_urlsafe(KEY_BYTES)
+
+
+def write_operator_file(data: Path, host: str, port: int, key: str) -> None:
+    """Raises: OSError."""
+    remove_operator_file(data)
+    content = json.dumps({"host": _ANYWHERE.get(host, host), "port": port, "key": key})
+    descriptor = os.open(data / OPERATOR_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, content.encode())
+    finally:
+        os.close(descriptor)
+
+
+def remove_operator_file(data: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        (data / OPERATOR_FILE).unlink()
+
+
+# --- in the command ---
+
+
+@contextmanager
+def edit_permissions(data: Path) -> Iterator[PermissionEditor]:
+    """Raises: `StorageError` where this is no data directory, or its node cannot be reached; OSError."""
+    with reading(data):
+        pass  # it is one
+    try:
+        storage = Storage(data)
+    except DataInUse:
+        yield _RunningNode(data)
+        return
+    with closing(storage):
+        yield _StoppedNode(storage)
+
+
+class _StoppedNode:
+    def __init__(self, storage: Storage) -> None:
+        self._registry = Registry(storage, Limits())
+
+    def grants_on(self, stream_id: str) -> list[tuple[int, Grant]]:
+        self._registry.get(stream_id)
+        return self._registry.grants_on(stream_id)
+
+    def grant(self, grant: Grant) -> None:
+        asyncio.run(self._registry.grant(grant, by=OPERATOR))
+
+    def revoke(self, stream_id: str, number: int) -> None:
+        asyncio.run(self._registry.revoke(stream_id, number, by=OPERATOR))
+
+
+class _RunningNode:
+    def __init__(self, data: Path) -> None:
+        path = data / OPERATOR_FILE
+        try:
+            self._where: dict[str, Any] = json.loads(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            raise StorageError(f"{path}: cannot be read; the node is starting or stopping, try again") from None
+
+    def grants_on(self, stream_id: str) -> list[tuple[int, Grant]]:
+        entries = self._call("GET", _path(stream_id))
+        return [
+            (entry["id"], Grant(stream_id, entry.get("user", ANYBODY), Operation(entry["operation"])))
+            for entry in entries
+        ]
+
+    def grant(self, grant: Grant) -> None:
+        whom = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+        self._call("POST", _path(grant.stream_id), {"operation": grant.operation, **whom})
+
+    def revoke(self, stream_id: str, number: int) -> None:
+        self._call("DELETE", f"{_path(stream_id)}/{number}")
+
+    def _call(self, method: str, path: str, body: object = None) -> Any:
+        headers = {"Authorization": f"token {self._where['key']}"}
+        data = None if body is None else json.dumps(body)
+        try:
+            with closing(
+                http.client.HTTPConnection(self._where["host"], self._where["port"], timeout=TIMEOUT_S)
+            ) as node:
+                node.request(method, path, data, headers)
+                response = node.getresponse()
+                reply = response.read(MAX_REPLY_BYTES)
+        except (OSError, http.client.HTTPException) as problem:
+            raise StorageError(f"the running node does not answer: {problem or type(problem).__name__}") from None
+        parsed = json.loads(reply) if reply else {}
+        if response.status >= http.client.BAD_REQUEST:
+            raise Refused(ErrorCode(parsed.get("code", ErrorCode.REQUEST_FAILED)), str(parsed.get("error")))
+        return parsed
+
+
+def _path(stream_id: str) -> str:
+    return f"/api/v1/streams/{quote(stream_id, safe='')}/permissions"
