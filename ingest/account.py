@@ -4,7 +4,7 @@ It grows by the summaries of archives, in any order, each once. Its size follows
 holes, not of their messages, so it is kept whole beside the tables and committed with them.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,8 @@ import orjson
 
 from ingest.decoded import MAX_INTEGER
 from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
-from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice, notice_from_json, span_from_json
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, loss_from_json, span_from_json
+from protocol.losses import Loss
 
 __all__ = ["Account", "Boot", "ChainAccount", "ChainName", "Gap", "Suspect"]
 
@@ -94,7 +95,7 @@ class ChainAccount:
 class Account:
     commits: int = 0
     chains: dict[ChainName, ChainAccount] = field(default_factory=dict)
-    notices: dict[tuple[str, str, int], Notice] = field(default_factory=dict)  # by device, journal and number
+    losses: dict[tuple[str, str, int], Loss] = field(default_factory=dict)  # by device, journal and number
     corrections: dict[Boot, Correction] = field(default_factory=dict)
     boot_dates: dict[Boot, set[str]] = field(default_factory=dict)  # where messages lie whose time a correction tells
 
@@ -116,7 +117,7 @@ class Account:
             device = summary.device or ""
             for chain, found in summary.chains.items():
                 self.chains.setdefault(ChainName(device, chain), ChainAccount()).add(found, summary.journal or "")
-            self._note_losses(device, summary.notices)
+            self._note_losses(device, summary.losses)
         for name, count in duplicates.items():
             self.chains[name].ingested -= count
             self.chains[name].duplicate += count
@@ -135,14 +136,12 @@ class Account:
             device = summary.device or ""
             for chain, found in summary.chains.items():
                 self.chains[ChainName(device, chain)].refine(found)
-            self._note_losses(device, summary.notices)
+            self._note_losses(device, summary.losses)
 
-    def _note_losses(self, device: str, notices: Iterable[Notice]) -> None:
-        """Each once, and rather as a manifest tells it, which says where in the journal the messages were."""
-        for notice in notices:
-            key = (device, notice.journal, notice.number)
-            if key not in self.notices or self.notices[key].place is None:
-                self.notices[key] = notice
+    def _note_losses(self, device: str, losses: Iterable[tuple[str, Loss]]) -> None:
+        """Each once, whether a message, a manifest or both tell of it."""
+        for journal, loss in losses:
+            self.losses.setdefault((device, journal, loss.number), loss)
 
     def learn(self, summaries: Iterable[ArchiveSummary]) -> set[Boot]:
         """Take in the corrections of new archives. The boots of which the true time has changed by that."""
@@ -157,15 +156,17 @@ class Account:
 
     def gaps(self) -> list[Gap]:
         """Every hole there is now."""
-        told: dict[ChainName, list[Notice]] = {}
-        for (device, _, _), notice in self.notices.items():
-            told.setdefault(ChainName(device, notice.chain), []).append(notice)
-        # Damage to a compressed block hides whose messages were in it.
-        chainless = {device: _Chainless(notices) for (device, chain), notices in told.items() if not chain}
+        by_chain: dict[ChainName, list[Loss]] = {}
+        chainless: dict[str, _Chainless] = {}  # damage to a compressed block hides whose messages were in it
+        for (device, journal, _), loss in self.losses.items():
+            if loss.chain:
+                by_chain.setdefault(ChainName(device, loss.chain), []).append(loss)
+            else:
+                chainless.setdefault(device, _Chainless()).add(journal, loss)
         return [
             chainless[name.device].explain(gap, account.lane) if name.device in chainless else gap
             for name, account in sorted(self.chains.items())
-            for gap in _explain(name, holes_between(account.spans), told.get(name, []), account.held)
+            for gap in _explain(name, holes_between(account.spans), by_chain.get(name, []), account.held)
         ]
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -179,7 +180,7 @@ class Account:
         values = {
             "commits": self.commits,
             "chains": [[*name, _chain_to_json(account)] for name, account in self.chains.items()],
-            "notices": [[key[0], notice] for key, notice in self.notices.items()],
+            "losses": [[device, journal, loss] for (device, journal, _), loss in self.losses.items()],
             "corrections": [[boot.device, correction] for boot, correction in self.corrections.items()],
             "boot_dates": [[*boot, sorted(dates)] for boot, dates in self.boot_dates.items()],
         }
@@ -188,11 +189,11 @@ class Account:
     @classmethod
     def from_json(cls, data: bytes) -> "Account":
         values = orjson.loads(data)
-        notices = [(device, notice_from_json(notice)) for device, notice in values["notices"]]
+        losses = [(device, journal, loss_from_json(loss)) for device, journal, loss in values["losses"]]
         return cls(
             commits=values["commits"],
             chains={ChainName(device, chain): _chain_from_json(rest) for device, chain, rest in values["chains"]},
-            notices={(device, notice.journal, notice.number): notice for device, notice in notices},
+            losses={(device, journal, loss.number): loss for device, journal, loss in losses},
             corrections={Boot(device, each[0]): Correction(*each) for device, each in values["corrections"]},
             boot_dates={Boot(device, boot): set(dates) for device, boot, dates in values["boot_dates"]},
         )
@@ -202,67 +203,67 @@ def _suspect(name: ChainName, span: Span) -> Suspect:
     return Suspect(*name, span.first[0], span.last[0])
 
 
-def _explain(name: ChainName, holes: list[Hole], notices: list[Notice], held: set[Ref]) -> Iterator[Gap]:
+def _explain(name: ChainName, holes: list[Hole], losses: list[Loss], held: set[Ref]) -> Iterator[Gap]:
     """A loss explains the holes that it touches: of each no more than is missing, in all no more than it counts.
 
     A device also tells of messages that it gave up when they were in an archive already, so a loss may begin before
     its hole and count more than is missing.
     """
-    to_come = deque(_losses_in_order(notices))
-    touching: list[_Loss] = []
+    in_order = sorted(losses, key=lambda each: (each.first or (), each.number))
+    to_come = deque(
+        _Remaining(each, each.count, each.first, each.last) for each in in_order if each.first and each.last
+    )
+    touching: list[_Remaining] = []
     in_quarantine = sorted(held)
     for hole in holes:  # in order, as the losses are: each is looked at from its first hole to its last, and no more
         while to_come and to_come[0].first < hole.before:
             touching.append(to_come.popleft())
-        touching = [loss for loss in touching if loss.untold and (hole.after is None or hole.after < loss.last)]
+        touching = [each for each in touching if each.count and (hole.after is None or hole.after < each.last)]
         held_here = _count_within(hole, in_quarantine)
         wanted = None if hole.missing is None else max(0, hole.missing - held_here)
         explained = 0
-        for loss in touching:
-            taken = loss.untold if wanted is None else min(loss.untold, wanted - explained)
-            loss.untold -= taken
-            explained += taken
-        causes = dict.fromkeys(loss.cause for loss in touching)
+        for each in touching:
+            used = each.count if wanted is None else min(each.count, wanted - explained)
+            each.count -= used
+            explained += used
+        causes = dict.fromkeys(each.loss.cause for each in touching)
         yield Gap(name, hole, explained=explained, held=held_here, cause=", ".join(causes) or None)
 
 
 @dataclass(slots=True)
-class _Loss:
-    """A notice while holes are explained with it."""
+class _Remaining:
+    """How much of a loss explains no hole yet."""
 
+    loss: Loss
+    count: int
     first: Ref
     last: Ref
-    cause: str
-    untold: int
-
-
-def _losses_in_order(notices: list[Notice]) -> Iterator[_Loss]:
-    for notice in sorted(notices, key=lambda each: (each.first or (), each.number)):
-        if notice.first is not None and notice.last is not None:
-            yield _Loss(notice.first, notice.last, notice.cause, notice.count)
 
 
 class _Chainless:
-    """Losses of one device of which nobody knows the chain: they explain what is missing where they stood.
+    """Losses of one device whose chain is unknown: they explain what is missing where they stood.
 
     As above, of each hole no more than is missing, and in all no more than they count.
     """
 
-    def __init__(self, notices: list[Notice]) -> None:
-        self._by_lane: dict[Lane, list[Notice]] = {}
-        for notice in sorted(notices, key=lambda each: (each.place or (), each.number)):
-            if notice.place is not None:
-                self._by_lane.setdefault((notice.journal, notice.place[0]), []).append(notice)
-        self._untold = {id(notice): notice.count for notice in notices}
+    def __init__(self) -> None:
+        self._by_lane: dict[Lane, list[Loss]] = {}
+        self._remaining: dict[tuple[str, int], int] = {}
+
+    def add(self, journal: str, loss: Loss) -> None:
+        self._remaining[journal, loss.number] = loss.count
+        in_lane = self._by_lane.setdefault((journal, loss.lane), [])
+        insort(in_lane, loss, key=lambda each: (each.first_position, each.last_position, each.number))
 
     def explain(self, gap: Gap, lane: Lane | None) -> Gap:
         if lane is None or gap.hole.places is None:
             return gap
-        for notice in self._by_lane.get(lane, ()):
-            taken = min(_unexplained(gap), self._untold[id(notice)])
-            if taken and _stood_between(gap.hole.places, notice):
-                self._untold[id(notice)] -= taken
-                gap = gap._replace(explained=gap.explained + taken, cause=_both(gap.cause, notice.cause))
+        journal, _ = lane
+        for loss in self._by_lane.get(lane, ()):
+            used = min(_unexplained(gap), self._remaining[journal, loss.number])
+            if used and _stood_between(gap.hole.places, loss):
+                self._remaining[journal, loss.number] -= used
+                gap = gap._replace(explained=gap.explained + used, cause=_both(gap.cause, loss.cause))
         return gap
 
 
@@ -270,10 +271,9 @@ def _both(causes: str | None, another: str) -> str:
     return ", ".join(dict.fromkeys([*([] if causes is None else causes.split(", ")), another]))
 
 
-def _stood_between(places: tuple[int, int], notice: Notice) -> bool:
+def _stood_between(places: tuple[int, int], loss: Loss) -> bool:
     after, before = places
-    _, first, last = notice.place or (0, 0, -1)
-    return first < before and after < last
+    return loss.first_position < before and after < loss.last_position
 
 
 def _count_within(hole: Hole, in_order: list[Ref]) -> int:

@@ -22,13 +22,15 @@ from ingest.blocks import BlockDecoder, DamagedBlock, DecodedBlocks, read_blocks
 from ingest.claims import who_else_brought
 from ingest.decoded import ROW_COLUMNS, arrival_us
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
-from ingest.reasons import Reason, Rejected
+from ingest.reasons import Quarantined, Reason
 from ingest.records import Readers
 from ingest.runs import Spread, join_runs
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
-from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary, Notice
+from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary
 from ingest.walk import Walk
-from protocol.archive import Loss, OpenArchive, Opener, Record, is_sealed, open_archive
+from protocol.archive.encryption import Decryptor, is_encrypted
+from protocol.archive.random_access import OpenArchive, open_archive
+from protocol.archive.records import Record
 from protocol.errors import Truncated, Unsupported, WireError
 
 __all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "KnownVerdicts", "TakeMessages", "decode_archive"]
@@ -59,9 +61,9 @@ class DecodeSettings:
     devices: frozenset[str] | None = None  # addresses in lower case; None takes every device
     group_keys: GroupKeys = field(default_factory=dict, repr=False)
     learned: LearnedKeys = field(default_factory=dict, repr=False)
-    unsealing_key: bytes | None = field(default=None, repr=False)
+    decryption_key: bytes | None = field(default=None, repr=False)
     landing: str = ""  # files are named from here on, so that the landing area can be moved
-    receipts: Path | None = None  # the collector's, to know who brought what is sealed
+    receipts: Path | None = None  # the collector's, to know who brought what is encrypted
     known: KnownVerdicts = field(default_factory=dict[str, str], repr=False)
 
 
@@ -85,15 +87,15 @@ def decode_archive(
     rows = _RowBatches(summary)
     try:
         _check_name(path, file_digest)
-        if is_sealed(data):
-            data = _unseal(data, settings.unsealing_key)
+        if is_encrypted(data):
+            data = _decrypt(data, settings.decryption_key)
             summary.archive = hashlib.sha256(data).hexdigest()
         archive = _open(data)
         _describe(summary, archive)
         _check_device(archive, settings.devices)
         if summary.archive != file_digest and settings.receipts is not None:
             _check_bringer(archive, settings.receipts, file_digest)
-    except Rejected as problem:
+    except Quarantined as problem:
         summary.verdict = problem.reason
         summary.chains = {}
         if not _is_known(summary, settings):
@@ -122,17 +124,17 @@ def _is_known(summary: ArchiveSummary, settings: DecodeSettings) -> bool:
 def _check_name(path: str, digest: str) -> None:
     named = PurePosixPath(path).name.split(".")[0]
     if _NAMED_BY_DIGEST.fullmatch(named) and named != digest:
-        raise Rejected(Reason.ARCHIVE_MISNAMED, f"the file's digest is {digest}")
+        raise Quarantined(Reason.ARCHIVE_MISNAMED, f"the file's digest is {digest}")
 
 
-def _unseal(data: bytes, key: bytes | None) -> bytes:
+def _decrypt(data: bytes, key: bytes | None) -> bytes:
     if key is None:
-        raise Rejected(Reason.ARCHIVE_SEALED, "it is sealed, and no key was given")
-    opener = Opener(PrivateKey(key))
+        raise Quarantined(Reason.ARCHIVE_ENCRYPTED, "it is encrypted, and no key was given")
+    decryptor = Decryptor(PrivateKey(key))
     try:
-        return b"".join(opener.feed(data)) + opener.finish()
+        return b"".join(decryptor.feed(data)) + decryptor.finish()
     except Unsupported as error:
-        raise Rejected(Reason.ARCHIVE_SEALED, str(error)) from None
+        raise Quarantined(Reason.ARCHIVE_ENCRYPTED, str(error)) from None
     except WireError as error:
         raise _rejected_archive(error) from None
 
@@ -144,7 +146,7 @@ def _open(data: bytes) -> OpenArchive:
         raise _rejected_archive(error) from None
 
 
-def _rejected_archive(error: WireError) -> Rejected:
+def _rejected_archive(error: WireError) -> Quarantined:
     match error:
         case Truncated():
             reason = Reason.ARCHIVE_TRUNCATED
@@ -152,7 +154,7 @@ def _rejected_archive(error: WireError) -> Rejected:
             reason = Reason.ARCHIVE_UNSUPPORTED
         case _:
             reason = Reason.ARCHIVE_CORRUPT
-    return Rejected(reason, str(error), offset=error.offset)
+    return Quarantined(reason, str(error), offset=error.offset)
 
 
 def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
@@ -167,17 +169,17 @@ def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
 def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
     device = f"0x{archive.header.binding.address.hex()}"
     if devices is not None and device not in devices:
-        raise Rejected(Reason.DEVICE_UNKNOWN, f"{device} is not on the list of devices")
+        raise Quarantined(Reason.DEVICE_UNKNOWN, f"{device} is not on the list of devices")
 
 
 def _check_bringer(archive: OpenArchive, receipts: Path, file_digest: str) -> None:
     bringers = who_else_brought(receipts, file_digest, archive.header.binding.address)
     if bringers:
         own = f"0x{archive.header.binding.address.hex()}"
-        raise Rejected(Reason.DEVICE_MISMATCH, f"an archive of {own}, brought by {', '.join(bringers)}")
+        raise Quarantined(Reason.DEVICE_MISMATCH, f"an archive of {own}, brought by {', '.join(bringers)}")
 
 
-def _whole_archive(problem: Rejected, data: bytes) -> Row:
+def _whole_archive(problem: Quarantined, data: bytes) -> Row:
     """The file stays in the landing area, so its beginning is enough here."""
     detail = _storable(problem.detail)
     return (None, None, None, None, None, problem.offset, None, problem.reason, detail, data[:MAX_QUARANTINED_BYTES])
@@ -187,7 +189,7 @@ def _decode_blocks(
     archive: OpenArchive, rows: "_RowBatches", keyring: Keyring, take_messages: TakeMessages
 ) -> Iterator[pa.RecordBatch]:
     summary = rows.summary
-    summary.notices = [_notice_of_loss(summary, loss) for loss in archive.manifest.losses]
+    summary.losses = [(summary.journal or "", loss) for loss in archive.manifest.losses]
     walk = Walk(summary)
     decoder = BlockDecoder(summary.device or "", walk, keyring, _readers)
     for blocks in read_blocks(archive):
@@ -225,20 +227,7 @@ def _whole_block(damaged: DamagedBlock, archive: OpenArchive) -> Row:
     return (None, None, None, None, None, entry.offset, entry.records, Reason.BLOCK_DAMAGED, str(error), data)
 
 
-def _notice_of_loss(summary: ArchiveSummary, loss: Loss) -> Notice:
-    return Notice(
-        journal=summary.journal or "",
-        number=loss.number,
-        chain=loss.chain,
-        count=loss.count,
-        first=loss.first and (loss.first.timestamp_ms, loss.first.sequence),
-        last=loss.last and (loss.last.timestamp_ms, loss.last.sequence),
-        cause=loss.reason,
-        place=(loss.lane, loss.first_position, loss.last_position),
-    )
-
-
-def _rejected_row(number: int, record: Record, problem: Rejected, archive: OpenArchive) -> Row:
+def _rejected_row(number: int, record: Record, problem: Quarantined, archive: OpenArchive) -> Row:
     offset = archive.manifest.blocks[archive.index_of(number)].offset
     return (
         number, record.chain, record.timestamp_ms, record.sequence, arrival_us(record.arrived_at_ms), offset, 1,

@@ -7,13 +7,16 @@ from typing import Any, Final, NamedTuple
 
 from ingest.decoded import Decoded
 from ingest.keyring import Keyring
-from ingest.quick import Parsed
-from ingest.reasons import Rejected
+from ingest.reasons import Quarantined
 from ingest.records import Readers, decode_record
 from ingest.runs import MIN_RUN, Run, lay_out_run
 from ingest.walk import LINKED, Walk
-from protocol.archive import Block, BlockEntry, Columns, OpenArchive, Record
+from protocol.archive.block import Block
+from protocol.archive.manifest import BlockEntry
+from protocol.archive.random_access import OpenArchive
+from protocol.archive.records import Columns, Record
 from protocol.errors import WireError
+from protocol.streamr.stream_message.usual_text import UsualText
 
 __all__ = ["BlockDecoder", "DamagedBlock", "DecodedBlocks", "Neighbours", "read_blocks"]
 
@@ -61,7 +64,7 @@ class DecodedBlocks(NamedTuple):
     runs: list[tuple[Run, list[str]]]  # with how each of its messages is linked to the one before it
     rows: list[tuple[Any, ...]]
     links: list[str]
-    rejected: list[tuple[int, Record, Rejected]]
+    rejected: list[tuple[int, Record, Quarantined]]
 
 
 class BlockDecoder:
@@ -105,14 +108,14 @@ class BlockDecoder:
         for index, record, parsed in zip(indexes, records, verified, strict=True):
             self._take_one(record, parsed, blocks.first_record + index, done)
 
-    def _take_one(self, record: Record, parsed: Parsed | None, number: int, done: DecodedBlocks) -> None:
+    def _take_one(self, record: Record, parsed: UsualText | None, number: int, done: DecodedBlocks) -> None:
         try:
             decoded = self._readers.quick.decode(record, parsed, number) or self._decode_long(record, number)
-        except Rejected as problem:
+        except Quarantined as problem:
             self._reject(record, number, problem, done)
             return
         link = self._walk.take(record, decoded)
-        if isinstance(link, Rejected):
+        if isinstance(link, Quarantined):
             self._reject(record, number, link, done)
         else:
             done.rows.append(decoded.row)
@@ -121,7 +124,7 @@ class BlockDecoder:
     def _decode_long(self, record: Record, number: int) -> Decoded:
         return decode_record(record, number, self._device, self._keyring, self._readers)
 
-    def _reject(self, record: Record, number: int, problem: Rejected, done: DecodedBlocks) -> None:
+    def _reject(self, record: Record, number: int, problem: Quarantined, done: DecodedBlocks) -> None:
         done.rejected.append((number, record, problem))
         self._walk.reject(record)
 

@@ -1,4 +1,4 @@
-"""Who brought a sealed archive. The collector cannot see whose it is, so it writes down in a receipt who said so.
+"""Who brought an encrypted archive. The collector cannot see whose it is, so it writes down in a receipt who said so.
 
 `receipts/<device>/<sha256>.receipt`: an archive that one device made and only another one brought is in quarantine. One
 without any receipt did not come through the collector, or came a moment ago, and is judged by its signatures alone.
@@ -6,7 +6,7 @@ without any receipt did not come through the collector, or came a moment ago, an
 
 from pathlib import Path
 
-from protocol.archive import Receipt
+from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
 from protocol.shipping import MAX_RECEIPT_BYTES
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import IngestError
 from protocol.errors import HeadgateError
+from runtime.local_paths import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_PAGE = Path("report.html")
 LONGEST_EVERY_S = 24 * 3600
 IO_ERROR = 74
-DESCRIPTION = "Make tables of the archives in a landing area, each message once and every loss accounted for."
+DESCRIPTION = "Load the archives of a landing area into tables: every message once, every loss accounted for."
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,11 +42,11 @@ def main(argv: Sequence[str]) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_run(commands.add_parser("run", help="ingest what is in the landing area"))
-    _add_report(commands.add_parser("report", help="write one HTML page about the tables"))
-    _add_query(commands.add_parser("query", help="ask the tables a question in SQL"))
-    _add_gaps(commands.add_parser("gaps", help="list the holes in the chains"))
-    _add_compact(commands.add_parser("compact", help="join small files of the tables"))
+    _add_run(commands.add_parser("run", help="load the archives of the landing area into the tables"))
+    _add_report(commands.add_parser("report", help="write an HTML report on the tables"))
+    _add_query(commands.add_parser("query", help="query the tables with SQL"))
+    _add_gaps(commands.add_parser("gaps", help="list missing messages (gaps in the chains)"))
+    _add_compact(commands.add_parser("compact", help="merge small files of the tables"))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,48 +66,68 @@ def _check_tables(tables: Path) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
-    parser.add_argument("--landing", type=Path, required=True, metavar="DIR", help="where the collector puts archives")
-    parser.add_argument("--format", choices=["parquet", "delta"], help="of new tables (default: parquet)")
-    parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="go on, and look for new archives so often")
-    parser.add_argument("--again", action="store_true", help="look at every file again; what is known stays as it is")
     parser.add_argument(
-        "--devices", type=Path, metavar="DIR", help="the collector's list of devices; others are refused"
+        "--landing", type=local_path, required=True, metavar="DIR", help="landing area of the collector"
+    )
+    parser.add_argument("--format", choices=["parquet", "delta"], help="format of new tables (default: parquet)")
+    parser.add_argument(
+        "--every", type=_seconds, metavar="SECONDS", help="keep running, and check for new archives every SECONDS"
     )
     parser.add_argument(
-        "--device", action="append", metavar="ADDRESS", help="a device to take, besides --devices; may be given again"
-    )
-    parser.add_argument("--group-keys", type=Path, metavar="FILE", help="keys of encrypted streams, in JSON")
-    parser.add_argument(
-        "--sealing-key", type=Path, metavar="FILE", help="the collector's key that opens sealed archives"
+        "--again", action="store_true", help="process every archive again; messages already loaded are not duplicated"
     )
     parser.add_argument(
-        "--receipts", type=Path, metavar="DIR", help="the collector's receipts: who brought what is sealed"
+        "--devices",
+        type=local_path,
+        metavar="DIR",
+        help="device list of the collector; archives of other devices are refused",
+    )
+    parser.add_argument(
+        "--device", action="append", metavar="ADDRESS", help="also accept this device; may be given several times"
+    )
+    parser.add_argument("--group-keys", type=local_path, metavar="FILE", help="keys of encrypted streams, in JSON")
+    parser.add_argument(
+        "--decryption-key", type=local_path, metavar="FILE", help="private key of the collector, to decrypt archives"
+    )
+    parser.add_argument(
+        "--receipts",
+        type=local_path,
+        metavar="DIR",
+        help="receipts of the collector, which name the devices of encrypted archives",
     )
     parser.add_argument(
         "--batch-megabytes",
         type=_positive,
         default=64,
         metavar="N",
-        help="of archives per commit (default: %(default)s)",
+        help="megabytes of archives per commit (default: %(default)s)",
     )
-    parser.add_argument("--batch-archives", type=_positive, metavar="N", help="per commit, whatever their size")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="at the end, write one HTML page about the tables")
-    parser.add_argument("--json", action="store_true", help="at the end, print the figures of the report")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--batch-archives", type=_positive, metavar="N", help="most archives per commit")
+    parser.add_argument(
+        "--report", type=local_path, metavar="FILE", help="at the end, write an HTML report on the tables"
+    )
+    parser.add_argument("--json", action="store_true", help="finally print the figures of the report as JSON")
+    parser.add_argument("--quiet", action="store_true", help="do not show progress")
     _add_spark(parser)
     parser.set_defaults(act=_run_job)
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="the page (default: report.html)")
-    parser.add_argument("--json", action="store_true", help="print the figures; write a page only where -o says so")
+    parser.add_argument(
+        "--output", "-o", type=local_path, metavar="FILE", help="HTML file to write (default: report.html)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the figures as JSON; write the HTML file only with -o"
+    )
     _add_spark(parser)
     parser.set_defaults(act=_report)
 
 
 def _add_query(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sql", metavar="SQL", help="over messages, quarantine, gaps, rollups, ledger and archives")
+    parser.add_argument(
+        "sql", metavar="SQL", help="query on the tables messages, quarantine, gaps, rollups, ledger and archives"
+    )
     _add_tables(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per row")
     parser.add_argument("--limit", type=_positive, default=1000, metavar="N", help="rows to print (default: 1000)")
@@ -117,29 +138,31 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
 def _add_gaps(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
     parser.add_argument("--request", action="store_true", help="print the ranges to resend, one JSON object per line")
-    parser.add_argument("--all", action="store_true", help="also gaps that are closed")
+    parser.add_argument("--all", action="store_true", help="also list gaps that were filled later")
     parser.set_defaults(act=_gaps)
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     _add_tables(parser)
     parser.add_argument(
-        "--min-files", type=_positive, default=2, metavar="N", help="leave dates with fewer alone (default: 2)"
+        "--min-files", type=_positive, default=2, metavar="N", help="skip dates with fewer files (default: 2)"
     )
     _add_spark(parser)
     parser.set_defaults(act=_compact)
 
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tables", type=Path, required=True, metavar="DIR", help="where the tables are")
+    parser.add_argument("--tables", type=local_path, required=True, metavar="DIR", help="directory of the tables")
 
 
 def _add_spark(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", metavar="URL", help="of a Spark cluster (default: this machine, all cores)")
+    parser.add_argument("--master", metavar="URL", help="URL of the Spark cluster (default: local, all cores)")
     parser.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark; may be given again"
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="Spark setting; may be given several times"
     )
-    parser.add_argument("--spark-log", type=Path, metavar="FILE", help="keep what Spark itself says (default: nowhere)")
+    parser.add_argument(
+        "--spark-log", type=local_path, metavar="FILE", help="write Spark's log to this file (default: discard)"
+    )
 
 
 def _positive(text: str) -> int:
@@ -213,13 +236,13 @@ def _job_settings(arguments: argparse.Namespace) -> "JobSettings":
 
 def _decode_settings(arguments: argparse.Namespace) -> "DecodeSettings":
     from ingest.archive_rows import DecodeSettings
-    from ingest.collector.keys import load_sealing_key
+    from ingest.collector.keys import load_decryption_key
     from ingest.keyring import read_group_keys
 
     return DecodeSettings(
         devices=_devices(arguments.device),
         group_keys=read_group_keys(arguments.group_keys) if arguments.group_keys else {},
-        unsealing_key=bytes(load_sealing_key(arguments.sealing_key)) if arguments.sealing_key else None,
+        decryption_key=bytes(load_decryption_key(arguments.decryption_key)) if arguments.decryption_key else None,
         receipts=arguments.receipts.resolve() if arguments.receipts else None,
     )
 

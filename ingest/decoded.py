@@ -14,9 +14,9 @@ __all__ = [
     "MAX_POSITION",
     "MAX_PRIORITY",
     "ROW_COLUMNS",
+    "ChainLink",
     "Decoded",
     "Ref",
-    "Seal",
     "arrival_us",
     "scalar_columns",
 ]
@@ -32,14 +32,14 @@ Ref = tuple[int, int]  # timestamp in ms, sequence number
 
 ROW_COLUMNS: Final = (
     "record", "chain", "timestamp_ms", "sequence", "arrived_at", "stream_id", "stream_partition", "msg_chain_id",
-    "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "sensor", "tag", "group_id",
+    "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "element", "sensor", "group_id",
     "priority", "quantity", "format", "unit", "value", "value_integer", "value_text", "value_boolean", "content",
     "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time",
 )  # fmt: skip
 
 
-class Seal(NamedTuple):
-    """The place of a sealed ioMessage in its hash chain. The hash was found to be true."""
+class ChainLink(NamedTuple):
+    """The place of a linked ioMessage in its hash chain. The hash was found to be true."""
 
     publisher: str | None
     position: int
@@ -53,7 +53,7 @@ class Decoded(NamedTuple):
     identity: tuple[str, int, str]  # stream, partition, message chain
     ref: Ref
     previous: Ref | None
-    seal: Seal | None
+    link: ChainLink | None
     row: tuple[Any, ...]
     event: GapNotice | ClockCorrection | None = None
     boot: str | None = None  # of a message whose time a correction tells

@@ -12,7 +12,7 @@ import orjson
 from ingest.keyring import GroupKeys, LearnedKeys
 from ingest.store import Store
 from ingest.summary import ArchiveSummary, Locked
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
 
 __all__ = ["HandedOver"]
 

@@ -15,7 +15,8 @@ import orjson
 
 from ingest.errors import IngestError
 from ingest.summary import Locked
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
+from runtime.private_files import read_private_file
 
 __all__ = ["GroupKeys", "KeyName", "Keyring", "LearnedKeys", "read_group_keys"]
 
@@ -87,8 +88,7 @@ def _stream_keys(path: Path, stream: str, keys: dict[str, str]) -> dict[str, Gro
 
 
 def _read_bounded(path: Path) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(MAX_KEY_FILE_BYTES + 1)
+    data = read_private_file(path, max_bytes=MAX_KEY_FILE_BYTES)
     if len(data) > MAX_KEY_FILE_BYTES:
         raise IngestError(f"{path}: larger than {MAX_KEY_FILE_BYTES} bytes")
     return data

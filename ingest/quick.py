@@ -1,69 +1,41 @@
-r"""The short way for the message that nearly every record holds, from its text to its row.
+"""Fast path for the record that nearly every archive is full of, from its text to its row.
 
-    [32,["<stream>",<partition>,<timestamp>,<sequence>,"<publisher>","<chain>"],<previous>,27,0,0,null,
-     "{\"ioMessage\":\"<base64>\"}",null,2,"0x<signature>"]
-
-That is: version 32, plain, a reading in the binary embodiment, written without a space too many, signed by a device
-whose key is known, made while the device knew the time. The short way reads it without building a `StreamMessage` or
-an `IoMessage` only to take them apart again. It takes nothing that the long way would refuse: whatever it does not take
-goes the long way, which says what is wrong with it. A test holds the two against each other.
+It reads a text of the usual form (`protocol/streamr/stream_message/usual_text.py`), signed by a device whose key is
+known and made while the device knew the time, without building a `StreamMessage` or an `IoMessage`. It accepts nothing
+that the general path (`ingest/records.py`) would refuse. Whatever it does not accept takes the general path, which says
+what is wrong with it. A test compares the two.
 """
 
 import binascii
-import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, Decoded, Ref, Seal, arrival_us, scalar_columns
-from protocol.archive import Record
+from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, ChainLink, Decoded, arrival_us, scalar_columns
+from protocol.archive.records import Record
 from protocol.clock import CORRECTION_INFO_TYPE
 from protocol.errors import WireError
 from protocol.ethereum.hashing import address_of, eip191_digest
 from protocol.ethereum.secp256k1 import V_VALUES, PublicKey, default_backend
 from protocol.events import GAP_INFO_TYPE
 from protocol.iomessage.as_bytes import split_values
-from protocol.iomessage.binary_seal import sealed_digest
+from protocol.iomessage.binary_hash import digest_of_binary
 from protocol.scalars import unit_of
-from protocol.streamr import SignatureType, StreamMessage
-from protocol.streamr.signing import signed_payload
+from protocol.streamr.stream_message import SignatureType, StreamMessage
+from protocol.streamr.stream_message.signing import signed_payload
+from protocol.streamr.stream_message.usual_text import UsualText, parse_usual_text
 
-__all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "Parsed", "QuickReader"]
+__all__ = ["QuickReader"]
 
 MAX_KNOWN_DEVICES: Final = 1_000
 MAX_REMEMBERED: Final = 10_000  # streams, sensors
 WIDEST_USUAL_INTEGER: Final = 6  # bytes; wider ones may be doubles in disguise
 
-_PARTS: Final = {
-    b"plain": rb'[^"\\\x00-\x1f\x7f-\xff]',  # a character that JSON writes as it is
-    b"number": rb"(?:0|[1-9][0-9]{0,15})",
-}
-USUAL_TEXT: Final = re.compile(
-    rb"""
-    \[32,\["(?P<stream>%(plain)b+)",(?P<partition>0|[1-9][0-9]{0,8}),
-    (?P<timestamp_ms>%(number)b),(?P<sequence>%(number)b),"(?P<publisher>0x[0-9a-f]{40})","(?P<chain>%(plain)b*)"\],
-    (?:null|\[(?P<previous_ms>%(number)b),(?P<previous_sequence>%(number)b)\]),27,0,0,null,
-    "\{\\"ioMessage\\":\\"(?P<base64>[A-Za-z0-9+/]*={0,2})\\"\}",null,2,"0x(?P<signature>[0-9a-fA-F]{130})"\]
-    """
-    % _PARTS,
-    re.VERBOSE,
-)
-CONTENT_START, CONTENT_END = b'{"ioMessage":"', b'"}'  # what is signed of the content, around its base64
 _NO_WORK: Final = (b"", b"\x00")
 _EVENTS: Final = (GAP_INFO_TYPE.encode(), CORRECTION_INFO_TYPE.encode())
 
 _new: Final = tuple.__new__  # a named tuple's own constructor would cost as much as the rest of its row
 
 _Identity = tuple[str, int, str]  # stream, partition, message chain
-
-
-class Parsed(NamedTuple):
-    """What the text says, of the usual form and filed where it belongs. Its signature is not checked yet."""
-
-    identity: _Identity
-    previous: Ref | None
-    signed: bytes
-    signature: bytes
-    base64: bytes  # the ioMessage
 
 
 class QuickReader:
@@ -93,7 +65,7 @@ class QuickReader:
         """Whether the device, which is known, made each signature. What fails may still hold by the long way."""
         return self._keys[device].verify_all(digests, signatures)
 
-    def read(self, records: Sequence[Record], device: str) -> list[Parsed | None]:
+    def read(self, records: Sequence[Record], device: str) -> list[UsualText | None]:
         """Each record that is of the usual form, filed where it belongs, and signed; None for the others.
 
         All are parsed before the first is verified: the curve's tables and the parser's code do not fit into a small
@@ -107,37 +79,15 @@ class QuickReader:
         holds = iter(self.verify(device, digests, [each.signature for each in usual]))
         return [each if each is not None and next(holds) else None for each in parsed]
 
-    def parse(self, record: Record, device: str) -> Parsed | None:
-        found = USUAL_TEXT.fullmatch(record.text)
-        if found is None:
+    def parse(self, record: Record, device: str) -> UsualText | None:
+        """The record's text, if it is of the usual form and filed where it belongs."""
+        parsed = parse_usual_text(record.text)
+        if parsed is None or parsed.ref != record[2:4] or parsed.publisher != device.encode():
             return None
-        stream, partition, timestamp_ms, sequence, publisher, chain, *before, base64, written = found.groups(b"")
-        ref = (int(timestamp_ms), int(sequence))
-        previous = (int(before[0]), int(before[1])) if before[0] else None
-        signature = binascii.unhexlify(written)
-        if (
-            ref != record[2:4]
-            or (previous is not None and previous >= ref)
-            or publisher != device.encode()
-            or signature[64] not in V_VALUES
-        ):
-            return None
-        signed = (
-            stream,
-            partition,
-            timestamp_ms,
-            sequence,
-            publisher,
-            chain,
-            *before,
-            CONTENT_START,
-            base64,
-            CONTENT_END,
-        )
-        return Parsed(self._identity(stream, partition, chain), previous, b"".join(signed), signature, base64)
+        return parsed
 
-    def decode(self, record: Record, parsed: Parsed | None, number: int) -> Decoded | None:
-        """What a verified record holds, if that is sealed and of the usual form; `number` is its own in the archive."""
+    def decode(self, record: Record, parsed: UsualText | None, number: int) -> Decoded | None:
+        """What a verified record holds, if that is linked and of the usual form; `number` is its own in the archive."""
         if parsed is None:
             return None
         try:
@@ -145,9 +95,10 @@ class QuickReader:
         except (ValueError, WireError):  # not base64, not UTF-8, no ioMessage, no scalar
             return None
 
-    def _decode_usual(self, record: Record, parsed: Parsed, number: int) -> Decoded | None:
+    def _decode_usual(self, record: Record, parsed: UsualText, number: int) -> Decoded | None:
         _, chain, timestamp_ms, sequence, _, _, arrived_at_ms = record
-        identity, previous, _, _, base64 = parsed
+        written, _, _, previous, _, _, base64 = parsed
+        identity = self._identity(*written)
         data = binascii.a2b_base64(base64, strict_mode=True)
         (
             id_, tag, group_id, _, _, priority, made_at, publisher, _, _, position, hash_, previous_hash, _, difficulty,
@@ -164,22 +115,22 @@ class QuickReader:
             or info_type in _EVENTS
         ):
             return None
-        digest, claimed = (sealed_digest(data), hash_.decode()) if hash_ else (None, None)
+        digest, claimed = (digest_of_binary(data), hash_.decode()) if hash_ else (None, None)
         if digest is not None and digest.hex() != claimed:
             return None
         counted = int.from_bytes(position) if position else None
         described = self._describe((publisher, tag, group_id, priority, info_type, info_format))
-        sensor, _, _, _, _, _, unit = described
+        element, *_, unit = described
         row = (
             number, chain, timestamp_ms, sequence, arrival_us(arrived_at_ms), *identity, *(previous or (None, None)),
             "plain", id_.decode(), *described,
             *((None, None, None, None, value) if unit is None else scalar_columns(value)),
             counted, digest, "synchronised", None, None, event_ms * 1000,
         )  # fmt: skip
-        seal = None
+        link = None
         if claimed is not None and counted is not None:
-            seal = _new(Seal, (sensor, counted, claimed, previous_hash.decode() or None))
-        return _new(Decoded, (identity, (timestamp_ms, sequence), previous, seal, row, None, None))
+            link = _new(ChainLink, (element, counted, claimed, previous_hash.decode() or None))
+        return _new(Decoded, (identity, (timestamp_ms, sequence), previous, link, row, None, None))
 
     def _identity(self, *written: bytes) -> _Identity:
         """The same few in every message of a device."""
@@ -191,13 +142,13 @@ class QuickReader:
         return found
 
     def _describe(self, written: tuple[bytes, ...]) -> tuple[Any, ...]:
-        """The columns from `sensor` to `unit`; the same few in every message of a sensor."""
+        """The columns from `element` to `unit`; the same few in every message of a sensor."""
         found = self._descriptions.get(written)
         if found is None:
             publisher, tag, group_id, priority, info_type, info_format = written
             found = (
                 publisher.decode() or None,
-                tag.decode() or None,
+                (tag or publisher).decode() or None,
                 group_id.decode() or None,
                 min(int.from_bytes(priority), MAX_PRIORITY) if priority else None,
                 info_type.decode() or None,

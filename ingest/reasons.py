@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-from protocol.streamr.signing import Verdict
+from protocol.streamr.stream_message.signing import Verdict
 
-__all__ = ["SIGNATURE_REASONS", "Reason", "Rejected"]
+__all__ = ["SIGNATURE_REASONS", "Quarantined", "Reason"]
 
 
 class Reason(StrEnum):
@@ -13,9 +13,9 @@ class Reason(StrEnum):
     ARCHIVE_TRUNCATED = "archive truncated"
     ARCHIVE_UNSUPPORTED = "archive unsupported"
     ARCHIVE_MISNAMED = "archive misnamed"  # its name says another digest
-    ARCHIVE_SEALED = "archive sealed"  # and no key that opens it was given
+    ARCHIVE_ENCRYPTED = "archive encrypted"  # and no key that opens it was given
     DEVICE_UNKNOWN = "device unknown"  # the archive is true, but not of a device on the allow-list
-    DEVICE_MISMATCH = "device mismatch"  # another device brought it, sealed, as its own
+    DEVICE_MISMATCH = "device mismatch"  # another device brought it, encrypted, as its own
     # a block of an archive
     BLOCK_DAMAGED = "block damaged"
     # one record
@@ -28,7 +28,8 @@ class Reason(StrEnum):
     SIGNATURE_UNCHECKABLE = "signature uncheckable"
     UNDECRYPTABLE = "undecryptable"  # with the key that was given for it
     CONTENT_UNREADABLE = "content unreadable"
-    SEAL_BROKEN = "seal broken"
+    CHAIN_ID_MALFORMED = "chain id malformed"  # another field of a signed message may have been moved into it
+    HASH_MISMATCH = "hash mismatch"
     TIME_ABSURD = "time absurd"
 
 
@@ -40,7 +41,7 @@ SIGNATURE_REASONS = {
 }
 
 
-class Rejected(Exception):
+class Quarantined(Exception):
     """What is being decoded belongs into quarantine. It never leaves the decoder."""
 
     def __init__(self, reason: Reason, detail: str, *, offset: int | None = None) -> None:

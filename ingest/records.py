@@ -1,14 +1,11 @@
-"""Decode one archived record: verify its signature, open its content, judge its seal, and lay it out as a row.
+"""Decode one archived record: verify its signature, open its content, check its hash, and lay it out as a row.
 
 Nearly every record goes the short way (`ingest/quick.py`). Here is the long way, which takes every kind of message and
 says what is wrong with the others.
 """
 
-import binascii
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
-
-import orjson
 
 from ingest.decoded import (
     EARLIEST_MS,
@@ -17,29 +14,30 @@ from ingest.decoded import (
     MAX_PARTITION,
     MAX_POSITION,
     MAX_PRIORITY,
+    ChainLink,
     Decoded,
-    Seal,
     arrival_us,
     scalar_columns,
 )
 from ingest.keyring import Keyring
 from ingest.quick import QuickReader
-from ingest.reasons import SIGNATURE_REASONS, Reason, Rejected
-from protocol.archive import Record
+from ingest.reasons import SIGNATURE_REASONS, Quarantined, Reason
+from protocol.archive.records import Record
 from protocol.clock import CORRECTION_INFO_TYPE, ClockContext, ClockCorrection
 from protocol.errors import WireError
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import IoMessage, message_hash
-from protocol.iomessage.binary_seal import sealed_hash
+from protocol.iomessage.binary_hash import hash_of_binary
 from protocol.iomessage.chain import leading_zero_bits
+from protocol.iomessage.content import decode_binary_content
+from protocol.publisher_chain import REFRAMED, is_chain_id
 from protocol.scalars import unit_of
-from protocol.streamr import EncryptionType, MessageType, StreamMessage, parse_stream_message
-from protocol.streamr.encryption import decrypt_message
-from protocol.streamr.signing import Verdict, Verifier
+from protocol.streamr.group_keys.encryption import decrypt_message
+from protocol.streamr.stream_message import EncryptionType, MessageType, StreamMessage, parse_stream_message
+from protocol.streamr.stream_message.signing import Verdict, Verifier
 
 __all__ = ["Content", "Readers", "decode_record", "open_content", "verify_record"]
 
-_BINARY_START, _BINARY_END = '{"ioMessage":"', '"}'
 _NOTHING_DESCRIBED: Final = (None,) * 15
 LOCKED: Final = "locked"
 _EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {
@@ -53,7 +51,7 @@ class Content(NamedTuple):
 
     state: str
     io: IoMessage | None
-    digest: str | None = None  # SHA-256 of the ioMessage as its seal counts it
+    digest: str | None = None  # SHA-256 of the ioMessage as its hash field counts it
 
 
 class Readers:
@@ -65,12 +63,14 @@ class Readers:
 
 
 def decode_record(record: Record, number: int, device: str, keyring: Keyring, readers: Readers) -> Decoded:
-    """The long way. Raises: Rejected."""
+    """The long way. Raises: Quarantined."""
     message = verify_record(record, device, readers.verifier)
     readers.quick.learn(message, device)
     state, io, digest = open_content(message, keyring)
     stream_id, partition, timestamp_ms, sequence, _, msg_chain_id = message.message_id
     previous = message.prev_msg_ref and (message.prev_msg_ref.timestamp, message.prev_msg_ref.sequence_number)
+    if io is not None and not is_chain_id(msg_chain_id):
+        raise Quarantined(Reason.CHAIN_ID_MALFORMED, REFRAMED)
     if io is None:
         event, described, clock = None, _NOTHING_DESCRIBED, _read_clock(None, None, timestamp_ms)
     else:
@@ -84,46 +84,46 @@ def decode_record(record: Record, number: int, device: str, keyring: Keyring, re
     if state == LOCKED:
         keyring.miss(stream_id, message.group_key_id, timestamp_ms)
     identity = (stream_id, partition, msg_chain_id)
-    return Decoded(identity, (timestamp_ms, sequence), previous, _seal_of(io, digest), row, event, clock[1])
+    return Decoded(identity, (timestamp_ms, sequence), previous, _link_of(io, digest), row, event, clock[1])
 
 
 def _check_fits(row: tuple[Any, ...]) -> None:
-    """Signed nonsense must not stop the table that it does not fit into. Raises: Rejected."""
+    """Signed nonsense must not stop the table that it does not fit into. Raises: Quarantined."""
     numbers = [each for each in row if type(each) is int]
     partition = row[6]
     if partition > MAX_PARTITION or max(numbers) > MAX_INTEGER:
-        raise Rejected(Reason.NOT_A_MESSAGE, "a number in it is larger than a column holds")
+        raise Quarantined(Reason.NOT_A_MESSAGE, "a number in it is larger than a column holds")
     try:
         "".join(each for each in row if type(each) is str).encode()
     except UnicodeEncodeError:
-        raise Rejected(Reason.NOT_A_MESSAGE, "a text in it has half a character") from None
+        raise Quarantined(Reason.NOT_A_MESSAGE, "a text in it has half a character") from None
 
 
-def _seal_of(io: IoMessage | None, digest: str | None) -> Seal | None:
+def _link_of(io: IoMessage | None, digest: str | None) -> ChainLink | None:
     if io is None or digest is None or io.chain_position is None or io.chain_position > MAX_POSITION:
         return None
-    return Seal(io.publisher, io.chain_position, digest, io.previous_hash)
+    return ChainLink(io.publisher, io.chain_position, digest, io.previous_hash)
 
 
 def verify_record(record: Record, device: str, verifier: Verifier) -> StreamMessage:
-    """The message that the record holds, if its device signed it. Raises: Rejected."""
+    """The message that the record holds, if its device signed it. Raises: Quarantined."""
     try:
         message = parse_stream_message(record.text)
     except WireError as error:
-        raise Rejected(Reason.NOT_A_MESSAGE, str(error)) from None
+        raise Quarantined(Reason.NOT_A_MESSAGE, str(error)) from None
     _, _, timestamp_ms, sequence, publisher_id, _ = message.message_id
     if timestamp_ms != record.timestamp_ms or sequence != record.sequence:
-        raise Rejected(Reason.MISFILED, f"the message's own reference is {timestamp_ms}, {sequence}")
+        raise Quarantined(Reason.MISFILED, f"the message's own reference is {timestamp_ms}, {sequence}")
     if publisher_id != device and publisher_id.lower() != device:
-        raise Rejected(Reason.FOREIGN_PUBLISHER, f"its publisher is {publisher_id[:80]!r}")
+        raise Quarantined(Reason.FOREIGN_PUBLISHER, f"its publisher is {publisher_id[:80]!r}")
     verdict = verifier.verify(message)
     if verdict is not Verdict.VERIFIED:
-        raise Rejected(SIGNATURE_REASONS[verdict], str(verdict))
+        raise Quarantined(SIGNATURE_REASONS[verdict], str(verdict))
     return message
 
 
 def open_content(message: StreamMessage, keyring: Keyring) -> Content:
-    """Raises: Rejected."""
+    """Raises: Quarantined."""
     if message.message_type is not MessageType.MESSAGE:
         return Content("other", None)
     if message.encryption_type is EncryptionType.NONE:
@@ -134,7 +134,7 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
     try:
         content, next_key = decrypt_message(message, key)
     except WireError as error:
-        raise Rejected(Reason.UNDECRYPTABLE, str(error)) from None
+        raise Quarantined(Reason.UNDECRYPTABLE, str(error)) from None
     if next_key is not None:
         keyring.learn(message.message_id.stream_id, next_key)
     return _read_iomessage("decrypted", content)
@@ -142,35 +142,22 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
 
 def _read_iomessage(state: str, content: str) -> Content:
     try:
-        data = _binary_in(content)
+        data = decode_binary_content(content)
         io = IoMessage.from_json(content) if data is None else IoMessage.from_bytes(data)
-    except (WireError, TypeError, ValueError) as error:
-        raise Rejected(Reason.CONTENT_UNREADABLE, str(error)) from None
-    return Content(state, io, _check_seal(io, data))
+    except WireError as error:
+        raise Quarantined(Reason.CONTENT_UNREADABLE, str(error)) from None
+    return Content(state, io, _check_hash(io, data))
 
 
-def _binary_in(content: str) -> bytes | None:
-    """The binary embodiment that the content holds, None where it holds another. Base64 has no quotes and no escapes,
-    so what stands between the two ends of the usual form needs no JSON reader.
-    """
-    if content.startswith(_BINARY_START) and content.endswith(_BINARY_END):
-        try:
-            return binascii.a2b_base64(content[len(_BINARY_START) : -len(_BINARY_END)], strict_mode=True)
-        except ValueError:
-            pass  # it only looked like the usual form
-    document = orjson.loads(content)
-    return binascii.a2b_base64(document["ioMessage"], strict_mode=True) if "ioMessage" in document else None
-
-
-def _check_seal(io: IoMessage, data: bytes | None) -> str | None:
-    """The hash, where the message is sealed and the seal holds. Raises: Rejected."""
+def _check_hash(io: IoMessage, data: bytes | None) -> str | None:
+    """The hash, where the message is linked and its hash holds. Raises: Quarantined."""
     claimed = io.hash
     if claimed is None:
         return None
-    if (data is None or sealed_hash(data) != claimed) and _rewritten_hash(io) != claimed:
-        raise Rejected(Reason.SEAL_BROKEN, "its content does not hash to what its hash field says")
+    if (data is None or hash_of_binary(data) != claimed) and _rewritten_hash(io) != claimed:
+        raise Quarantined(Reason.HASH_MISMATCH, "its content does not hash to what its hash field says")
     if io.difficulty_target and leading_zero_bits(claimed) < io.difficulty_target:
-        raise Rejected(Reason.SEAL_BROKEN, f"its hash does not begin with {io.difficulty_target} zero bits")
+        raise Quarantined(Reason.HASH_MISMATCH, f"its hash does not begin with {io.difficulty_target} zero bits")
     return claimed
 
 
@@ -186,7 +173,7 @@ def _describe(io: IoMessage, digest: str | None) -> tuple[Any, ...]:
     unit = unit_of(io.info_format or "")
     values = (None, None, None, None, io.content_data) if unit is None else _scalar_columns(io.content_data or b"")
     return (
-        io.id, io.publisher, io.tag or None, io.group_id or None, _small(io.priority), io.info_type,
+        io.id, io.publisher, io.tag or io.publisher, io.group_id or None, _small(io.priority), io.info_type,
         io.info_format, unit, *values, _fitting(io.chain_position), None if digest is None else bytes.fromhex(digest),
     )  # fmt: skip
 
@@ -195,7 +182,7 @@ def _scalar_columns(data: bytes) -> tuple[Any, ...]:
     try:
         return scalar_columns(data)
     except WireError as error:
-        raise Rejected(Reason.CONTENT_UNREADABLE, f"not a scalar: {error}") from None
+        raise Quarantined(Reason.CONTENT_UNREADABLE, f"not a scalar: {error}") from None
 
 
 def _small(number: int | None) -> int | None:
@@ -207,12 +194,12 @@ def _fitting(number: int | None) -> int | None:
 
 
 def _read_event(io: IoMessage) -> GapNotice | ClockCorrection | None:
-    """What the device says about its own data, if this is such a message. Raises: Rejected."""
+    """What the device says about its own data, if this is such a message. Raises: Quarantined."""
     read = _EVENTS.get(io.info_type or "")
     try:
         return None if read is None else read(io.content_data or b"")
     except WireError as error:
-        raise Rejected(Reason.CONTENT_UNREADABLE, str(error)) from None
+        raise Quarantined(Reason.CONTENT_UNREADABLE, str(error)) from None
 
 
 def _read_clock(context: bytes | None, reading_ms: int | None, message_ms: int) -> tuple[Any, ...]:
@@ -222,7 +209,7 @@ def _read_clock(context: bytes | None, reading_ms: int | None, message_ms: int) 
     if counted is not None and not counted.is_synchronised:
         return ("unsynchronised", counted.boot_id.hex(), counted.monotonic_ms, min(event_ms, LATEST_MS) * 1000)
     if not (EARLIEST_MS <= event_ms < LATEST_MS and EARLIEST_MS <= message_ms < LATEST_MS):
-        raise Rejected(Reason.TIME_ABSURD, f"made at {event_ms} ms, published at {message_ms} ms")
+        raise Quarantined(Reason.TIME_ABSURD, f"made at {event_ms} ms, published at {message_ms} ms")
     return ("synchronised", None, None, event_ms * 1000)
 
 

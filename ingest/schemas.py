@@ -53,8 +53,8 @@ MESSAGE_COLUMNS: Final = {
     "previous_sequence": _LONG,
     "content_state": _TEXT,  # plain, decrypted, locked (no key), or other (no ioMessage is expected)
     "message_id": _TEXT,
-    "sensor": _TEXT,
-    "tag": _TEXT,
+    "element": _TEXT,  # Publisher
+    "sensor": _TEXT,  # Tag; Publisher where there is none
     "group_id": _TEXT,
     "priority": _INT,
     "quantity": _TEXT,  # InfoType
@@ -67,7 +67,7 @@ MESSAGE_COLUMNS: Final = {
     "content": _BYTES,  # of what is no scalar
     "chain_position": _LONG,
     "hash": _BYTES,
-    "link": _TEXT,  # first, linked, forked, unsealed
+    "link": _TEXT,  # first, linked, forked, unlinked
     "clock": _TEXT,  # synchronised, corrected, unsynchronised
     "boot": _TEXT,
     "monotonic_ms": _LONG,

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ingest.java import find_java_home
 
-__all__ = ["OPTIONS", "RUN_OPTIONS", "open_session"]
+__all__ = ["OPTIONS", "RUN_OPTIONS", "is_submitted", "open_session"]
 
 OPTIONS: Final = {
     "spark.ui.enabled": "false",
@@ -31,11 +31,11 @@ def open_session(master: str | None, options: dict[str, str] | None = None) -> S
 
     Raises: NoJava.
     """
-    if not _is_submitted():
+    if not is_submitted():
         os.environ["JAVA_HOME"] = str(find_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("headgate ingest")
-    if master is not None or not _is_submitted():
+    if master is not None or not is_submitted():
         builder = builder.master(master or "local[*]")
     if (master or "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach it
@@ -46,6 +46,6 @@ def open_session(master: str | None, options: dict[str, str] | None = None) -> S
     return session
 
 
-def _is_submitted() -> bool:
+def is_submitted() -> bool:
     """Whether spark-submit, which knows the master, started this process."""
     return "SPARK_SUBMIT" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ

@@ -65,8 +65,8 @@ def _join(left: Span, right: Span) -> Span:
 
 def _link_is_broken(left: Span, right: Span) -> bool:
     meets = right.previous == left.last and right.first > left.last
-    both_sealed = left.last_hash is not None and right.first_position is not None
-    return meets and both_sealed and right.previous_hash != left.last_hash
+    both_linked = left.last_hash is not None and right.first_position is not None
+    return meets and both_linked and right.previous_hash != left.last_hash
 
 
 def _last_position(left: Span, right: Span) -> int | None:

@@ -20,7 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.errors import SparkFailed
-from ingest.session import open_session
+from ingest.private_folders import private_options
+from ingest.session import is_submitted, open_session
 
 __all__ = ["spark_for_command", "words_of"]
 
@@ -33,15 +34,25 @@ _CHATTER: Final = ("WARN", "Using Spark's default")
 
 @contextmanager
 def spark_for_command(master: str | None, options: Mapping[str, str], log: Path | None) -> Iterator[SparkSession]:
-    """Raises: SparkFailed, NoJava; KeyboardInterrupt, and then Java is left to end with this process."""
-    with _open_log(log) as said, _python_side_is_silent():
+    """Raises: SparkFailed, NoJava, OSError; KeyboardInterrupt, and then Java is left to end with this process."""
+    with _open_log(log) as said, _python_side_is_silent(), _options_for(master, options) as all_options:
         try:
             with _stderr_to(said):
-                spark = open_session(master, dict(options))
+                spark = open_session(master, all_options)
             with _stopped_at_the_end(spark):
                 yield spark
         except (PySparkException, Py4JError) as error:
             raise SparkFailed(_from_log(said) if _has_not_started(error) else words_of(error)) from error
+
+
+@contextmanager
+def _options_for(master: str | None, options: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """On this machine with private folders; a cluster has its own, and so has what `spark-submit` has started."""
+    if is_submitted() or not (master or "local").startswith("local"):
+        yield dict(options)
+    else:
+        with private_options(options) as all_options:
+            yield all_options
 
 
 @contextmanager

@@ -32,12 +32,14 @@ import orjson
 from ingest.account import Account
 from ingest.errors import IngestBusy, IngestError
 from ingest.schemas import PARTITIONED, TABLES
+from runtime.durable_files import replace_file, sync_directory
 
 __all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of", "files_of_all", "version_of"]
 
 TableFormat = Literal["parquet", "delta"]
 OWN_FOLDER: Final = "_headgate"
 DATE_PREFIX: Final = "date="
+FILE_MODE: Final = 0o644
 MAX_LISTINGS: Final = 30  # that a reader makes, to see no half of a commit
 WAIT_FOR_COMMIT_S: Final = 0.1
 _START_ANEW: Final = "restore it from a copy, or let the ingest make all tables anew in another folder"
@@ -118,7 +120,7 @@ class Store:
 
     def write_secrets(self, data: bytes) -> None:
         """Keep what only the owner may read."""
-        _write_durably(self._own / "group-keys.json", data, mode=0o600)
+        replace_file(self._own / "group-keys.json", data)
 
     def files(self, table: str, dates: Iterable[str] | None = None) -> list[StoredFile]:
         """The files of a table, of these dates only where they are given. Asking for dates costs what they cost."""
@@ -136,7 +138,7 @@ class Store:
             "account": account.to_json().decode(),
             "tables": {table: self._plan(change, account.commits) for table, change in changes.items()},
         }
-        _write_durably(self._own / "commit.json", orjson.dumps(plan))
+        replace_file(self._own / "commit.json", orjson.dumps(plan), mode=FILE_MODE)
         self._finish_commit()
         self._clear_work()
 
@@ -148,9 +150,9 @@ class Store:
         plan = orjson.loads(path.read_bytes())
         for table, changes in plan["tables"].items():
             self._apply(self.folder / table, changes, plan["number"])
-        _write_durably(self._own / "account.json", plan["account"].encode())
+        replace_file(self._own / "account.json", plan["account"].encode(), mode=FILE_MODE)
         path.unlink()
-        _sync_folder(self._own)
+        sync_directory(self._own)
 
     def _recover(self) -> None:
         self._finish_commit()
@@ -167,7 +169,7 @@ class Store:
             _move(self._own / source, target)
             folders.add(target.parent)
         for folder in folders:
-            _sync_folder(folder)
+            sync_directory(folder)
         if self.format == "delta":
             from ingest.delta import commit_delta
 
@@ -194,7 +196,7 @@ class Store:
             if wanted not in (None, found):
                 raise IngestError(f"{self.folder}: these tables are in the format {found}, not {wanted}")
             return found
-        _write_durably(path, (wanted or "parquet").encode())
+        replace_file(path, (wanted or "parquet").encode(), mode=FILE_MODE)
         return wanted or "parquet"
 
 
@@ -273,17 +275,6 @@ def _lock(path: Path, folder: Path) -> int:
     return lock
 
 
-def _write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-    _sync_folder(path.parent)
-
-
 def _sync_files(paths: Iterable[Path], within: Path) -> None:
     """Make files durable, and their names, and those of the folders that they are in."""
     folders: set[Path] = set()
@@ -292,12 +283,4 @@ def _sync_files(paths: Iterable[Path], within: Path) -> None:
             os.fsync(file.fileno())
         folders.update(folder for folder in path.parents if within in folder.parents)
     for folder in folders:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_directory(folder)

@@ -10,8 +10,10 @@ import orjson
 
 from ingest.reasons import Reason
 from ingest.spans import Span
+from protocol.losses import Loss
+from protocol.reference import Reference
 
-__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Locked", "Notice"]
+__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Locked"]
 
 VERIFIED = "verified"
 DAMAGED = "damaged"
@@ -21,7 +23,7 @@ KNOWN = "known"  # all of it was ingested before; nothing is done with it
 RETRIED = frozenset(
     {
         Reason.ARCHIVE_MISNAMED,
-        Reason.ARCHIVE_SEALED,
+        Reason.ARCHIVE_ENCRYPTED,
         Reason.ARCHIVE_UNSUPPORTED,  # by a later release, it may be
         Reason.DEVICE_UNKNOWN,
         Reason.DEVICE_MISMATCH,
@@ -42,20 +44,6 @@ class ChainSummary:
     unordered: bool = False  # whether a message could be in it twice
     forked: int = 0  # links that do not go on from the message before
     lane: int | None = None  # of the journal; a chain has one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """A loss that the device told of, in a signed message or in a manifest."""
-
-    journal: str
-    number: int
-    chain: str
-    count: int
-    first: tuple[int, int] | None
-    last: tuple[int, int] | None
-    cause: str
-    place: tuple[int, int, int] | None = None  # lane, first and last position in the journal: a manifest tells them
 
 
 class Correction(NamedTuple):
@@ -98,7 +86,7 @@ class ArchiveSummary:
     created_at_ms: int | None = None
     records: int | None = None
     chains: dict[str, ChainSummary] = field(default_factory=dict)
-    notices: list[Notice] = field(default_factory=list)
+    losses: list[tuple[str, Loss]] = field(default_factory=list)  # each with its journal
     corrections: list[Correction] = field(default_factory=list)
     boots: list[str] = field(default_factory=list)  # in which messages were made without knowing the time, in hex
     locked: Locked | None = None
@@ -111,7 +99,7 @@ class ArchiveSummary:
     def from_json(cls, text: str) -> "ArchiveSummary":
         values: dict[str, Any] = orjson.loads(text)
         values["chains"] = {name: _chain_from_json(chain) for name, chain in values["chains"].items()}
-        values["notices"] = [notice_from_json(notice) for notice in values["notices"]]
+        values["losses"] = [(journal, loss_from_json(loss)) for journal, loss in values["losses"]]
         values["locked"] = values["locked"] and _locked(values["locked"])
         values["handed_over"] = [tuple(each) for each in values["handed_over"]]
         values["corrections"] = [Correction(*correction) for correction in values["corrections"]]
@@ -128,6 +116,6 @@ def span_from_json(values: list[Any]) -> Span:
     return Span(tuple(first), tuple(last), previous and tuple(previous), *rest)
 
 
-def notice_from_json(values: dict[str, Any]) -> Notice:
-    tuples = {name: values[name] and tuple(values[name]) for name in ("first", "last", "place")}
-    return Notice(**{**values, **tuples})
+def loss_from_json(values: dict[str, Any]) -> Loss:
+    references = {name: values[name] and Reference(*values[name]) for name in ("first", "last")}
+    return Loss(**{**values, **references})

@@ -1,17 +1,17 @@
 """The records of one archive in order: how each goes on from the one before, and what its chains amount to."""
 
-from ingest.decoded import Decoded, Ref, Seal
-from ingest.reasons import Reason, Rejected
+from ingest.decoded import ChainLink, Decoded, Ref
+from ingest.reasons import Quarantined, Reason
 from ingest.runs import Run
 from ingest.spans import Span
-from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
-from protocol.archive import Record
+from ingest.summary import ArchiveSummary, ChainSummary, Correction
+from protocol.archive.records import Record
 from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
 
 __all__ = ["LINKED", "Walk"]
 
-FIRST, LINKED, FORKED, UNSEALED = "first", "linked", "forked", "unsealed"
+FIRST, LINKED, FORKED, UNLINKED = "first", "linked", "forked", "unlinked"
 
 
 class Walk:
@@ -22,20 +22,20 @@ class Walk:
         self._chains: dict[str, _ChainWalk] = {}
         self._boots: dict[str, None] = {}
 
-    def take(self, record: Record, decoded: Decoded) -> str | Rejected:
+    def take(self, record: Record, decoded: Decoded) -> str | Quarantined:
         """How the message is linked to the one before it; or why it does not belong into this chain."""
         walk = self._chains.get(record.chain)
         if walk is None:
             walk = self._chains[record.chain] = _ChainWalk(self._chain_of(record), record, decoded)
         elif walk.identity != decoded.identity:
-            return Rejected(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
+            return Quarantined(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
         else:
             walk.extend(decoded, record.position)
         if decoded.boot is not None:
             self._boots.setdefault(decoded.boot)
         if decoded.event is not None:
             self._note_event(decoded.event)
-        return walk.link(decoded.seal)
+        return walk.link(decoded.link)
 
     def go_on(self, chain: str, run: Run, place: int) -> None:
         """Take the rest of a run whose first message was taken; the last of it stood at `place` in the journal."""
@@ -59,25 +59,15 @@ class Walk:
         if isinstance(event, ClockCorrection):
             self._summary.corrections.append(Correction(event.boot_id.hex(), event.monotonic_ms, event.offset_ms))
             return
-        if event.archived:
-            return
-        notice = Notice(
-            journal=event.journal.hex(),
-            number=event.number,
-            chain=event.chain,
-            count=event.count,
-            first=event.first,
-            last=event.last,
-            cause=event.cause,
-        )
-        self._summary.notices.append(notice)
+        if not event.archived:
+            self._summary.losses.append((event.journal.hex(), event.loss))
 
 
 class _ChainWalk:
     """One chain: a span that grows until a message names another predecessor than the last one."""
 
     __slots__ = (
-        "_first", "_first_place", "_first_seal", "_is_counted", "_last", "_last_place", "_last_seal", "_links",
+        "_first", "_first_link", "_first_place", "_is_counted", "_last", "_last_link", "_last_place", "_links",
         "_previous", "_summary", "_valid", "identity",
     )  # fmt: skip
 
@@ -85,7 +75,7 @@ class _ChainWalk:
         self.identity = decoded.identity
         self._summary = summary
         self._valid = 0
-        self._links: dict[str | None, Seal] = {}
+        self._links: dict[str | None, ChainLink] = {}
         summary.lane = record.lane
         self._begin(decoded, record.position)
 
@@ -95,11 +85,11 @@ class _ChainWalk:
         self._first: Ref = decoded.ref
         self._last: Ref = decoded.ref
         self._previous = decoded.previous
-        self._first_seal = self._last_seal = decoded.seal
-        self._is_counted = decoded.seal is not None  # whether the positions count up by one
+        self._first_link = self._last_link = decoded.link
+        self._is_counted = decoded.link is not None  # whether the positions count up by one
 
     def extend(self, decoded: Decoded, place: int) -> None:
-        _, ref, previous, seal, *_ = decoded
+        _, ref, previous, link, *_ = decoded
         if previous != self._last:
             self._summary.spans.append(self._span())
             self._summary.unordered |= ref <= self._last
@@ -107,23 +97,23 @@ class _ChainWalk:
             return
         self._valid += 1
         self._last, self._last_place = ref, place
-        before = self._last_seal
-        if seal is None or before is None or seal.position != before.position + 1:
+        before = self._last_link
+        if link is None or before is None or link.position != before.position + 1:
             self._is_counted = False
-        self._last_seal = seal
+        self._last_link = link
 
     def go_on(self, run: Run, place: int) -> None:
         self._valid += run.messages - 1
         self._last, self._last_place = run.last, place
-        self._last_seal = self._links[run.last_seal.publisher] = run.last_seal
+        self._last_link = self._links[run.last_link.publisher] = run.last_link
 
-    def link(self, seal: Seal | None) -> str:
+    def link(self, link: ChainLink | None) -> str:
         """How it goes on from the message before it in the hash chain, where that is in this archive."""
-        if seal is None:
-            return UNSEALED
-        publisher, position, _, previous_hash = seal
+        if link is None:
+            return UNLINKED
+        publisher, position, _, previous_hash = link
         before = self._links.get(publisher)
-        self._links[publisher] = seal
+        self._links[publisher] = link
         if before is None or position != before.position + 1:
             return FIRST
         if previous_hash == before.hash:
@@ -136,7 +126,7 @@ class _ChainWalk:
         self._summary.valid = self._valid
 
     def _span(self) -> Span:
-        first, last = self._first_seal, self._last_seal
+        first, last = self._first_link, self._last_link
         span = Span(self._first, self._last, self._previous, first_place=self._first_place, last_place=self._last_place)
         if not self._is_counted or first is None or last is None:
             return span._replace(previous_hash=first and first.previous_hash)

@@ -1,16 +1,16 @@
-"""Takes archives from devices over HTTP, keeps them by the SHA-256 of their bytes, and answers with signed receipts.
+"""Receives archives from devices over HTTP, stores them by SHA-256 and returns signed receipts.
 
     claim ──► allow-list ──► upload, resumable ──► check every byte ──► landing area ──► receipt
     signed     devices/       uploads, hidden       verify               <sha256>.hga     receipts/
 
 Nothing is under its final name before it was checked and is durable, and no receipt exists before that. The server
-itself is `ingest.collector.server.Collector`; it is not among the names below, since it alone needs h11.
+itself is `ingest.collector.server.Collector`; the names below need no HTTP server.
 """
 
 from ingest.collector.devices import AllowList, Device
-from ingest.collector.errors import ConfigError, Refused
+from ingest.collector.errors import ConfigError, UploadRefused
 from ingest.collector.intake import Intake
-from ingest.collector.keys import PublicKeys, create_keys, load_public_keys, load_sealing_key, load_signing_key
+from ingest.collector.keys import PublicKeys, create_keys, load_decryption_key, load_public_keys, load_signing_key
 from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "Intake",
     "Limits",
     "PublicKeys",
-    "Refused",
     "Settings",
     "TlsFiles",
+    "UploadRefused",
     "create_keys",
+    "load_decryption_key",
     "load_public_keys",
-    "load_sealing_key",
     "load_signing_key",
 ]

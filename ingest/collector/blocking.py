@@ -1,4 +1,4 @@
-"""The one door to work that blocks."""
+"""Worker threads for blocking calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Workers:
-    """A few threads for one kind of work; what they cannot do at once waits for its turn."""
+    """A pool of threads for one kind of work; calls beyond its size wait in a queue."""
 
     def __init__(self, count: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Call it in a thread. A step that began is awaited to its end, even by a task that is cancelled meanwhile.
+        """Call it in a thread and wait for its end, even if the task is cancelled meanwhile.
 
-        Otherwise whoever comes next would find the step still working on the same files.
+        Otherwise the next request could find the call still working on the same files.
         """
         future = asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **named))
         cancelled: asyncio.CancelledError | None = None
@@ -29,7 +29,7 @@ class Workers:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            future.exception()  # seen, and of no interest to a task that ends
+            future.exception()  # retrieved, so that asyncio does not log it
             raise cancelled
         return future.result()
 

@@ -1,7 +1,6 @@
-"""`headgate collector`: take archives in, and say who may bring them."""
+"""`headgate collector`: receive archives from devices, and manage which devices may upload."""
 
 import argparse
-import asyncio
 import fcntl
 import json
 import logging
@@ -10,13 +9,19 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ingest.collector.devices import AllowList, Device, device_from_public_file, parse_address
-from ingest.collector.durable_files import make_folder
+from ingest.collector.devices import (
+    MIN_KEY_DIGITS,
+    AllowList,
+    Device,
+    device_from_public_file,
+    parse_address,
+    parse_archive_key,
+)
 from ingest.collector.errors import ConfigError
 from ingest.collector.intake import Intake
 from ingest.collector.keys import (
@@ -29,64 +34,110 @@ from ingest.collector.keys import (
 )
 from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 from protocol.ethereum import checksum_address
+from runtime.durable_files import PRIVATE_DIRECTORY, make_directory
+from runtime.local_paths import local_path
+from runtime.settings import parse_listen
+from runtime.stopping import run_and_end
 
 if TYPE_CHECKING:
     from ingest.collector.server import Collector
 
 DESCRIPTION = (
-    "Take archives from devices over HTTP, check every byte and who signed it, keep them in a landing area for the"
-    " ingest, and answer with signed receipts. Only enrolled devices are listened to."
+    "Receive archives from devices over HTTP, verify every byte and signature, store them in a landing area for"
+    " ingest, and answer with signed receipts. Only enrolled devices are accepted."
 )
 DEFAULT_STATE = Path("/var/lib/headgate-collector")
 STATE_VARIABLES = ("HEADGATE_COLLECTOR_STATE", "STATE_DIRECTORY")
 FILES_PER_CONNECTION = 2  # a socket and a part
 SPARE_FILES = 64
 
+T = TypeVar("T")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--state",
-        type=Path,
+        type=local_path,
         metavar="DIR",
-        help=f"keys, devices and receipts (default: ${' or $'.join(STATE_VARIABLES)}, or {DEFAULT_STATE})",
+        help=f"directory of keys, devices and receipts (default: ${' or $'.join(STATE_VARIABLES)}, or {DEFAULT_STATE})",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_run_arguments(actions.add_parser("run", parents=[common], help="serve until told to stop"))
-    enrol = actions.add_parser("enrol", parents=[common], help="let a device bring archives")
-    enrol.add_argument("device", metavar="ADDRESS|FILE", help="its address, or what 'keys export-public' wrote there")
-    enrol.add_argument("--label", default="", help="a name for people, shown by 'devices'")
-    revoke = actions.add_parser("revoke", parents=[common], help="let it bring no more, from the next request on")
+    _add_run_arguments(actions.add_parser("run", parents=[common], help="run the collector until SIGTERM"))
+    enrol = actions.add_parser("enrol", parents=[common], help="allow a device to upload archives")
+    enrol.add_argument(
+        "device",
+        metavar="ADDRESS|FILE",
+        help="address of the device, or the file written by 'headgate keys export-public'",
+    )
+    enrol.add_argument(
+        "--archive-key", metavar="KEY", help="archive key of a device given by address; confirms it immediately"
+    )
+    enrol.add_argument("--label", default="", help="label of the device, shown by 'devices'")
+    confirm = actions.add_parser(
+        "confirm", parents=[common], help="accept the archive key of a device that was enrolled by its address"
+    )
+    confirm.add_argument("device", metavar="ADDRESS")
+    confirm.add_argument(
+        "key", metavar="KEY", help="archive key shown by 'headgate keys show' on the device; at least 16 digits"
+    )
+    revoke = actions.add_parser("revoke", parents=[common], help="refuse uploads of a device, from the next request on")
     revoke.add_argument("device", metavar="ADDRESS")
-    devices = actions.add_parser("devices", parents=[common], help="who is enrolled, and who was")
+    devices = actions.add_parser("devices", parents=[common], help="list enrolled and revoked devices")
     devices.add_argument("--json", action="store_true", help="one JSON object per line")
-    keys = actions.add_parser("keys", help="the collector's own keys")
+    keys = actions.add_parser("keys", help="manage the collector's keys")
     key_actions = keys.add_subparsers(dest="key_action", required=True, metavar="ACTION")
-    key_actions.add_parser("init", parents=[common], help="make new keys; never replaces any")
-    show = key_actions.add_parser("show", parents=[common], help="the public keys, for the devices' configuration")
-    show.add_argument("--json", action="store_true", help="for scripts")
+    key_actions.add_parser("init", parents=[common], help="create new keys; existing keys are never replaced")
+    show = key_actions.add_parser(
+        "show", parents=[common], help="show the public keys, for the configuration of devices"
+    )
+    show.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     default = Limits()
-    parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="port 0: any that is free")
-    parser.add_argument("--landing", required=True, type=Path, metavar="DIR", help="where the ingest finds archives")
+    parser.add_argument(
+        "--listen", required=True, metavar="HOST:PORT", help="address to listen on; port 0 picks a free one"
+    )
+    parser.add_argument(
+        "--landing",
+        required=True,
+        type=local_path,
+        metavar="DIR",
+        help="landing area: directory where ingest finds archives",
+    )
     parser.add_argument(
         "--uploads",
-        type=Path,
+        type=local_path,
         metavar="DIR",
-        help="unfinished uploads, on the same file system as the landing area (default: beside it, DIR.uploads)",
+        help="directory of unfinished uploads, on the same file system as the landing area (default: DIR.uploads)",
     )
     parser.add_argument(
-        "--tls-certificate", type=Path, metavar="FILE", help="PEM, with its chain; read again on SIGHUP"
+        "--cert-file", type=local_path, metavar="FILE", help="TLS certificate with its chain (PEM); reloaded on SIGHUP"
     )
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM, without a passphrase")
+    parser.add_argument(
+        "--key-file", type=local_path, metavar="FILE", help="private key of the certificate (PEM, without a passphrase)"
+    )
+    parser.add_argument(
+        "--monitoring-listen",
+        metavar="HOST:PORT",
+        help="serve /metrics and /healthz on this address over plain HTTP, not on --listen",
+    )
     for option, value, meaning in (
-        ("--max-archive-bytes", default.max_archive_bytes, "larger archives are refused"),
-        ("--max-connections", default.max_connections, "beyond, the longest silent one gives way"),
-        ("--min-free-bytes", default.min_free_bytes, "what stays free on the disk"),
-        ("--device-bytes-per-s", default.device_bytes_per_s, "how fast one device may send"),
-        ("--device-requests-per-s", int(default.device_requests_per_s), "how often one device may ask"),
+        ("--max-archive-bytes", default.max_archive_bytes, "largest accepted archive, in bytes"),
+        (
+            "--max-connections",
+            default.max_connections,
+            "most connections; at the limit, a connection without an accepted upload is closed",
+        ),
+        (
+            "--max-connections-per-address",
+            default.max_connections_per_address,
+            "most connections per IPv4 address or IPv6 /64; raise it behind a proxy",
+        ),
+        ("--min-free-bytes", default.min_free_bytes, "bytes to leave free on the disk"),
+        ("--device-bytes-per-s", default.device_bytes_per_s, "upload rate limit per device, in bytes per second"),
+        ("--device-requests-per-s", int(default.device_requests_per_s), "request rate limit per device, per second"),
     ):
         parser.add_argument(option, type=int, default=value, metavar="N", help=f"{meaning} (default: {value})")
 
@@ -97,7 +148,10 @@ def run(arguments: argparse.Namespace) -> int:
         case "run":
             _run(arguments, state)
         case "enrol":
-            _enrol(AllowList(state / "devices"), arguments.device, arguments.label)
+            _enrol(AllowList(state / "devices"), arguments)
+        case "confirm":
+            device = AllowList(state / "devices").confirm(parse_address(arguments.device), arguments.key)
+            print(_device_line(device))
         case "revoke":
             device = AllowList(state / "devices").revoke(parse_address(arguments.device), _now_ms())
             print(_device_line(device))
@@ -105,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
             _list_devices(AllowList(state / "devices"), as_json=arguments.json)
         case "keys" if arguments.key_action == "init":
             _show_keys(create_keys(state / "keys", secrets.token_bytes), as_json=False)
-            print(f"{state / 'keys'}: new keys; keep a copy in a safe place", file=sys.stderr)
+            print(f"{state / 'keys'}: keys created; keep a copy in a safe place", file=sys.stderr)
         case "keys":
             _show_keys(load_public_keys(state / "keys"), as_json=arguments.json)
     return 0
@@ -118,15 +172,15 @@ def find_state(environment: Mapping[str, str]) -> Path:
 def _run(arguments: argparse.Namespace, state: Path) -> None:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     settings = _settings_from(arguments, state)
-    make_folder(state)
+    make_directory(state, mode=PRIVATE_DIRECTORY)
     with _only_one(state):
         intake = _open_intake(settings)
         _allow_open_files(settings.limits)
-        asyncio.run(_serve(_collector_class()(settings, intake)))
+        run_and_end(_serve(_collector_class()(settings, intake)))
 
 
 async def _serve(collector: "Collector") -> None:
-    """Raises: OSError where it cannot listen, or nobody can be told where it does."""
+    """Raises: OSError where it cannot listen, or cannot print the URL."""
     collector.catch_signals()
     try:
         await collector.run(lambda url: print(f"listening on {url}", flush=True))
@@ -135,53 +189,79 @@ async def _serve(collector: "Collector") -> None:
 
 
 def _collector_class() -> "type[Collector]":
-    try:
-        from ingest.collector.server import Collector
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is missing; pip install 'headgate[ingest]'") from error
+    from ingest.collector.server import Collector  # with the HTTP server, which only `run` needs
+
     return Collector
 
 
 def _settings_from(arguments: argparse.Namespace, state: Path) -> Settings:
-    host, port = _address_from(arguments.listen)
+    """Raises: ConfigError with every problem."""
+    problems: list[str] = []
+
+    def collected(read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except ConfigError as error:
+            problems.extend(error.problems)
+            return otherwise
+
+    host, port = collected(lambda: _address_from("--listen", arguments.listen), ("", 0))
+    listen = arguments.monitoring_listen
+    monitoring = collected(lambda: _address_from("--monitoring-listen", listen), ("", 0)) if listen else None
+    settings = Settings(
+        host=host,
+        port=port,
+        folders=collected(lambda: _folders_from(arguments, state), Folders(landing=state, uploads=state, state=state)),
+        limits=collected(lambda: _limits_from(arguments), Limits()),
+        tls=collected(lambda: _tls_from(arguments), None),
+        monitoring=monitoring,
+    )
+    if problems:
+        raise ConfigError(*problems)
+    return settings
+
+
+def _folders_from(arguments: argparse.Namespace, state: Path) -> Folders:
     landing = arguments.landing.absolute()
+    if not landing.name:
+        raise ConfigError(f"--landing {landing}: expected a directory of its own, such as /var/lib/headgate-landing")
     uploads = arguments.uploads or landing.with_name(f"{landing.name}.uploads")
+    return Folders(landing=landing, uploads=uploads.absolute(), state=state.absolute())
+
+
+def _limits_from(arguments: argparse.Namespace) -> Limits:
+    return Limits(
+        max_archive_bytes=arguments.max_archive_bytes,
+        max_connections=arguments.max_connections,
+        max_connections_per_address=arguments.max_connections_per_address,
+        min_free_bytes=arguments.min_free_bytes,
+        device_bytes_per_s=arguments.device_bytes_per_s,
+        device_requests_per_s=arguments.device_requests_per_s,
+    )
+
+
+def _address_from(option: str, text: str) -> tuple[str, int]:
     try:
-        limits = Limits(
-            max_archive_bytes=arguments.max_archive_bytes,
-            max_connections=arguments.max_connections,
-            min_free_bytes=arguments.min_free_bytes,
-            device_bytes_per_s=arguments.device_bytes_per_s,
-            device_requests_per_s=arguments.device_requests_per_s,
-        )
+        return parse_listen(text)
     except ValueError as error:
-        raise ConfigError(str(error)) from error
-    folders = Folders(landing=landing, uploads=uploads.absolute(), state=state.absolute())
-    return Settings(host=host, port=port, folders=folders, limits=limits, tls=_tls_from(arguments))
-
-
-def _address_from(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"--listen {text}: HOST:PORT is expected, such as 0.0.0.0:8440 or [::]:8440")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def _tls_from(arguments: argparse.Namespace) -> TlsFiles | None:
-    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
-        raise ConfigError("--tls-certificate and --tls-key go together")
-    if arguments.tls_certificate is None:
+    if (arguments.cert_file is None) != (arguments.key_file is None):
+        raise ConfigError("--cert-file and --key-file must be given together")
+    if arguments.cert_file is None:
         return None
-    return TlsFiles(certificate=arguments.tls_certificate, key=arguments.tls_key)
+    return TlsFiles(certificate=arguments.cert_file, key=arguments.key_file)
 
 
 def _open_intake(settings: Settings) -> Intake:
-    """Everything that can be wrong is found here, before anyone is listened to. Raises: ConfigError, OSError."""
+    """Check everything before listening. Raises: ConfigError, OSError."""
     public = load_public_keys(settings.folders.keys)
     signing_key = load_signing_key(settings.folders.keys / SIGNING_KEY)
     if bytes(signing_key.verify_key) != public.signing:
-        raise ConfigError(f"{settings.folders.keys}: the signing key and the public keys do not belong together")
-    intake = Intake(settings.folders, settings.limits, signing_key, public.sealing)
+        raise ConfigError(f"{settings.folders.keys}: the signing key does not match the public keys")
+    intake = Intake(settings.folders, settings.limits, signing_key, public.encryption)
     intake.landing.check_moves_from(settings.folders.uploads)
     return intake
 
@@ -193,7 +273,7 @@ def _only_one(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{state}: another collector uses it") from None
+            raise ConfigError(f"{state}: in use by another collector") from None
         yield
 
 
@@ -203,40 +283,63 @@ def _allow_open_files(limits: Limits) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and wanted > hard:
         raise ConfigError(
-            f"--max-connections {limits.max_connections} needs {wanted} open files, and {hard} are allowed"
+            f"--max-connections {limits.max_connections} needs {wanted} open files, but {hard} are allowed (ulimit -n)"
         )
     if soft != resource.RLIM_INFINITY and wanted > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _enrol(allow_list: AllowList, device: str, label: str) -> None:
+def _enrol(allow_list: AllowList, arguments: argparse.Namespace) -> None:
+    device, label = arguments.device, arguments.label
     try:
         if device.startswith("0x") and not Path(device).exists():
-            enrolled = Device(address=parse_address(device), enrolled_at_ms=_now_ms(), label=label)
+            key = None if arguments.archive_key is None else parse_archive_key(arguments.archive_key)
+            enrolled = Device(address=parse_address(device), archive_key=key, enrolled_at_ms=_now_ms(), label=label)
+        elif arguments.archive_key is not None:
+            raise ConfigError("--archive-key is only for a device given by its address; a file contains the key")
         else:
             enrolled = device_from_public_file(Path(device), _now_ms(), label)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     allow_list.enrol(enrolled)
     print(_device_line(enrolled))
+    if enrolled.archive_key is None:
+        print(
+            "its archive key is not known yet: uploads are refused until the key that it offers is confirmed"
+            " ('headgate collector devices' shows the key, 'headgate collector confirm' accepts it);"
+            " no confirmation is needed if you enrol the file that 'headgate keys export-public' writes on the device",
+            file=sys.stderr,
+        )
 
 
 def _list_devices(allow_list: AllowList, *, as_json: bool) -> None:
     for device in allow_list.devices():
-        print(json.dumps(device.as_dict()) if as_json else _device_line(device))
+        print(json.dumps(_as_json(device)) if as_json else _device_line(device))
+
+
+def _as_json(device: Device) -> dict[str, str | int | None]:
+    offered = None if device.offered_key is None else device.offered_key.hex()
+    return {**device.as_dict(), "offered_key": offered}
 
 
 def _device_line(device: Device) -> str:
     state = "revoked " if device.is_revoked else "enrolled"
-    key = "any key" if device.archive_key is None else f"key {device.archive_key.hex()[:16]}…"
-    return f"{checksum_address(device.address)}  {state}  {key}  {device.label}".rstrip()
+    return f"{checksum_address(device.address)}  {state}  {_key_words(device)}  {device.label}".rstrip()
+
+
+def _key_words(device: Device) -> str:
+    if device.archive_key is not None:
+        return f"key {device.archive_key.hex()[:MIN_KEY_DIGITS]}…"
+    if device.offered_key is None:
+        return "key not known yet"
+    return f"NOT CONFIRMED: offers key {device.offered_key.hex()[:MIN_KEY_DIGITS]}…"
 
 
 def _show_keys(public: PublicKeys, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(public_as_dict(public)))
     else:
-        print(f"signing key  {public.signing.hex()}\nsealing key  {public.sealing.hex()}")
+        print(f"signing key     {public.signing.hex()}\nencryption key  {public.encryption.hex()}")
 
 
 def _now_ms() -> int:

@@ -1,37 +1,50 @@
-"""The allow-list: one small file per device, read at each request, so that a change counts at once.
+"""The allow-list: one small file per device, read at each request, so that a change takes effect at once.
 
-`devices/<address>.json` is written whole or not at all. A revoked device keeps its file: who was let in, and until
-when, is not forgotten.
+`devices/<address>.json` is written whole or not at all, and by the operator's commands only. The file of a
+revoked device stays, as a record of the enrolment.
+
+A device that was enrolled by its address alone has no archive key yet. The first key that it offers, with a binding by
+its address, is noted in `devices/<address>.offered`, and its archives are refused until the operator has compared that
+key with the device's own and confirmed it. The server writes these notes and nothing else, so it cannot undo a decision
+of the operator.
 """
 
 import dataclasses
 import json
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.collector.durable_files import make_folder, replace_file
-from ingest.collector.errors import ConfigError, Refused
-from protocol.archive import Binding
+from ingest.collector.errors import ConfigError, UploadRefused
+from protocol.archive.binding import ED25519_KEY_BYTES, Binding
 from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
+from runtime.durable_files import PRIVATE_DIRECTORY, make_directory, replace_file
 
 MAX_DEVICE_FILE_BYTES = 4096
 MAX_LABEL_CHARACTERS = 100
 SUFFIX = ".json"
+OFFER_SUFFIX = ".offered"
+MIN_KEY_DIGITS = 16  # of an archive key, by which the operator may name it
+CONFIRMATION_RETRY_S = 60
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
+_KEY = re.compile("[0-9a-f]{64}")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What the operator said about one device."""
+    """The entry of one device."""
 
     address: bytes
     enrolled_at_ms: int
-    archive_key: bytes | None = None  # None: any key that the address has signed a binding for
+    archive_key: bytes | None = None  # None: not confirmed yet, so nothing is accepted
     revoked_at_ms: int | None = None
     label: str = ""
+    offered_key: bytes | None = None  # what the device itself says its archive key is; waits for the operator
 
     def __post_init__(self) -> None:
         if len(self.label) > MAX_LABEL_CHARACTERS or not self.label.isprintable():
@@ -52,18 +65,35 @@ class Device:
 
 
 class AllowList:
-    """Who may bring archives."""
+    """The devices that may upload archives."""
 
     def __init__(self, folder: Path) -> None:
-        make_folder(folder)
+        make_directory(folder, mode=PRIVATE_DIRECTORY)
         self._folder = folder
 
     def enrol(self, device: Device) -> None:
-        """From now on it may. What was said of it before is replaced."""
+        """Add a device; it may upload once its archive key is known. Replaces its previous entry."""
         replace_file(self._path(device.address), json.dumps(device.as_dict(), indent=2).encode() + b"\n")
+        if device.archive_key is not None:
+            self._offer_path(device.address).unlink(missing_ok=True)
+
+    def confirm(self, address: bytes, key: str) -> Device:
+        """Accept the archive key of a device that was enrolled by its address. `key` is all of it, or how it begins.
+
+        Raises: ConfigError unless that names one key for certain.
+        """
+        device, name = self.find(address), checksum_address(address)
+        if device is None:
+            raise ConfigError(f"{name} is not enrolled; headgate collector enrol {name} --archive-key KEY does both")
+        confirmed = _confirmed_key(device, key.lower().removeprefix("0x"))
+        if device.archive_key not in (None, confirmed):
+            raise ConfigError(f"{name} has the archive key {device.archive_key.hex()}; enrol it again to change that")
+        device = dataclasses.replace(device, archive_key=confirmed, offered_key=None)
+        self.enrol(device)
+        return device
 
     def revoke(self, address: bytes, now_ms: int) -> Device:
-        """From now on it may not. Raises: ConfigError for one that was never enrolled."""
+        """Refuse its uploads from now on. Raises: ConfigError for a device that was never enrolled."""
         device = self.find(address)
         if device is None:
             raise ConfigError(f"{checksum_address(address)} was never enrolled")
@@ -76,11 +106,14 @@ class AllowList:
         path = self._path(address)
         try:
             with path.open("rb") as file:
-                return _device_from(json.loads(file.read(MAX_DEVICE_FILE_BYTES)), address)
+                device = _device_from(json.loads(file.read(MAX_DEVICE_FILE_BYTES)), address)
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
             raise ConfigError(f"{path}: not what 'headgate collector enrol' wrote; enrol the device again") from None
+        if device.archive_key is not None:
+            return device
+        return dataclasses.replace(device, offered_key=self._find_offer(address))
 
     def devices(self) -> Iterator[Device]:
         for path in sorted(self._folder.glob(f"0x*{SUFFIX}")):
@@ -89,15 +122,53 @@ class AllowList:
                 yield device
 
     def check(self, claim: UploadClaim) -> None:
-        """Raises: Refused unless the device of the claim may bring archives, with the key that signed the claim."""
+        """Raises: UploadRefused unless the claim's device may upload archives, with the key that signed the claim."""
         device = self.find(claim.device)
         name = checksum_address(claim.device)
         if device is None:
-            raise Refused(Refusal.DEVICE_UNKNOWN, f"{name} is not enrolled here; headgate collector enrol does that")
+            raise UploadRefused(
+                Refusal.DEVICE_UNKNOWN, f"{name} is not enrolled; enrol it with headgate collector enrol"
+            )
         if device.is_revoked:
-            raise Refused(Refusal.DEVICE_REVOKED, f"{name} is not welcome any more")
-        if device.archive_key not in (None, claim.binding.archive_key):
-            raise Refused(Refusal.DEVICE_UNKNOWN, f"{name} is enrolled with another archive key")
+            raise UploadRefused(Refusal.DEVICE_REVOKED, f"{name} was revoked")
+        if device.archive_key is None:
+            raise self._unconfirmed(device, claim.binding.archive_key)
+        if device.archive_key != claim.binding.archive_key:
+            problem = (
+                f"{name} is enrolled with another archive key; enrol what headgate keys export-public writes there"
+            )
+            raise UploadRefused(Refusal.DEVICE_UNKNOWN, problem)
+
+    def _unconfirmed(self, device: Device, key: bytes) -> UploadRefused:
+        """Note the first key that is offered, and say how it is confirmed."""
+        name, start = checksum_address(device.address), key.hex()[:MIN_KEY_DIGITS]
+        command = f"headgate collector confirm {name} {start}"
+        if device.offered_key is None:
+            replace_file(self._offer_path(device.address), key.hex().encode() + b"\n")
+            log.warning(
+                "the archive key of a device is not confirmed, its uploads are refused; device=%s key=%s; run: %s",
+                name,
+                start,
+                command,
+            )
+        elif device.offered_key != key:
+            command = f"another key was offered before; headgate collector confirm {name} {key.hex()}"
+        return UploadRefused(
+            Refusal.KEY_UNCONFIRMED,
+            f"{name} is enrolled by its address alone, and its archive key is not confirmed; if headgate keys show on"
+            f" the device has {start}…, on the collector: {command}",
+            retry_after_s=CONFIRMATION_RETRY_S,
+        )
+
+    def _find_offer(self, address: bytes) -> bytes | None:
+        try:
+            with self._offer_path(address).open("rb") as file:
+                return _key_from(file.read(MAX_DEVICE_FILE_BYTES).decode(errors="replace").strip())
+        except (FileNotFoundError, ConfigError):
+            return None
+
+    def _offer_path(self, address: bytes) -> Path:
+        return self._folder / f"0x{address.hex()}{OFFER_SUFFIX}"
 
     def _path(self, address: bytes) -> Path:
         return self._folder / f"0x{address.hex()}{SUFFIX}"
@@ -112,6 +183,32 @@ def parse_address(text: str) -> bytes:
     if digits not in (digits.lower(), digits.upper()) and text != checksum_address(address):
         raise ConfigError(f"{text}: a digit is wrong, for its capitals do not fit; compare it with the device's own")
     return address
+
+
+def parse_archive_key(text: str) -> bytes:
+    """Raises: ConfigError."""
+    return _key_from(text.lower().removeprefix("0x"))
+
+
+def _key_from(digits: str) -> bytes:
+    if not _KEY.fullmatch(digits):
+        raise ConfigError(
+            f"{digits[:70]!r} is not an archive key: expected 64 hex digits, as headgate keys show prints them"
+        )
+    return bytes.fromhex(digits)
+
+
+def _confirmed_key(device: Device, digits: str) -> bytes:
+    """The key that the operator named in full, or that the device offered and that begins so. Raises: ConfigError."""
+    if len(digits) == 2 * ED25519_KEY_BYTES:
+        return _key_from(digits)
+    if len(digits) < MIN_KEY_DIGITS:
+        raise ConfigError(f"{digits!r}: expected at least {MIN_KEY_DIGITS} digits of the archive key")
+    if device.offered_key is None:
+        raise ConfigError("the device has offered no archive key yet; give all 64 digits of it")
+    if not device.offered_key.hex().startswith(digits):
+        raise ConfigError(f"the device offers {device.offered_key.hex()}, which does not begin with {digits[:64]!r}")
+    return device.offered_key
 
 
 def addresses_in(folder: Path) -> frozenset[str]:

@@ -2,18 +2,13 @@
 
 from protocol.errors import HeadgateError
 from protocol.shipping import Refusal
+from runtime.errors import ConfigError
 
-__all__ = ["ConfigError", "Refused"]
-
-
-class ConfigError(HeadgateError):
-    """The operator must change a file or a setting. The one reaction: say so, exit, do not restart."""
-
-    exit_code = 78
+__all__ = ["ConfigError", "UploadRefused"]
 
 
-class Refused(HeadgateError):
-    """A request cannot be granted. The one reaction: answer so, count it, and go on with the next."""
+class UploadRefused(HeadgateError):
+    """A request of a device is refused. The one reaction: answer with the refusal, count it, go on with the next."""
 
     exit_code = 69
 
@@ -21,5 +16,5 @@ class Refused(HeadgateError):
         super().__init__(detail)
         self.refusal = refusal
         self.detail = detail
-        self.offset = offset  # where the upload stands, for who has to go on from there
+        self.offset = offset  # bytes that are stored; the device continues from there
         self.retry_after_s = retry_after_s

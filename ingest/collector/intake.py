@@ -9,42 +9,45 @@ import time
 from nacl.signing import SigningKey
 
 from ingest.collector.devices import AllowList
-from ingest.collector.errors import Refused
+from ingest.collector.errors import UploadRefused
 from ingest.collector.landing import Landing
 from ingest.collector.receipts import Receipts
 from ingest.collector.settings import Folders, Limits
 from ingest.collector.uploads import UploadFile, Uploads
-from ingest.collector.verify import verify_archive
+from ingest.collector.verify import is_of_another_device, verify_archive
 from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
 
 
 class Intake:
-    def __init__(self, folders: Folders, limits: Limits, signing_key: SigningKey, sealing_key: bytes) -> None:
+    def __init__(self, folders: Folders, limits: Limits, signing_key: SigningKey, encryption_key: bytes) -> None:
         self.uploads = Uploads(folders.uploads, limits)
         self.landing = Landing(folders.landing)
         self.receipts = Receipts(folders.receipts, signing_key)
         self.allow_list = AllowList(folders.devices)
         self._limits = limits
-        self._sealing_key = sealing_key
+        self._encryption_key = encryption_key
 
     def admit(self, claim: UploadClaim) -> None:
-        """Raises: Refused if nothing of what is claimed would ever be accepted."""
+        """Raises: UploadRefused if nothing of what is claimed would ever be accepted."""
         if claim.collector_key != self.receipts.collector_key:
-            raise Refused(Refusal.OTHER_COLLECTOR, f"this collector's key is {self.receipts.collector_key.hex()}")
+            raise UploadRefused(Refusal.OTHER_COLLECTOR, f"this collector's key is {self.receipts.collector_key.hex()}")
         self.allow_list.check(claim)
         if claim.size_bytes > self._limits.max_archive_bytes:
             problem = f"{claim.size_bytes} bytes, and at most {self._limits.max_archive_bytes} are accepted"
-            raise Refused(Refusal.TOO_LARGE, problem)
+            raise UploadRefused(Refusal.TOO_LARGE, problem)
 
     def give_missing_receipt(self, claim: UploadClaim) -> bytes | None:
         """For an archive that was stored when a crash kept us from giving one; None if what is stored is damaged.
 
         A damaged file there is as good as none: an upload will replace it.
         """
+        stored = self.landing.path(claim.archive)
+        if is_of_another_device(stored, claim):
+            return None
         try:
-            verify_archive(self.landing.path(claim.archive), claim, self._sealing_key)
-        except Refused:
+            verify_archive(stored, claim, self._encryption_key)
+        except UploadRefused:
             return None
         return self.receipts.give(claim, _now_ms())
 
@@ -54,24 +57,26 @@ class Intake:
     def begin(self, claim: UploadClaim, offset: int | None, length: int) -> UploadFile:
         """Open the part for `length` bytes from `offset`, or from the first byte, whatever is there, if that is None.
 
-        Raises: Refused if it cannot go on from there.
+        Raises: UploadRefused if it cannot go on from there.
         """
         expected = self.uploads.offset(claim)
         if offset is None:
             offset = 0
         elif offset != expected:
-            raise Refused(Refusal.OFFSET_MISMATCH, f"the upload stands at byte {expected}", offset=expected)
+            raise UploadRefused(
+                Refusal.OFFSET_MISMATCH, f"{expected} bytes are stored; continue from there", offset=expected
+            )
         if offset + length > claim.size_bytes:
             problem = f"{length} bytes from {offset} are beyond the {claim.size_bytes} of the claim"
-            raise Refused(Refusal.BAD_LENGTH, problem, offset=expected)
+            raise UploadRefused(Refusal.BAD_LENGTH, problem, offset=expected)
         return self.uploads.open(claim, offset)
 
     def complete(self, claim: UploadClaim) -> bytes:
-        """Check what came in, store it, and give the receipt. Raises: Refused, and then the upload is forgotten."""
+        """Check what came in, store it, and give the receipt. Raises: UploadRefused; then the upload is deleted."""
         upload = self.uploads.path(claim)
         try:
-            verify_archive(upload, claim, self._sealing_key)
-        except Refused:
+            verify_archive(upload, claim, self._encryption_key)
+        except UploadRefused:
             self.uploads.discard(claim)
             raise
         now_ms = _now_ms()

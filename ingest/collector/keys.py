@@ -1,8 +1,8 @@
-"""The collector's two keys: one signs receipts, the other opens sealed archives.
+"""The collector's two keys: one signs receipts, the other decrypts archives.
 
     keys/signing.key    Ed25519, private; only the collector needs it
-    keys/sealing.key    X25519, private; only the ingest needs it, and it may be moved to where that runs
-    keys/public.json    both public keys, for the configuration of devices; the collector reads the sealing key here
+    keys/decryption.key X25519, private; only the ingest needs it, and it may be moved to where that runs
+    keys/public.json    both public keys, for the configuration of devices; the collector reads the encryption key here
 
 A private file is `HGCKEY` and the version (2 bytes), the kind of key (one byte, `S` or `X`), 32 bytes of key, and the
 SHA-256 of all before it, so that damage is told from a wrong key. Files that others can read are refused.
@@ -10,7 +10,6 @@ SHA-256 of all before it, so that damage is told from a wrong key. Files that ot
 
 import hashlib
 import json
-import os
 import stat
 from collections.abc import Callable
 from enum import IntEnum
@@ -20,11 +19,12 @@ from typing import NamedTuple
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
 
-from ingest.collector.durable_files import PRIVATE_FOLDER, create_file, make_folder
 from ingest.collector.errors import ConfigError
+from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory
+from runtime.private_files import read_private_file
 
 SIGNING_KEY = "signing.key"
-SEALING_KEY = "sealing.key"
+DECRYPTION_KEY = "decryption.key"
 PUBLIC_KEYS = "public.json"
 KEY_BYTES = 32
 MAX_PUBLIC_FILE_BYTES = 4096
@@ -38,25 +38,25 @@ _PUBLIC_FILE = 0o644
 
 class KeyKind(IntEnum):
     SIGNING = ord("S")
-    SEALING = ord("X")
+    DECRYPTION = ord("X")
 
 
 class PublicKeys(NamedTuple):
     """What a device must know of its collector."""
 
     signing: bytes  # Ed25519; receipts are checked with it
-    sealing: bytes  # X25519; archives are sealed for it
+    encryption: bytes  # X25519; archives are encrypted for it
 
 
 def create_keys(folder: Path, random_bytes: Callable[[int], bytes]) -> PublicKeys:
     """New keys in `folder`. Raises: ConfigError if there is any key already: receipts given so far depend on it."""
-    make_folder(folder, mode=PRIVATE_FOLDER)
+    make_directory(folder, mode=PRIVATE_DIRECTORY)
     _check_folder(folder)
-    if any((folder / name).exists() for name in (SIGNING_KEY, SEALING_KEY, PUBLIC_KEYS)):
+    if any((folder / name).exists() for name in (SIGNING_KEY, DECRYPTION_KEY, PUBLIC_KEYS)):
         raise ConfigError(f"{folder}: there are keys already, and they are left as they are")
-    signing, sealing = SigningKey(random_bytes(KEY_BYTES)), PrivateKey(random_bytes(KEY_BYTES))
-    public = PublicKeys(bytes(signing.verify_key), bytes(sealing.public_key))
-    create_file(folder / SEALING_KEY, _encode(KeyKind.SEALING, bytes(sealing)))
+    signing, decryption = SigningKey(random_bytes(KEY_BYTES)), PrivateKey(random_bytes(KEY_BYTES))
+    public = PublicKeys(bytes(signing.verify_key), bytes(decryption.public_key))
+    create_file(folder / DECRYPTION_KEY, _encode(KeyKind.DECRYPTION, bytes(decryption)))
     create_file(folder / SIGNING_KEY, _encode(KeyKind.SIGNING, bytes(signing)))
     create_file(folder / PUBLIC_KEYS, _public_as_json(public), mode=_PUBLIC_FILE)
     return public
@@ -67,9 +67,9 @@ def load_signing_key(path: Path) -> SigningKey:
     return SigningKey(_read(path, KeyKind.SIGNING))
 
 
-def load_sealing_key(path: Path) -> PrivateKey:
-    """What opens sealed archives. Raises: ConfigError, as above."""
-    return PrivateKey(_read(path, KeyKind.SEALING))
+def load_decryption_key(path: Path) -> PrivateKey:
+    """The key that decrypts archives. Raises: ConfigError, as above."""
+    return PrivateKey(_read(path, KeyKind.DECRYPTION))
 
 
 def load_public_keys(folder: Path) -> PublicKeys:
@@ -77,18 +77,18 @@ def load_public_keys(folder: Path) -> PublicKeys:
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(MAX_PUBLIC_FILE_BYTES))
-        public = PublicKeys(bytes.fromhex(found["signing_key"]), bytes.fromhex(found["sealing_key"]))
+        public = PublicKeys(bytes.fromhex(found["signing_key"]), bytes.fromhex(found["encryption_key"]))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there are no keys yet; make them with 'headgate collector keys init'") from None
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{path}: not a file of public keys; restore it from your copy") from None
-    if {len(public.signing), len(public.sealing)} != {KEY_BYTES}:
+    if {len(public.signing), len(public.encryption)} != {KEY_BYTES}:
         raise ConfigError(f"{path}: a key is not {KEY_BYTES} bytes long; restore it from your copy")
     return public
 
 
 def public_as_dict(public: PublicKeys) -> dict[str, str]:
-    return {"signing_key": public.signing.hex(), "sealing_key": public.sealing.hex()}
+    return {"signing_key": public.signing.hex(), "encryption_key": public.encryption.hex()}
 
 
 def _public_as_json(public: PublicKeys) -> bytes:
@@ -101,29 +101,14 @@ def _encode(kind: KeyKind, secret: bytes) -> bytes:
 
 
 def _read(path: Path, kind: KeyKind) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # not waiting for the far end of a pipe
-    with os.fdopen(descriptor, "rb") as file:
-        _check_privacy(path, os.fstat(descriptor))
-        _check_folder(path.parent)
-        data = file.read(_FILE_BYTES + 1)
+    data = read_private_file(path, max_bytes=_FILE_BYTES)
+    _check_folder(path.parent)
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if len(data) != _FILE_BYTES or hashlib.sha256(body).digest() != checksum or not body.startswith(_PREAMBLE):
         raise ConfigError(f"{path}: damaged, or not a key of a collector; restore it from your copy")
     if body[len(_PREAMBLE)] != kind:
         raise ConfigError(f"{path}: not a {kind.name.lower()} key; were two files mixed up?")
     return body[-KEY_BYTES:]
-
-
-def _check_privacy(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise ConfigError(f"{path}: not a plain file")
-    if status.st_mode & _ANYONE_ELSE:
-        raise ConfigError(
-            f"{path}: others can read or change it (mode {stat.S_IMODE(status.st_mode):04o});"
-            " chmod 600 it, and if it was exposed, make new keys"
-        )
-    if status.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path}: belongs to user {status.st_uid}, not to {os.geteuid()} or root")
 
 
 def _check_folder(folder: Path) -> None:

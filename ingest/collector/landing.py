@@ -8,8 +8,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ingest.collector.durable_files import make_folder, sync_folder
 from ingest.collector.errors import ConfigError
+from runtime.durable_files import make_directory, sync_directory
 
 SUFFIX = ".hga"
 LANDING_FOLDER = 0o750
@@ -18,7 +18,7 @@ ARCHIVE_MODE = 0o640  # for the ingest to read, through the group
 
 class Landing:
     def __init__(self, folder: Path) -> None:
-        make_folder(folder, mode=LANDING_FOLDER)
+        make_directory(folder, mode=LANDING_FOLDER)
         self._folder = folder
 
     def path(self, sha256: bytes) -> Path:
@@ -39,7 +39,7 @@ class Landing:
             upload.unlink(missing_ok=True)
             raise
         upload.replace(self.path(sha256))
-        sync_folder(self._folder)
+        sync_directory(self._folder)
 
     def check_moves_from(self, uploads: Path) -> None:
         """Raises: ConfigError unless a file can be moved here from `uploads` in one step."""

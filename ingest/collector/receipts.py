@@ -9,16 +9,16 @@ from pathlib import Path
 
 from nacl.signing import SigningKey
 
-from ingest.collector.durable_files import create_file, make_folder, replace_file
-from protocol.archive import Receipt, sign_receipt
+from protocol.archive.receipt import Receipt, sign_receipt
 from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
+from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory, replace_file
 
 SUFFIX = ".receipt"
 
 
 class Receipts:
     def __init__(self, folder: Path, key: SigningKey) -> None:
-        make_folder(folder)
+        make_directory(folder, mode=PRIVATE_DIRECTORY)
         self._folder = folder
         self._key = key
 
@@ -43,7 +43,7 @@ class Receipts:
         """Sign and keep one. Call it only for an archive that is checked and durable."""
         path = self._path(claim)
         receipt = self._sign(claim, claim.size_bytes, now_ms).to_bytes()
-        make_folder(path.parent)
+        make_directory(path.parent, mode=PRIVATE_DIRECTORY)
         create_file(path, receipt)
         return receipt
 

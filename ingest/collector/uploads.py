@@ -10,10 +10,10 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from ingest.collector.durable_files import make_folder
-from ingest.collector.errors import Refused
+from ingest.collector.errors import UploadRefused
 from ingest.collector.settings import Limits
 from protocol.shipping import Refusal, UploadClaim
+from runtime.durable_files import PRIVATE_DIRECTORY, make_directory
 
 SUFFIX = ".part"
 PART_MODE = 0o600
@@ -36,7 +36,7 @@ class UploadFile:
     def append(self, data: bytes) -> None:
         """Raises: OSError, with `offset` telling how much of `data` was taken."""
         if len(data) > self.missing_bytes:
-            raise Refused(Refusal.BAD_LENGTH, f"more than the {self.size_bytes} bytes of the claim")
+            raise UploadRefused(Refusal.BAD_LENGTH, f"more than the {self.size_bytes} bytes of the claim")
         rest = memoryview(data)
         while rest:
             written = os.pwrite(self._descriptor, rest, self.offset)
@@ -48,10 +48,10 @@ class UploadFile:
 
 
 class Uploads:
-    """All parts, and which of them are being written."""
+    """All unfinished uploads, and which of them are being written."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
-        make_folder(folder)
+        make_directory(folder, mode=PRIVATE_DIRECTORY)
         self._folder = folder
         self._limits = limits
         self._open: set[UploadFile] = set()
@@ -69,10 +69,11 @@ class Uploads:
         return size_bytes if size_bytes <= claim.size_bytes else 0
 
     def open(self, claim: UploadClaim, offset: int) -> UploadFile:
-        """Go on at `offset`, or begin anew at 0. Raises: Refused if there is no room for it."""
+        """Continue at `offset`, or restart at 0. Raises: UploadRefused if there is no space."""
         path = self.path(claim)
         with self._lock:
-            make_folder(path.parent)
+            if not path.parent.is_dir():  # a part need not survive a power cut: no sync for each
+                make_directory(path.parent, mode=PRIVATE_DIRECTORY)
             self._make_way(path)
             self._check_space(claim.size_bytes - offset)
             upload = UploadFile(path, claim.size_bytes, offset=offset)
@@ -92,7 +93,7 @@ class Uploads:
         self.path(claim).unlink(missing_ok=True)
 
     def expire(self, now_s: float) -> int:
-        """Remove the parts that no one came back for, and say how many."""
+        """Delete the uploads that were not continued in time. Returns how many."""
         oldest_s = now_s - self._limits.upload_expiry_s
         with self._lock:
             idle = [path for path in self._folder.glob(f"*/*{SUFFIX}") if not self._is_open(path)]
@@ -105,23 +106,23 @@ class Uploads:
         return any(upload.path == path for upload in self._open)
 
     def _make_way(self, path: Path) -> None:
-        """Forget the device's oldest other parts, as many as are too many."""
+        """Delete the device's oldest other uploads beyond the limit."""
         others = [each for each in path.parent.glob(f"*{SUFFIX}") if each != path]
         excess = len(others) + 1 - self._limits.max_uploads_per_device
         if excess <= 0:
             return
         idle = sorted((each for each in others if not self._is_open(each)), key=_modified_s)
         if len(idle) < excess:
-            raise Refused(Refusal.BUSY, f"{len(others)} uploads of this device are under way", retry_after_s=30)
+            raise UploadRefused(Refusal.BUSY, f"{len(others)} uploads of this device are under way", retry_after_s=30)
         for each in idle[:excess]:
             each.unlink(missing_ok=True)
 
     def _check_space(self, wanted_bytes: int) -> None:
-        """What others have yet to send counts as taken."""
+        """Space that other uploads still need counts as used."""
         promised_bytes = sum(upload.missing_bytes for upload in self._open)
         free_bytes = self.free_bytes()
         if free_bytes - promised_bytes - wanted_bytes < self._limits.min_free_bytes:
-            raise Refused(Refusal.NO_SPACE, f"no room for {wanted_bytes} bytes more", retry_after_s=300)
+            raise UploadRefused(Refusal.NO_SPACE, f"no space for {wanted_bytes} more bytes", retry_after_s=300)
 
     def free_bytes(self) -> int:
         status = os.statvfs(self._folder)

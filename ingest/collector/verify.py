@@ -1,8 +1,9 @@
 """Whether a file is the archive that a claim names, to its last byte, and signed by the device.
 
     digest    the whole file hashes to its name
-    sealed    it is sealed for this collector; what is in it shows only at ingest
-    open      header, manifest and signature are true, the device is the claim's, and each block is the one it signed
+    encrypted it is encrypted for this collector; what is in it shows only at ingest
+    open      header, manifest and signature are true, the device and its archive key are the claim's, which the
+              operator confirmed, and each block is the one it signed
 
 Blocks are hashed, never decompressed: a bomb in one costs nothing here, and the ingest judges what they hold. Memory is
 a manifest's (bounded by the format) and one buffer's, whatever the file.
@@ -12,9 +13,9 @@ import hashlib
 import os
 from pathlib import Path
 
-from ingest.collector.errors import Refused
-from protocol.archive import is_sealed, open_archive, sealed_for
-from protocol.archive.sealing import ENVELOPE_BYTES
+from ingest.collector.errors import UploadRefused
+from protocol.archive.encryption import ENVELOPE_BYTES, encrypted_for, is_encrypted
+from protocol.archive.random_access import open_archive
 from protocol.errors import WireError
 from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
@@ -22,22 +23,38 @@ from protocol.shipping import Refusal, UploadClaim
 READ_BYTES = 256 * 1024
 
 
-def verify_archive(path: Path, claim: UploadClaim, sealing_key: bytes) -> None:
-    """Raises: Refused if it is not what the claim says, OSError if it cannot be read."""
+def verify_archive(path: Path, claim: UploadClaim, encryption_key: bytes) -> None:
+    """Raises: UploadRefused if it is not what the claim says, OSError if it cannot be read."""
     with path.open("rb", buffering=0) as file:
         stored = _StoredFile(file.fileno())
         _check_digest(stored, claim)
         try:
-            if is_sealed(stored.read_at(0, ENVELOPE_BYTES)):
-                _check_sealed(stored, sealing_key)
+            if is_encrypted(stored.read_at(0, ENVELOPE_BYTES)):
+                _check_recipient(stored, encryption_key)
             else:
                 _check_open(stored, claim)
         except WireError as error:
-            raise Refused(Refusal.ARCHIVE_INVALID, str(error)) from error
+            raise UploadRefused(Refusal.ARCHIVE_INVALID, str(error)) from error
+
+
+def is_of_another_device(path: Path, claim: UploadClaim) -> bool:
+    """Whether a stored open archive belongs to another device than the claim's, or to another archive key.
+
+    It costs the header and the manifest, not a hash of the file, so that asking for the archives of others is cheap.
+    A damaged file says nothing here. Raises: OSError.
+    """
+    with path.open("rb", buffering=0) as file:
+        stored = _StoredFile(file.fileno())
+        if is_encrypted(stored.read_at(0, ENVELOPE_BYTES)):
+            return False
+        try:
+            return open_archive(stored.read_at, stored.size_bytes).header.binding != claim.binding
+        except WireError:
+            return False
 
 
 class _StoredFile:
-    """A file to be looked at in any place. Hashing goes through one buffer, since new memory would cost as much."""
+    """A file with random access. Hashing reuses one buffer, since allocating would cost as much."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -60,23 +77,34 @@ class _StoredFile:
 
 def _check_digest(stored: _StoredFile, claim: UploadClaim) -> None:
     if stored.size_bytes != claim.size_bytes:
-        raise Refused(Refusal.DIGEST_MISMATCH, f"{stored.size_bytes} bytes, not {claim.size_bytes}")
+        raise UploadRefused(Refusal.DIGEST_MISMATCH, f"{stored.size_bytes} bytes, not {claim.size_bytes}")
     found = stored.digest_of(0, claim.size_bytes)
     if found != claim.archive:
-        raise Refused(Refusal.DIGEST_MISMATCH, f"the bytes received hash to {found.hex()}; begin anew")
+        raise UploadRefused(
+            Refusal.DIGEST_MISMATCH, f"the received bytes have the SHA-256 {found.hex()}; upload the archive again"
+        )
 
 
-def _check_sealed(stored: _StoredFile, sealing_key: bytes) -> None:
-    recipient = bytes(sealed_for(stored.read_at(0, ENVELOPE_BYTES)))
-    if recipient != sealing_key:
-        raise Refused(Refusal.SEALED_FOR_ANOTHER, f"sealed for the key {recipient.hex()}, not for {sealing_key.hex()}")
+def _check_recipient(stored: _StoredFile, encryption_key: bytes) -> None:
+    recipient = bytes(encrypted_for(stored.read_at(0, ENVELOPE_BYTES)))
+    if recipient != encryption_key:
+        raise UploadRefused(
+            Refusal.ENCRYPTED_FOR_ANOTHER, f"encrypted for the key {recipient.hex()}, not for {encryption_key.hex()}"
+        )
 
 
 def _check_open(stored: _StoredFile, claim: UploadClaim) -> None:
     archive = open_archive(stored.read_at, claim.size_bytes)
+    if archive.header.binding.address == claim.device and archive.header.binding != claim.binding:
+        key = archive.header.binding.archive_key.hex()
+        raise UploadRefused(
+            Refusal.ARCHIVE_INVALID, f"signed with the archive key {key}, not with the one of the claim"
+        )
     if archive.header.binding.address != claim.device:
         owner = checksum_address(archive.header.binding.address)
-        raise Refused(Refusal.ARCHIVE_INVALID, f"an archive of {owner}, brought by {checksum_address(claim.device)}")
+        raise UploadRefused(
+            Refusal.ARCHIVE_INVALID, f"an archive of {owner}, uploaded by {checksum_address(claim.device)}"
+        )
     for index, entry in enumerate(archive.manifest.blocks):
         if stored.digest_of(entry.offset, entry.frame_bytes) != entry.sha256:
-            raise Refused(Refusal.ARCHIVE_INVALID, f"block {index} is not the one that the device signed")
+            raise UploadRefused(Refusal.ARCHIVE_INVALID, f"block {index} is not the one that the device signed")
