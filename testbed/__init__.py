@@ -1,1 +1,1 @@
-"""The whole picture on one machine, and what breaks it. The only room that may import every other."""
+"""The whole system on one machine, and the faults that test it. The only package that may import every other."""

@@ -1,4 +1,4 @@
-"""`headgate testbed`: run scenarios, list them, or make up new ones for as long as wanted."""
+"""`headgate testbed`: runs scenarios, lists them, or generates random ones."""
 
 import argparse
 import asyncio
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from agent.exit_codes import ExitCode
-from testbed.interruption import run_until_told
+from testbed.processes import run_until_told
+from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Scenario, list_scenarios, load_scenario
-from testbed.soak import random_scenario
-from testbed.trial import Outcome, run_scenario
+from testbed.scenario.random_scenario import random_scenario
 
-DESCRIPTION = "Run the whole picture on this machine, break it as a scenario says, and judge what arrived."
+DESCRIPTION = "Run the whole system on this machine, inject the faults of a scenario, and verify what arrived."
 DEFAULT_JOBS: Final = 2
 DEFAULT_SOAK_MINUTES: Final = 10.0
 
@@ -24,26 +24,37 @@ DEFAULT_SOAK_MINUTES: Final = 10.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     run_parser = actions.add_parser("run", help="run scenarios")
-    run_parser.add_argument("scenarios", nargs="+", metavar="NAME|FILE", help="a name that `list` shows, or a file")
     run_parser.add_argument(
-        "--jobs", type=_positive, default=DEFAULT_JOBS, metavar="N", help="at once (default: %(default)s)"
+        "scenarios", nargs="+", metavar="NAME|FILE", help="name shown by 'list', or a scenario file"
     )
-    run_parser.add_argument("--seed", type=int, metavar="N", help="instead of the one in the file")
-    soak = actions.add_parser("soak", help="random scenarios, one after the other, until one fails or time is over")
-    soak.add_argument("--seed", type=int, metavar="N", help="of the first one (default: by chance)")
+    run_parser.add_argument(
+        "--jobs",
+        type=_positive,
+        default=DEFAULT_JOBS,
+        metavar="N",
+        help="scenarios to run in parallel (default: %(default)s)",
+    )
+    run_parser.add_argument("--seed", type=int, metavar="N", help="random seed (default: the one of the scenario)")
+    soak = actions.add_parser("soak", help="run random scenarios until one fails or time is up")
+    soak.add_argument("--seed", type=int, metavar="N", help="seed of the first scenario (default: random)")
     soak.add_argument(
         "--minutes",
         type=_minutes,
         default=DEFAULT_SOAK_MINUTES,
         metavar="M",
-        help="go on for so long (default: %(default)g)",
+        help="minutes to run (default: %(default)g)",
     )
-    soak.add_argument("--count", type=_positive, metavar="N", help="so many, however long it takes")
+    soak.add_argument("--count", type=_positive, metavar="N", help="stop after N scenarios, instead of --minutes")
     for each in (run_parser, soak):
-        each.add_argument("--folder", type=Path, metavar="DIR", help="where evidence is kept (default: the system's)")
-        each.add_argument("--keep", action="store_true", help="keep the evidence of good runs too")
-        each.add_argument("--quiet", action="store_true", help="one line per scenario, not per fault")
-    actions.add_parser("list", help="show the scenarios that come with the testbed")
+        each.add_argument(
+            "--folder",
+            type=Path,
+            metavar="DIR",
+            help="directory for logs and data of runs (default: the system's temporary one)",
+        )
+        each.add_argument("--keep", action="store_true", help="keep logs and data of successful runs too")
+        each.add_argument("--quiet", action="store_true", help="print one line per scenario, not per fault")
+    actions.add_parser("list", help="list the scenarios of the testbed")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -125,13 +136,13 @@ async def _run_and_tell(scenario: Scenario, arguments: argparse.Namespace, repea
 
 def _tell(outcome: Outcome, repeat: str, *, kept: bool) -> None:
     scenario, judgement = outcome.scenario, outcome.judgement
-    verdict = "good" if outcome.is_good else "FAILED"
+    verdict = "passed" if outcome.is_good else "FAILED"
     print(f"{scenario.name}: {verdict} after {outcome.took_s:.0f} s", flush=True)
     if judgement is not None:
         print(f"  {judgement.as_line()}")
     for line in (*outcome.notes, *outcome.problems):
         print(f"  {line}")
     if not outcome.is_good or kept:
-        print(f"  evidence: {outcome.folder}")
+        print(f"  logs and data: {outcome.folder}")
     if not outcome.is_good:
-        print(f"  seed {scenario.seed}; again: {repeat}", flush=True)
+        print(f"  seed {scenario.seed}; run it again: {repeat}", flush=True)

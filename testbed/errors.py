@@ -1,4 +1,4 @@
-"""What can go wrong with the bench itself, as opposed to what is tested on it."""
+"""Errors of the bench itself, as opposed to failures of what is tested on it."""
 
 from protocol.errors import HeadgateError
 
@@ -6,6 +6,6 @@ __all__ = ["BenchError"]
 
 
 class BenchError(HeadgateError):
-    """The bench cannot do what it was asked: a part did not start, a program is missing, a wait was in vain."""
+    """The bench failed: a part did not start, a program is missing, or a wait timed out."""
 
     exit_code = 69

@@ -1,4 +1,4 @@
-"""A real MQTT broker: `with mosquitto(folder) as broker:`; it may be stopped or killed and started again in between.
+"""A mosquitto broker for tests: `with mosquitto(folder) as broker:`; it can be stopped, killed and restarted.
 
 A test that uses it says `@pytest.mark.needs("mosquitto", "mosquitto")`.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed.errors import BenchError
-from testbed.free_port import free_port
+from testbed.processes import free_port
 
 __all__ = ["Broker", "mosquitto"]
 

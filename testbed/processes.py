@@ -1,23 +1,30 @@
-"""`headgate` commands as processes of their own, as an operator starts them: watched, signalled, killed."""
+"""`headgate` commands run as processes, as an operator starts them, and what starting and stopping them needs.
 
+A blocking start or stop runs in a thread that is waited for (`to_its_end`); Ctrl-C and SIGTERM stop everything in order
+(`run_until_told`).
+"""
+
+import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from testbed.errors import BenchError
 
-__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "running"]
+__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "running", "to_its_end"]
 
 HEADGATE: Final = (sys.executable, "-m", "agent")
 PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
 SHOWN_LINES: Final = 20
+T = TypeVar("T")
 
 
 class HeadgateProcess:
@@ -54,19 +61,19 @@ class HeadgateProcess:
         with self._heard:
             self._heard.wait_for(lambda: found() or not self._listening.is_alive(), PATIENCE_S)
         if (match := found()) is None:
-            raise BenchError(f"{' '.join(self._arguments)}: never said {pattern!r}: {self.lines[-SHOWN_LINES:]}")
+            raise BenchError(f"{' '.join(self._arguments)}: did not print {pattern!r}: {self.lines[-SHOWN_LINES:]}")
         return match[1]
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """At once, as the kernel does when memory runs out."""
+        """Kill with SIGKILL, as the kernel does when memory runs out."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> int:
-        """As by systemd. The exit code."""
+        """Stop with SIGTERM, as systemd does. Returns the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -166,3 +173,38 @@ def running(*arguments: str) -> Iterator[HeadgateProcess]:
 
 def node_arguments(data: Path, *more: str) -> list[str]:
     return ["node", "run", "--listen", "127.0.0.1:0", "--data", str(data), *more]
+
+
+async def to_its_end(action: Callable[[], T]) -> T:
+    """Do it in a thread. A caller who is cancelled meanwhile is cancelled when it is done, and not before.
+
+    Otherwise a process could start after everything was closed, and stay.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(action))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
+
+
+def run_until_told(work: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, which cancels the work on Ctrl-C; here on SIGTERM too. Raises: KeyboardInterrupt for both."""
+
+    async def listen() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(listen())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def free_port() -> int:
+    """A TCP port of this machine on which nothing listens at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

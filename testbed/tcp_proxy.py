@@ -1,4 +1,4 @@
-"""A TCP proxy that does to connections what bad networks do: cut them, swallow their packets, come and go."""
+"""A TCP proxy that simulates bad networks: it cuts connections, drops their data, and slows them down."""
 
 import asyncio
 from contextlib import asynccontextmanager

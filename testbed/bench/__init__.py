@@ -1,4 +1,4 @@
-"""The parts of a scenario as they really run: processes, ports, disks, clocks, links."""
+"""The running parts of a scenario: processes, ports, disks, clocks, links."""
 
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench

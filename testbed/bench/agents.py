@@ -1,4 +1,4 @@
-"""One agent with everything around it: its disk, its clock, the links it talks over, and the oracle's ear.
+"""One agent of a bench with its disk, its clock, its links, and the file publisher that the oracle reads.
 
 Every agent has one publisher more than its scenario says: `witness`, a file outside its own disk. What stands there was
 committed, whatever became of the machine afterwards.
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.journal import DirectoryDisk
-from agent.journal.inspection import look
-from agent.journal.pool import file_name
+from agent.journal.inspection import inspect_journal
+from agent.journal.segments import file_name
 from agent.keys import DeviceKeys, create_key_file
 from testbed.bench.clock import HeldClock
 from testbed.bench.devices import mqtt_topic
@@ -69,7 +69,7 @@ class AgentPart:
     # Running. These block; whoever runs an event loop calls them in a thread.
 
     def start(self) -> None:
-        """Raises: BenchError if it never says that it runs."""
+        """Raises: BenchError if it does not report that it is running."""
         self._process.start()
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class AgentPart:
     # Looking
 
     def status(self) -> dict[str, Any]:
-        """What it last wrote about itself; empty before the first time."""
+        """The content of its status file; empty before the first one is written."""
         try:
             status: dict[str, Any] = json.loads(self.status_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -131,7 +131,7 @@ class AgentPart:
     def segments(self, lane: int | None) -> list[Path]:
         """The files of the journal's live segments, of all lanes or of one."""
         with closing(DirectoryDisk(self.data / "journal", read_only=True)) as disk:
-            lanes = look(disk).lanes
+            lanes = inspect_journal(disk).lanes
         chosen = lanes.values() if lane is None else [lanes[lane]] if lane in lanes else []
         return [self.data / "journal" / file_name(segment.file) for each in chosen for segment in each.segments]
 
@@ -145,6 +145,11 @@ class AgentPart:
             return False
         journal = status["journal"]
         return not any((*journal["waiting"].values(), journal["pending_gaps"], status["archives"]["kept"]))
+
+    def left_to_ship(self) -> object:
+        """What changes while it ships: records that wait, and archives that were shipped."""
+        status = self.status()
+        return status.get("journal", {}).get("waiting"), status.get("archives")
 
     def expect_fresh_status(self) -> None:
         """From now on, only a status written later counts."""
@@ -207,7 +212,7 @@ def _streams(agent: Agent) -> str:
 
 def _publishers(agent: Agent, part: AgentPart, ports: Mapping[str, int]) -> list[str]:
     patience = "retry_first_s = 0.2\nretry_max_s = 2.0\ndeadline_s = 5.0"
-    found = [f'[publishers.witness]\nkind = "file"\npath = "{part.witness}"\n{patience}']
+    found = [f'[publishers.witness]\nkind = "file"\npath = "{part.witness}"\nmax_megabytes = 1000000\n{patience}']
     if agent.node is not None:
         url = f"http://127.0.0.1:{ports['node']}"
         found.append(f'[publishers.node]\nkind = "websocket"\nurl = "{url}"\n{patience}')

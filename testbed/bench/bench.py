@@ -1,4 +1,4 @@
-"""The whole picture on one machine, as one scenario wants it: every part a real process, every link a proxy.
+"""The bench: all parts of a scenario on one machine, every part a real process, every link through a proxy.
 
     devices ──► agents ──┬── links ──► nodes, brokers
                          └── links ──► collectors
@@ -20,15 +20,15 @@ from testbed.bench.servers import BrokerServer, CollectorServer, Elsewhere, Node
 from testbed.bench.volume import Volume, open_volume
 from testbed.cable.port import PtyPort
 from testbed.errors import BenchError
+from testbed.processes import to_its_end
 from testbed.scenario import Device, Scenario
 from testbed.tcp_proxy import TcpProxy
-from testbed.threads import to_its_end
 
-__all__ = ["Bench"]
+__all__ = ["Bench", "wait_until"]
 
 DAY_S: Final = 86_400
 POLL_S: Final = 0.05
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 120.0  # without any progress
 CALM_S: Final = 1.0  # without a new message: all that the devices said has been read
 FIRST_PATIENCE_S: Final = 8.0  # then agents are started anew, so that none waits out a long pause after failures
 
@@ -143,7 +143,7 @@ class Bench:
                 folder, self._make_volume(folder, agent.disk_megabytes), clock, self._agent_environment
             )
             collector = self.collector(agent.collector)
-            collector.enrol(part.keys.address)
+            collector.enrol(part.keys.binding)
             ports = await self._link_up(name)
             devices = self.scenario.devices_of(name)
             serial_ports = {each: await self._make_port(each, device) for each, device in devices.items()}
@@ -156,7 +156,9 @@ class Bench:
         try:
             return open_volume(folder, megabytes)
         except BenchError as error:
-            self.notes.append(f"no disk of its own for {folder.name}: {error}; power cuts are kills, disks never full")
+            self.notes.append(
+                f"{folder.name} has no disk of its own: {error}; a power cut is a kill, and the disk does not fill"
+            )
             return None
 
     def _make_clock(self, name: str, folder: Path) -> HeldClock | None:
@@ -217,7 +219,7 @@ class Bench:
     async def _wait_for_subscriptions(self) -> None:
         for name, device in self._mqtt_devices():
             part = self.agents[device.agent]
-            await self.wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
+            await wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
 
     # Coming to rest
 
@@ -250,16 +252,7 @@ class Bench:
         for agent in self.agents.values():
             agent.expect_fresh_status()
         for name, agent in self.agents.items():
-            await self.wait_until(agent.is_settled, f"agents.{name} has shipped all", patience_s)
-
-    async def wait_until(self, is_true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-        """Raises: BenchError when it is not true in time."""
-        try:
-            async with asyncio.timeout(patience_s):
-                while not is_true():  # noqa: ASYNC110 - other processes know no events of ours
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            raise BenchError(f"waited {patience_s:.0f} s in vain until {what}") from None
+            await wait_until(agent.is_settled, f"agents.{name} has shipped all", agent.left_to_ship, patience_s)
 
     async def _all(self, actions: "Iterator[Callable[[], None]]") -> None:
         """At once, each in a thread; the first failure is told after all are done."""
@@ -267,3 +260,20 @@ class Bench:
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
+
+
+async def wait_until(
+    is_true: Callable[[], bool],
+    what: str,
+    progress: Callable[[], object] = lambda: None,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """However slow the machine is: patience ends when `progress` has given the same for so long. Raises: BenchError."""
+    loop = asyncio.get_running_loop()
+    before, since_s = progress(), loop.time()
+    while not is_true():
+        await asyncio.sleep(POLL_S)
+        if (now := progress()) != before:
+            before, since_s = now, loop.time()
+        elif loop.time() - since_s > patience_s:
+            raise BenchError(f"no progress for {patience_s:.0f} s while waiting until {what}; at {before}")

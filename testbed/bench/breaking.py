@@ -1,18 +1,24 @@
-"""Faults, inflicted on a bench when their time comes, and healed. `testbed/scenario/faults.py` says what each is."""
+"""Injects the faults of a scenario into a running bench at their times, and ends them.
+
+`testbed/scenario/faults.py` describes each fault.
+"""
 
 import asyncio
+import contextlib
+import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
 
 from testbed.bench.agents import AgentPart
-from testbed.bench.bench import Bench
+from testbed.bench.bench import Bench, wait_until
 from testbed.bench.clock import HeldClock
 from testbed.bench.devices import Microcontroller, SerialDevice
-from testbed.bench.rot import flip_bits
 from testbed.bench.servers import CollectorServer, Server
-from testbed.bench.strangers import send_rubbish
 from testbed.errors import BenchError
+from testbed.processes import to_its_end
 from testbed.scenario import Fault, Moment, Progress
 from testbed.scenario.faults import (
     ClockRate,
@@ -33,11 +39,16 @@ from testbed.scenario.faults import (
     Unplug,
 )
 from testbed.tcp_proxy import TcpProxy
-from testbed.threads import to_its_end
 
-__all__ = ["break_as_planned"]
+__all__ = ["break_as_planned", "flip_bits", "send_rubbish"]
 
 Say = Callable[[str], None]
+STAY_S: Final = 1.0
+CONNECT_S: Final = 5.0
+UPGRADE: Final = (
+    b"GET /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
+    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 async def break_as_planned(bench: Bench, say: Say) -> None:
@@ -52,7 +63,7 @@ async def break_as_planned(bench: Bench, say: Say) -> None:
             group.create_task(_break_when_due(bench, fault, random.Random(chance.random()), say))
     await asyncio.sleep(max(0.0, until_s - time.monotonic()))
     at_least = bench.scenario.expect.at_least
-    await bench.wait_until(lambda: bench.committed >= at_least, f"{at_least} messages are committed")
+    await wait_until(lambda: bench.committed >= at_least, f"{at_least} messages are committed", lambda: bench.committed)
 
 
 async def _break_when_due(bench: Bench, fault: Fault, chance: random.Random, say: Say) -> None:
@@ -63,7 +74,9 @@ async def _break_when_due(bench: Bench, fault: Fault, chance: random.Random, say
                 await asyncio.sleep(max(0.0, began_s + at_s - time.monotonic()))
                 await _break_part(bench, fault, chance, say)
         case Progress(part, figure, at_least):
-            await bench.wait_until(lambda: bench.figure(part, figure) >= at_least, fault.when or "")
+            await wait_until(
+                lambda: bench.figure(part, figure) >= at_least, fault.when or "", lambda: bench.figure(part, figure)
+            )
             await _break_part(bench, fault, chance, say)
 
 
@@ -88,8 +101,6 @@ def _in_words(fault: Fault) -> str:
 
 
 # Agents
-
-
 async def _break_agent(agent: AgentPart, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Kill(for_s=for_s):
@@ -129,8 +140,6 @@ async def _down_for(end: Callable[[], None], for_s: float, start: Callable[[], N
 
 
 # Servers
-
-
 async def _break_server(server: Server, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Kill(for_s=for_s):
@@ -148,8 +157,6 @@ async def _break_server(server: Server, fault: Fault, chance: random.Random) -> 
 
 
 # Links
-
-
 async def _break_link(link: TcpProxy, fault: Fault) -> None:
     match fault:
         case LinkDown(for_s=for_s):
@@ -172,8 +179,6 @@ async def _break_link(link: TcpProxy, fault: Fault) -> None:
 
 
 # Devices
-
-
 async def _break_device(device: object, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Unplug(for_s=for_s) if isinstance(device, SerialDevice | Microcontroller):
@@ -183,4 +188,59 @@ async def _break_device(device: object, fault: Fault, chance: random.Random) -> 
         case Garbage(bytes=count) if isinstance(device, SerialDevice):
             device.garble(chance, count)
         case _:
-            raise BenchError(f"{fault.target}: its line is not ours to pull or to garble")
+            raise BenchError(f"{fault.target}: not a simulated serial line, so it cannot be unplugged or disturbed")
+
+
+def flip_bits(files: Iterable[Path], count: int, chance: random.Random) -> int:
+    """In places of the files where something is written, each as likely as any other. Returns how many it flipped.
+
+    The files are in use: one that its owner has deleted since they were listed is left out.
+    """
+    written = [(path, offset) for path in sorted(files) for offset in _written(path)]
+    chosen = chance.sample(written, min(count, len(written)))
+    return sum(_flip_one(path, offset, chance) for path, offset in chosen)
+
+
+def _written(path: Path) -> list[int]:
+    with contextlib.suppress(FileNotFoundError):
+        return [offset for offset, byte in enumerate(path.read_bytes()) if byte]
+    return []
+
+
+def _flip_one(path: Path, offset: int, chance: random.Random) -> bool:
+    with contextlib.suppress(FileNotFoundError), path.open("r+b", buffering=0) as file:
+        [byte] = os.pread(file.fileno(), 1, offset)
+        os.pwrite(file.fileno(), bytes([byte ^ 1 << chance.randrange(8)]), offset)
+        return True
+    return False
+
+
+async def send_rubbish(host: str, port: int, connections: int, chance: random.Random) -> None:
+    """So many at once; returns when all are gone."""
+    texts = [_rubbish(chance) for _ in range(connections)]
+    await asyncio.gather(*(_one_stranger(host, port, text) for text in texts))
+
+
+async def _one_stranger(host: str, port: int, text: bytes) -> None:
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(CONNECT_S):
+            reader, writer = await asyncio.open_connection(host, port)
+        writer.write(text)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STAY_S):
+                await reader.read()
+        writer.transport.abort()
+
+
+def _rubbish(chance: random.Random) -> bytes:
+    noise = chance.randbytes(chance.choice((0, 1, 100, 20_000)))
+    return chance.choice(
+        (
+            noise,
+            b"GET / HTTP/1.1\r\nX: " + noise.hex().encode(),
+            b"PUT /archives/" + b"0" * 64 + b" HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n" + noise,
+            UPGRADE + b"\x81\xfe" + noise,  # a frame whose length is a lie
+            UPGRADE + b"\x81\x85\x00\x00\x00\x00[2,1]",
+            b"\x10\xff\xff\xff\x7f\x00\x04MQTT\x05" + noise,  # a CONNECT of a quarter of a gigabyte
+        )
+    )

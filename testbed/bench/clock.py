@@ -1,4 +1,4 @@
-"""An agent's clock in our hands: wrong, set, drifting, or as fast as a scenario wants.
+"""A controlled clock for an agent: wrong, set, drifting or faster, as the scenario requires.
 
 A small library (`clock_shim.c`, built here by the C compiler) is preloaded into the agent and answers for the kernel,
 also about whether the clock is synchronised. What it answers stands in a file that both have mapped.
@@ -81,7 +81,7 @@ def _since_boot_ns() -> int:
 def _build(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise BenchError("clocks can be held only with a C compiler; apt-get install gcc libc6-dev")
+        raise BenchError("setting an agent's clock needs a C compiler; apt-get install gcc libc6-dev")
     library = folder / "clock_shim.so"
     command = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

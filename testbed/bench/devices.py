@@ -1,4 +1,4 @@
-"""Simulated devices that count. Each writes a number down before it says it, so that nobody has to be believed later.
+"""Simulated devices that send increasing numbers. Each number is written to a file before it is sent, as evidence.
 
 {"n": 17}\\n      on a serial line: a pty, or a real port
 17                by MQTT, QoS 1: what the broker acknowledges is written down too

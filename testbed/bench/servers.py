@@ -1,4 +1,4 @@
-"""What agents talk to: trackers, nodes, brokers and collectors. Each keeps its port when it is started again.
+"""The servers of a bench: trackers, nodes, brokers and collectors. Each keeps its port over restarts.
 
 Starting and ending block; whoever runs an event loop calls them in a thread.
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
-from testbed.free_port import free_port
+from protocol.archive.binding import Binding
 from testbed.mosquitto import Broker
-from testbed.processes import RestartableProcess
+from testbed.processes import RestartableProcess, free_port
 
 __all__ = ["BrokerServer", "CollectorServer", "Elsewhere", "NodeServer", "Server", "TrackerServer"]
 
@@ -27,7 +27,7 @@ class Server(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """In order."""
+        """An orderly stop."""
 
     @abstractmethod
     def kill(self) -> None: ...
@@ -110,8 +110,8 @@ class CollectorServer(_HeadgateServer):
             log=folder / f"{name}.log",
         )
 
-    def enrol(self, address: bytes) -> None:
-        self._devices.enrol(Device(address=address, enrolled_at_ms=0))
+    def enrol(self, binding: Binding) -> None:
+        self._devices.enrol(Device(address=binding.address, archive_key=binding.archive_key, enrolled_at_ms=0))
 
     def archives(self) -> list[Path]:
         return sorted(self.landing.glob("*.hg[as]"))

@@ -1,4 +1,4 @@
-"""A disk of its own for one agent, which can lose power and run full like a real one.
+"""A disk for one agent that can lose power and fill up like a real one.
 
 It is an ext4 file system in a file, mounted through a loop device. To cut the power, the file system is told to shut
 down without flushing (the ioctl that file system developers test recovery with): from that moment nothing reaches the
@@ -70,7 +70,7 @@ class Volume:
                 self._is_mounted = False
                 return
             time.sleep(UNMOUNT_WAIT_S)
-        raise BenchError(f"{self.mount_point} cannot be unmounted; someone still uses it")
+        raise BenchError(f"{self.mount_point} cannot be unmounted; a process still uses it")
 
     def fill(self, leave_bytes: int) -> None:
         """Take all room but so much. Without power there is no disk to fill."""

@@ -1,4 +1,4 @@
-"""A cable between a port of the host and a far end: firmware in QEMU, or built for this machine.
+"""A simulated cable between a serial port of the host and a device: firmware in QEMU, or built for this machine.
 
     driver ── /link ── pty ──┤ to_device: spoil, pace ├──► far end (a socket)
                              ├◄ to_host:  spoil, pace ┤
@@ -8,7 +8,6 @@ A thread moves the bytes. What a side does not take is lost, as on a line withou
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -16,9 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from testbed.cable.faults import CLEAN, Faults, Spoiler
-from testbed.cable.pace import LinePace
-from testbed.cable.port import PtyPort
+from testbed.cable.line import CLEAN, Faults, LinePace, Spoiler
+from testbed.cable.port import PtyPort, wait_until_readable
 
 __all__ = ["Cable"]
 
@@ -75,7 +73,7 @@ class Cable:
         self.cut(to_host=False, to_device=False)
 
     def unplug(self) -> None:
-        """Pull it out of the host. The device goes on, and talks to nobody."""
+        """Disconnect the cable from the host. The device keeps running."""
         with self._changing():
             self.port.unplug()
             self._to_host.forget()
@@ -111,24 +109,24 @@ class Cable:
     def _changing(self) -> Iterator[None]:
         """What came before the change meets the cable as it was."""
         with self._lock:
-            self._move_once(time.monotonic())
+            self._move_once()
             yield
         os.write(self._wake, b"!")
 
     def _move(self) -> None:
         while not self._is_closing:
             with self._lock:
-                wait_s = self._move_once(time.monotonic())
+                wait_s = self._move_once()
                 watched = [fd for fd in (self._wake_reading, self.port.fd, self._far_end_fd()) if fd is not None]
-            with contextlib.suppress(OSError):  # one was closed just now; the next round knows
-                select.select(watched, [], [], wait_s)
+            wait_until_readable(watched, wait_s)  # one that was closed just now counts; the next round knows
             with contextlib.suppress(BlockingIOError):  # drained here, before looking again whether it is to end
                 os.read(self._wake_reading, CHUNK_BYTES)
 
-    def _move_once(self, now_s: float) -> float | None:
+    def _move_once(self) -> float | None:
         """Take what there is, pass on what is due; how long there is no more to do, None: until something comes."""
         self._to_device.take(self.port.received())
         self._to_host.take(self._receive_from_device())
+        now_s = time.monotonic()  # after the bytes were received: none begins before it was sent
         waits_s = [wait_s for each in (self._to_device, self._to_host) if (wait_s := each.pass_on(now_s)) is not None]
         return min(waits_s, default=None)
 

@@ -1,12 +1,21 @@
-"""Ports made of ptys: one end a device file for a driver, the other in the hands of whoever made it."""
+"""Serial ports made of ptys: one end is a device file for a driver, the other is controlled by the testbed."""
 
 import contextlib
+import math
 import os
 import select
 import threading
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+
+def wait_until_readable(descriptors: Iterable[int], timeout_s: float | None = None) -> list[int]:
+    """Those that have bytes to read, are at their end, or are closed; none of them after the timeout."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(None if timeout_s is None else math.ceil(timeout_s * 1000))]
 
 
 class PtyPort:
@@ -26,7 +35,7 @@ class PtyPort:
             self.link.symlink_to(os.ttyname(theirs))
 
     def unplug(self) -> None:
-        """Whoever has it open sees it hang up."""
+        """Closes the pty: a program that has it open sees a hang-up."""
         if self._fds is not None:
             self.link.unlink()
             for fd in self._fds:
@@ -54,7 +63,7 @@ class PtyPort:
 
 @contextlib.contextmanager
 def joined_ports() -> Iterator[tuple[str, str]]:
-    """Two device files, each the far end of the other."""
+    """Two device files that are connected to each other."""
     pairs = [os.openpty() for _ in range(2)]
     for _, theirs in pairs:
         tty.setraw(theirs)
@@ -73,7 +82,7 @@ def joined_ports() -> Iterator[tuple[str, str]]:
 
 def _move_bytes(one: int, other: int, stop: int) -> None:
     while True:
-        readable, _, _ = select.select([one, other, stop], [], [])
+        readable = wait_until_readable([one, other, stop])
         if stop in readable:
             return
         for fd in readable:

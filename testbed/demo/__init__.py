@@ -1,1 +1,1 @@
-"""The whole picture on one machine, in about two minutes, for someone who sees it for the first time."""
+"""The demo: the whole system on one machine in about two minutes."""

@@ -1,4 +1,4 @@
-"""`headgate demo` (and `make demo`): the whole picture on this machine, broken and settled."""
+"""`headgate demo` (and `make demo`): runs the whole system on this machine, with faults; nothing may be lost."""
 
 import argparse
 import asyncio
@@ -13,16 +13,15 @@ from typing import Final
 
 from agent.exit_codes import ExitCode
 from protocol.errors import HeadgateError
-from testbed.demo.narrator import Narrator
 from testbed.demo.settings import DemoSettings
 from testbed.demo.stage import Stage
-from testbed.demo.story import play
-from testbed.interruption import run_until_told
+from testbed.demo.story import Narrator, play
+from testbed.processes import run_until_told
 
 DESCRIPTION = (
-    "A node, a collector and three agents with devices behind real serial ports, on this machine. The network is cut,"
-    " an agent killed; then everything is shipped and ingested, and the ledger must end in 'lost 0, duplicated 0'."
-    " Any other outcome is exit code 1."
+    "Run a node, a collector and three agents with devices on real serial ports, on this machine. The network"
+    " is cut and an agent is killed; then everything is shipped and ingested, and the ledger must end in 'lost"
+    " 0, duplicated 0'. Exit code 1: any other outcome."
 )
 DEFAULT_DEVICES: Final = 4
 MAX_DEVICES: Final = 64
@@ -30,19 +29,23 @@ DEFAULT_REPORT: Final = "headgate-demo.html"  # in the system's place for tempor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", action="store_true", help="go on at the end, with all pages open, until Ctrl-C")
-    parser.add_argument("--fast", action="store_true", help="shorter scenes")
+    parser.add_argument("--keep", action="store_true", help="keep everything running at the end, until Ctrl-C")
+    parser.add_argument("--fast", action="store_true", help="shorter phases")
     parser.add_argument(
-        "--devices", type=_devices, default=DEFAULT_DEVICES, metavar="N", help="weather stations (default: %(default)s)"
+        "--devices",
+        type=_devices,
+        default=DEFAULT_DEVICES,
+        metavar="N",
+        help="number of weather stations (default: %(default)s)",
     )
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help=f"where the report goes (default: {DEFAULT_REPORT}, in $TMPDIR)"
+        "--report", type=Path, metavar="FILE", help=f"HTML report to write (default: {DEFAULT_REPORT}, in $TMPDIR)"
     )
 
 
 def _devices(text: str) -> int:
     if not 2 <= (number := int(text)) <= MAX_DEVICES:
-        raise argparse.ArgumentTypeError(f"2 to {MAX_DEVICES}: each of two agents wants one")
+        raise argparse.ArgumentTypeError(f"expected 2 to {MAX_DEVICES}: two agents need one each")
     return number
 
 
@@ -68,7 +71,7 @@ async def _play(stage: Stage, *, keep: bool) -> int:
     finally:
         await asyncio.shield(stage.close())
     if stage.settings.report.exists():
-        print(f"the report: {stage.settings.report}")
+        print(f"report: {stage.settings.report}")
     print(f"produced {account.produced}, ingested {account.ingested}")
     print(f"lost {account.lost}, duplicated {account.duplicated}", flush=True)
     return ExitCode.OK if account.is_settled else ExitCode.NO
@@ -79,7 +82,7 @@ async def _stay(stage: Stage, narrator: Narrator) -> None:
     stage.speak()
     report = [stage.settings.report.as_uri()] if stage.settings.report.exists() else []
     pages = [*stage.pages().values(), f"http://{stage.node.address}/", *report]
-    narrator.say(f"everything runs on, below {stage.folder}; Ctrl-C ends it")
+    narrator.say(f"everything keeps running, with its files in {stage.folder}; press Ctrl-C to stop")
     for page in pages:
         narrator.add(page)
         if os.environ.get("DISPLAY") and sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""How the demo is played, and the files that its parts are started with."""
+"""Settings of the demo, and the configuration files of its parts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

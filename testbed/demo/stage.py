@@ -1,4 +1,4 @@
-"""What the demo is played on: a node, a collector, agents, devices behind real serial ports; gone when it is over.
+"""The processes of the demo: a node, a collector, agents, and devices on real serial ports; all stopped at the end.
 
 north  weather stations on ptys, an encrypted stream ──┐
 south  weather stations on ptys ───────────────────────┼── proxy ──► node ──► subscriber
@@ -20,9 +20,8 @@ from testbed.bench import AgentPart, CollectorServer, Microcontroller, NodeServe
 from testbed.cable import PtyPort
 from testbed.demo.settings import DemoSettings, agent_configuration, firmware_table, node_configuration, weather_table
 from testbed.errors import BenchError
-from testbed.processes import HeadgateProcess
+from testbed.processes import HeadgateProcess, to_its_end
 from testbed.tcp_proxy import TcpProxy
-from testbed.threads import to_its_end
 
 __all__ = ["ENCRYPTED", "MICRO", "Stage"]
 
@@ -129,7 +128,7 @@ class Stage:
         folder = self.folder / name
         folder.mkdir()
         agent = self.agents[name] = AgentPart(folder, None, None, {})
-        self.collector.enrol(agent.keys.address)
+        self.collector.enrol(agent.keys.binding)
         reader = self._reader_address if name == ENCRYPTED else None
         agent.config.write_text(agent_configuration(name, agent, drivers, self.network.port, self.collector, reader))
 
@@ -166,7 +165,9 @@ class Stage:
                 while not is_true():  # noqa: ASYNC110 - other processes know no events of ours
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise BenchError(f"waited {PATIENCE_S:.0f} s in vain until {what}; the logs are in {self.folder}") from None
+            raise BenchError(
+                f"timed out after {PATIENCE_S:.0f} s waiting until {what}; the logs are in {self.folder}"
+            ) from None
 
     async def subscribe(self, count: int) -> list[dict[str, Any]]:
         """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it."""

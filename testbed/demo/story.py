@@ -1,22 +1,42 @@
-"""The demo, scene by scene. Each says in one line what happened, with figures."""
+"""The steps of the demo. Each prints in one line what happened, with figures."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from testbed.demo.lake import ingest_with_spark, ledger_without_spark, why_no_spark
-from testbed.demo.ledger import Account, account_for
-from testbed.demo.narrator import Narrator
+from testbed.demo.lake import Account, account_for, ingest_with_spark, ledger_without_spark, why_no_spark
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
-from testbed.threads import to_its_end
+from testbed.processes import to_its_end
 
-__all__ = ["play"]
+__all__ = ["Narrator", "play"]
 
 FIRST_MESSAGES: Final = 150
 CALM_S: Final = 0.6
-
 T = TypeVar("T")
+CLEAR: Final = "\r\x1b[K"
+
+
+class Narrator:
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._is_terminal = sys.stdout.isatty()
+
+    def say(self, text: str) -> None:
+        print(f"{self._clear()}{time.monotonic() - self._began_s:5.1f} s  {text}", flush=True)
+
+    def add(self, text: str) -> None:
+        """More about the step before."""
+        print(f"{self._clear()}         {text}", flush=True)
+
+    def show(self, text: str) -> None:
+        """What changes while one waits; it leaves nothing behind."""
+        if self._is_terminal:
+            print(f"{CLEAR}         {text}", end="", flush=True)
+
+    def _clear(self) -> str:
+        return CLEAR if self._is_terminal else ""
 
 
 async def play(stage: Stage, narrator: Narrator) -> Account:
@@ -30,12 +50,12 @@ async def play(stage: Stage, narrator: Narrator) -> Account:
 
 
 async def _set_up(stage: Stage, narrator: Narrator) -> None:
-    narrator.say("making keys, ports and configurations; building the microcontroller's firmware …")
+    narrator.say("creating keys, serial ports and configurations; building the microcontroller's firmware …")
     await stage.set_up()
     for problem in stage.missing:
         narrator.add(problem)
     node, collector = stage.node.address, stage.collector.address
-    narrator.say(f"a node listens on {node}, a collector on {collector}, each a process of its own")
+    narrator.say(f"started a node on {node} and a collector on {collector}, each in its own process")
     await stage.start_agents()
     boards = " and a microcontroller" if MICRO in stage.agents else ""
     devices = f"{len(stage.devices)} weather stations on serial ports{boards}"
@@ -47,9 +67,9 @@ async def _set_up(stage: Stage, narrator: Narrator) -> None:
 
 async def _publish_live(stage: Stage, narrator: Narrator) -> None:
     await _watch(stage, narrator, lambda: stage.acknowledged() >= FIRST_MESSAGES, "the first messages are published")
-    narrator.say(f"{stage.acknowledged()} signed messages are published, each proved by the node")
+    narrator.say(f"{stage.acknowledged()} signed messages published; the node verified each signature")
     messages = await stage.subscribe(stage.settings.shown_messages)
-    narrator.say(f"a subscriber reads {ENCRYPTED}'s encrypted stream; it verified and decrypted {len(messages)}:")
+    narrator.say(f"a subscriber verified and decrypted {len(messages)} messages of {ENCRYPTED}'s encrypted stream:")
     for message in messages:
         narrator.add(_reading(message))
 
@@ -57,20 +77,20 @@ async def _publish_live(stage: Stage, narrator: Narrator) -> None:
 def _reading(message: dict[str, Any]) -> str:
     inner = message["io_message"]
     unit = str(inner.get("infoformat", "")).removesuffix("/cbor")
-    return f"{inner.get('publisher')}  {inner.get('infotype')} {message['value']} {unit}"
+    return f"{inner.get('tag')}  {inner.get('infotype')} {message['value']} {unit}"
 
 
 async def _cut_the_network(stage: Stage, narrator: Narrator) -> None:
     await stage.network.stop()
-    narrator.say(f"the network is cut for {stage.settings.scene_s:.0f} s; sensors are read on")
+    narrator.say(f"network cut for {stage.settings.scene_s:.0f} s; the agents keep reading their sensors")
     await _pass_time(stage, narrator, stage.settings.scene_s)
     filled = stage.waiting()
-    narrator.say(f"the journals have filled: {filled} messages wait on the disk")
+    narrator.say(f"{filled} messages are buffered in the journals on disk")
     await stage.network.start()
     began_s = time.monotonic()
     await _watch(stage, narrator, lambda: stage.is_linked() and stage.waiting() < filled // 10, "the journals drain")
     took_s = time.monotonic() - began_s
-    narrator.say(f"the network is back; the journals drained within {took_s:.1f} s, {stage.waiting()} wait")
+    narrator.say(f"network restored; the buffered messages were published in {took_s:.1f} s, {stage.waiting()} waiting")
 
 
 async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
@@ -78,12 +98,12 @@ async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
     agent = stage.agents[name]
     before = agent.figure("messages")
     await to_its_end(agent.kill)
-    narrator.say(f"agent {name} is killed with kill -9 after {before} messages; nothing was closed, nothing flushed")
+    narrator.say(f"agent {name} killed with kill -9 after {before} messages, without a clean shutdown")
     await _pass_time(stage, narrator, stage.settings.scene_s / 2)
     await to_its_end(agent.start)
     await _watch(stage, narrator, lambda: agent.figure("acknowledged") > 0, f"{name} publishes again")
-    kept = "; the microcontroller had kept what nobody acknowledged" if name == MICRO else ""
-    narrator.say(f"agent {name} is started again, and goes on from its journal{kept}")
+    kept = "; the microcontroller sent again what was not acknowledged" if name == MICRO else ""
+    narrator.say(f"agent {name} restarted and continued from its journal{kept}")
     await _pass_time(stage, narrator, stage.settings.scene_s / 2)
 
 
@@ -97,22 +117,22 @@ async def _ship(stage: Stage, narrator: Narrator) -> None:
     )
     archives = stage.collector.archives()
     kilobytes = sum(path.stat().st_size for path in archives) / 1000
-    narrator.say(f"{len(archives)} signed archives ({kilobytes:.0f} kB) are with the collector, each with its receipt")
+    narrator.say(f"{len(archives)} signed archives ({kilobytes:.0f} kB) uploaded to the collector, each with a receipt")
 
 
 async def _settle(stage: Stage, narrator: Narrator) -> Account:
     began_s = time.monotonic()
     if problem := why_no_spark():
-        narrator.say(f"no Spark here, so no tables and no report: {problem}")
+        narrator.say(f"Spark is not available, so there are no tables and no report: {problem}")
         rows = await asyncio.to_thread(ledger_without_spark, stage.collector.archives())
-        narrator.say("the ledger was made without Spark, by the same checks:")
+        narrator.say("ledger, computed without Spark by the same checks:")
     else:
-        narrator.say("Spark verifies every signature again and makes the tables …")
+        narrator.say("Spark verifies every signature again and writes the tables …")
         work = ingest_with_spark(
             stage.collector.landing, stage.folder / "tables", stage.settings.report, stage.folder / "spark.log"
         )
-        rows = await _with_progress(work, narrator, "Spark works")
-        narrator.say(f"Spark is done within {time.monotonic() - began_s:.0f} s; the ledger of both ends:")
+        rows = await _with_progress(work, narrator, "Spark is running")
+        narrator.say(f"Spark finished in {time.monotonic() - began_s:.0f} s; ledger of messages produced and ingested:")
     names = {agent.address: name for name, agent in stage.agents.items()}
     account = account_for(rows, names)
     for line in account.lines:
@@ -121,8 +141,6 @@ async def _settle(stage: Stage, narrator: Narrator) -> Account:
 
 
 # Waiting
-
-
 async def _watch(stage: Stage, narrator: Narrator, is_true: Callable[[], bool], what: str) -> None:
     def look() -> bool:
         narrator.show(_figures(stage))

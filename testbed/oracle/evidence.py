@@ -1,16 +1,16 @@
-"""What others have seen: devices wrote down what they said, brokers what they took, nodes what they were given."""
+"""Evidence for the oracle: what devices sent, and what brokers and nodes received, read from their own files."""
 
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.config import ARCHIVE_CURSOR
+from agent.archive.settings import ARCHIVE_CURSOR
 from agent.journal import DirectoryDisk
-from agent.journal.inspection import look
+from agent.journal.inspection import inspect_journal
 from agent.keys.group_keys import GroupKeyStore
 from node.storage import DATABASE_NAME, reading
-from protocol.streamr import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
 from testbed.bench import AgentPart, Bench, MqttDevice, NodeServer
 from testbed.oracle.lake import GroupKeys, Sensor
 
@@ -19,7 +19,7 @@ __all__ = ["Evidence", "gather_evidence"]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one device said, and what of it must arrive."""
+    """The numbers that one device sent, and those that must arrive."""
 
     sensor: Sensor
     produced: int  # the numbers 1 to this
@@ -67,7 +67,7 @@ def _witnessed(path: Path) -> Iterator[bytes]:
 def _left_in_journal(agent: AgentPart) -> Iterator[bytes]:
     """Records that no receipt covers yet, whatever else a segment still holds."""
     with closing(DirectoryDisk(agent.data / "journal", read_only=True)) as disk:
-        view = look(disk)
+        view = inspect_journal(disk)
         receipted = view.state.cursors.get(ARCHIVE_CURSOR, {})
         for lane in view.lanes.values():
             yield from (record.payload for record in view.records(lane, receipted.get(lane.number, 0)))

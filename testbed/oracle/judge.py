@@ -1,18 +1,22 @@
-"""The judgement: nothing acknowledged was lost, nothing counted twice, every gap explained, every signature valid."""
+"""The verdict on a scenario: nothing acknowledged is lost or duplicated, gaps are explained, signatures valid."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from agent.wrap import chain_name
-from protocol.streamr import parse_stream_message
+from agent.pack.wrap import chain_name
+from protocol.streamr.stream_message import parse_stream_message
 from testbed.oracle.evidence import Evidence, Said
-from testbed.oracle.lake import Identity, Lake, Sensor, read_lake
-from testbed.oracle.ledger import make_ledger
+from testbed.oracle.lake import GroupKeys, Identity, Lake, Sensor, read_lake
 from testbed.scenario import Expectation
 
-__all__ = ["Judgement", "judge"]
+if TYPE_CHECKING:
+    from ingest.archive_rows import DecodeSettings
+    from ingest.summary import ArchiveSummary
+
+__all__ = ["Judgement", "judge", "make_ledger"]
 
 MAX_SHOWN: Final = 12
 
@@ -32,8 +36,10 @@ class Judgement:
         return not self.problems
 
     def as_line(self) -> str:
-        said = f"{self.produced} said, {self.seen} seen, {self.arrived} in the lake from {self.archives} archives"
-        return f"{said}, {self.copies} copies told apart, {self.lost_explained} given up and told"
+        return (
+            f"{self.produced} produced, {self.seen} seen by others, {self.arrived} in the lake"
+            f" from {self.archives} archives, {self.copies} duplicates removed, {self.lost_explained} lost and reported"
+        )
 
 
 def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
@@ -49,11 +55,11 @@ def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
         *(() if is_rotten else _ledger_problems(evidence, lake)),
     ]
     if len(lake.messages) < expectation.at_least:
-        problems.append(f"{len(lake.messages)} messages arrived; at least {expectation.at_least} were expected")
+        problems.append(f"{len(lake.messages)} messages arrived; expected at least {expectation.at_least}")
     if expectation.losses == "none" and lake.told_in_all:
-        problems.append(f"{lake.told_in_all} messages were given up by the devices; none should have been")
+        problems.append(f"the devices reported {lake.told_in_all} lost messages; expected none")
     if is_rotten and not lake.unreadable:
-        problems.append("no archive rotted; the fault did not come about")
+        problems.append("no archive was damaged; the fault had no effect")
     return Judgement(
         problems=_cut(problems),
         produced=sum(said.produced for said in evidence.said.values()),
@@ -76,40 +82,40 @@ def _lost(evidence: Evidence, lake: Lake) -> Iterator[str]:
         if not _is_told(identity, lake):
             unnamed[identity.publisher] = unnamed.get(identity.publisher, 0) + 1
             if unnamed[identity.publisher] > lake.told_without_chain(identity.publisher):
-                yield f"lost: {who} has seen {identity}, and the lake has not"
+                yield f"lost: {who} has {identity}, but the lake does not"
 
 
 def _is_told(identity: Identity, lake: Lake) -> bool:
     name = chain_name(identity.stream_id, identity.partition, identity.msg_chain_id)
     return any(
-        notice.first is not None and notice.last is not None and notice.first <= identity.reference <= notice.last
-        for notice in lake.told(identity.publisher, name)
+        loss.first is not None and loss.last is not None and loss.first <= identity.reference <= loss.last
+        for loss in lake.told(identity.publisher, name)
     )
 
 
 def _misheard(name: str, said: Said, lake: Lake, expectation: Expectation) -> Iterator[str]:
-    """What a device said, and what the lake has of it."""
+    """Compares the numbers that a device sent with those in the lake."""
     numbers = lake.numbers.get(said.sensor, Counter())
     if invented := [number for number in numbers if not 1 <= number <= said.produced]:
-        yield f"devices.{name} never said {invented[:MAX_SHOWN]}"
+        yield f"not produced by devices.{name}, but in the lake: {invented[:MAX_SHOWN]}"
     if not said.may_repeat and (doubled := [number for number, count in numbers.items() if count > 1]):
-        yield f"counted twice: {doubled[:MAX_SHOWN]} of devices.{name}"
+        yield f"duplicated: {doubled[:MAX_SHOWN]} of devices.{name}"
     missing = sorted(said.owed - numbers.keys())
     allowed = lake.told_in_all if expectation.losses == "explained" else 0
     if len(missing) > allowed and expectation.archives == "whole":
-        yield f"lost: devices.{name} was promised {missing[:MAX_SHOWN]} ({len(missing)} in all)"
+        yield f"lost after acknowledgement: {missing[:MAX_SHOWN]} of devices.{name} ({len(missing)} in all)"
 
 
 def _miscounted(name: str, sensor: Sensor, lake: Lake) -> Iterator[str]:
     """A microcontroller keeps what is not acknowledged, so nothing is missing or doubled in what it has counted."""
     numbers = lake.numbers.get(sensor)
     if not numbers:
-        yield f"devices.{name} was never heard"
+        yield f"no message of devices.{name} arrived"
         return
     if missing := sorted(set(range(max(numbers))) - numbers.keys()):
         yield f"lost: {missing[:MAX_SHOWN]} of devices.{name} ({len(missing)} in all)"
     if doubled := [number for number, count in numbers.items() if count > 1]:
-        yield f"counted twice: {doubled[:MAX_SHOWN]} of devices.{name}"
+        yield f"duplicated: {doubled[:MAX_SHOWN]} of devices.{name}"
 
 
 def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
@@ -127,3 +133,23 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
     shown = problems[:MAX_SHOWN]
     more = len(problems) - len(shown)
     return (*shown, f"and {more} more") if more else tuple(shown)
+
+
+def make_ledger(archives: Iterable[Path], keys: GroupKeys) -> list[dict[str, Any]]:
+    """One row per chain. Copies of a message are not looked for: the oracle counts them itself."""
+    from ingest.account import Account
+    from ingest.archive_rows import DecodeSettings  # brings Spark's types, which take their time
+
+    settings = DecodeSettings(group_keys={stream: dict(known) for stream, known in keys.items()})
+    account = Account()
+    account.add([_summary(path, settings) for path in archives], {})
+    return account.ledger()
+
+
+def _summary(path: Path, settings: "DecodeSettings") -> "ArchiveSummary":
+    from ingest.archive_rows import decode_archive
+    from ingest.summary import ArchiveSummary
+
+    rows = decode_archive(str(path), path.read_bytes(), 0, settings, lambda _batch: None)
+    [text] = [text for batch in rows for text in batch.column("summary").to_pylist() if text is not None]
+    return ArchiveSummary.from_json(text)

@@ -1,23 +1,25 @@
-"""What arrived: every message in every archive of the landing areas, verified apart from the ingest's own code."""
+"""The content of the lake: every message of every archive, verified independently of the ingest's code."""
 
-import base64
 import binascii
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.archive import OpenArchive, Record, open_archive
+from protocol.archive.random_access import OpenArchive, open_archive
+from protocol.archive.records import Record
 from protocol.errors import WireError
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import ChainVerifier, IoMessage
+from protocol.iomessage.content import decode_binary_content
+from protocol.losses import Loss
 from protocol.scalars import decode_scalar
-from protocol.streamr import EncryptionType, GroupKey, StreamMessage, parse_stream_message
-from protocol.streamr.encryption import decrypt_message
-from protocol.streamr.signing import Verdict, Verifier
+from protocol.streamr.group_keys.encryption import decrypt_message
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
+from protocol.streamr.stream_message.signing import Verdict, Verifier
 
 __all__ = ["GroupKeys", "Identity", "Lake", "Sensor", "read_lake"]
 
@@ -68,7 +70,7 @@ class Lake:
     messages: dict[Identity, Arrived] = field(default_factory=dict)
     copies: int = 0  # that came more than once, byte for byte the same
     numbers: dict[Sensor, Counter[int]] = field(default_factory=dict)
-    notices: dict[tuple[str, bytes, int], GapNotice] = field(default_factory=dict)  # by publisher, journal, number
+    losses: dict[tuple[str, bytes, int], Loss] = field(default_factory=dict)  # by publisher, journal, number
     unreadable: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -76,15 +78,15 @@ class Lake:
         try:
             message = parse_stream_message(record.text)
             if verifier.verify(message) is not Verdict.VERIFIED:
-                self.problems.append(f"a signature does not hold: {record.text[:80]!r}")
+                self.problems.append(f"invalid signature: {record.text[:80]!r}")
                 return
             io = _io_message(message, keys)
         except (WireError, ValueError, KeyError, binascii.Error) as error:
-            self.problems.append(f"a message cannot be read: {error}: {record.text[:80]!r}")
+            self.problems.append(f"unreadable message: {error}: {record.text[:80]!r}")
             return
         identity = Identity.of(message)
         if identity.reference != (record.timestamp_ms, record.sequence):
-            self.problems.append(f"{identity}: filed under another reference")
+            self.problems.append(f"{identity}: stored under another reference")
         self._keep(identity, Arrived(record.text, record.chain, message.prev_msg_ref, io))
 
     def _keep(self, identity: Identity, arrived: Arrived) -> None:
@@ -101,39 +103,31 @@ class Lake:
         elif io.info_type == QUANTITY:
             number = decode_scalar(io.content_data or b"")
             assert isinstance(number, int | float)
-            self.numbers.setdefault(Sensor(identity.publisher, io.publisher or ""), Counter())[int(number)] += 1
+            self.numbers.setdefault(Sensor(identity.publisher, io.tag or ""), Counter())[int(number)] += 1
 
     def note_losses(self, archive: OpenArchive) -> None:
         """What a manifest tells. Rot can strike a record and then the message that tells of it."""
         header = archive.header
         publisher = f"0x{header.binding.address.hex()}"
         for loss in archive.manifest.losses:
-            self.notices[publisher, header.journal_id, loss.number] = GapNotice(
-                journal=header.journal_id,
-                number=loss.number,
-                chain=loss.chain,
-                count=loss.count,
-                first=loss.first,
-                last=loss.last,
-                cause=loss.reason,
-            )
+            self.losses[publisher, header.journal_id, loss.number] = loss
 
     def _note_loss(self, publisher: str, io: IoMessage) -> None:
         notice = GapNotice.from_bytes(io.content_data or b"")
         if not notice.archived:
-            self.notices[publisher, notice.journal, notice.number] = notice
+            self.losses[publisher, notice.journal, notice.loss.number] = notice.loss
 
-    def told(self, publisher: str, chain_name: str) -> list[GapNotice]:
+    def told(self, publisher: str, chain_name: str) -> list[Loss]:
         """The losses of a chain that its device has signed for."""
-        return [n for (who, _, _), n in self.notices.items() if who == publisher and n.chain == chain_name]
+        return [n for (who, _, _), n in self.losses.items() if who == publisher and n.chain == chain_name]
 
     def told_without_chain(self, publisher: str) -> int:
         """Losses of which damage hides the chain."""
-        return sum(n.count for (who, _, _), n in self.notices.items() if who == publisher and not n.chain)
+        return sum(n.count for (who, _, _), n in self.losses.items() if who == publisher and not n.chain)
 
     @property
     def told_in_all(self) -> int:
-        return sum(notice.count for notice in self.notices.values())
+        return sum(loss.count for loss in self.losses.values())
 
     def check_chains(self) -> None:
         """Each chain begins at its beginning and goes on by reference and by hash; a hole must be told.
@@ -157,23 +151,21 @@ class Lake:
                 self._check_hole(identity, arrived, before, here - position - 1)
                 links = ChainVerifier()
             if (broken := links.check(arrived.io)) is not None:
-                self.problems.append(f"{identity}: the hash chain breaks: {broken}")
+                self.problems.append(f"{identity}: broken hash chain: {broken}")
             before, position = identity.reference, here
 
     def _check_hole(self, at: Identity, arrived: Arrived, after: tuple[int, int] | None, missing: int) -> None:
         told = sum(
-            notice.count
-            for notice in self.told(at.publisher, arrived.chain_name)
-            if _touches(notice, after, at.reference)
+            loss.count for loss in self.told(at.publisher, arrived.chain_name) if _touches(loss, after, at.reference)
         )
         if told + self.told_without_chain(at.publisher) < missing and not self.unreadable:
-            self.problems.append(f"{at}: {missing} messages are missing before it, and {told} of them are told")
+            self.problems.append(f"{at}: {missing} messages are missing before it, of which {told} are reported")
 
 
-def _touches(notice: GapNotice, after: tuple[int, int] | None, before: tuple[int, int]) -> bool:
-    if notice.first is None or notice.last is None:
+def _touches(loss: Loss, after: tuple[int, int] | None, before: tuple[int, int]) -> bool:
+    if loss.first is None or loss.last is None:
         return False
-    return (after is None or after < notice.last) and notice.first < before
+    return (after is None or after < loss.last) and loss.first < before
 
 
 def read_lake(archives: Iterable[Path], keys: GroupKeys) -> Lake:
@@ -181,7 +173,7 @@ def read_lake(archives: Iterable[Path], keys: GroupKeys) -> Lake:
     for path in archives:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != path.stem:
-            lake.unreadable.append(f"{path.name}: its content is not what its name says")
+            lake.unreadable.append(f"{path.name}: its content does not match the digest in its name")
             continue
         try:
             archive = open_archive(lambda offset, count, data=data: data[offset : offset + count], len(data))  # type: ignore[misc]
@@ -199,5 +191,4 @@ def _io_message(message: StreamMessage, keys: GroupKeys) -> IoMessage:
     if message.encryption_type is not EncryptionType.NONE:
         stream_id = message.message_id.stream_id
         content = decrypt_message(message, keys[stream_id][message.group_key_id or ""]).content
-    document = json.loads(content)
-    return IoMessage.from_bytes(base64.b64decode(document["ioMessage"]))
+    return IoMessage.from_bytes(decode_binary_content(content) or b"")

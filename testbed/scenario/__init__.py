@@ -1,4 +1,4 @@
-"""Scenarios: what stands on the bench, what breaks when, and what must be true at the end. Plain values only."""
+"""Scenarios: the parts, the faults and their times, and the expected result. Plain values only."""
 
 from testbed.scenario.document import SCENARIO_FOLDER, Scenario, list_scenarios, load_scenario, parse_scenario
 from testbed.scenario.faults import Fault, Moment, Progress

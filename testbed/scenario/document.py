@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from agent.errors import ConfigError
-from drivers.errors import ConfigError as SettingsError
-from drivers.settings import Between, Text, check_settings
+from runtime.errors import ConfigError
+from runtime.settings import Between, Text, check_settings
 from testbed.scenario.faults import (
     FAULT_KINDS,
     TARGETS,
@@ -77,7 +76,7 @@ def load_scenario(name_or_path: str) -> Scenario:
     if not path.exists() and path.suffix != SUFFIX:
         close = difflib.get_close_matches(name_or_path, list_scenarios(), n=1)
         hint = f"did you mean {close[0]}?" if close else "'headgate testbed list' shows them"
-        raise ConfigError(f"no scenario is called {name_or_path!r:.60}; {hint}")
+        raise ConfigError(f"unknown scenario {name_or_path!r:.60}; {hint}")
     with path.open("rb") as file:
         data = file.read(MAX_SCENARIO_BYTES + 1)
     if len(data) > MAX_SCENARIO_BYTES:
@@ -95,15 +94,14 @@ def parse_scenario(data: bytes, name: str, where: str) -> Scenario:
     faults = _read_faults(table.pop("faults", []), problems)
     try:
         document = check_settings(_Document, table)
-    except SettingsError as error:
+    except ConfigError as error:
         problems += error.problems
     else:
         problems += [*_name_problems(document), *_reference_problems(document), *_fault_problems(document, faults)]
         if not problems:
             values = {name: getattr(document, name) for name in _Document.__dataclass_fields__}
             return Scenario(name=name, faults=tuple(fault for _, fault in faults), **values)
-    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    raise ConfigError("\n  ".join([f"{where}: {count}", *problems]))
+    raise ConfigError.of_file(where, problems)
 
 
 Placed = tuple[str, Fault]  # with its dotted path
@@ -118,7 +116,7 @@ def _read_faults(given: object, problems: list[str]) -> list[Placed]:
         path = f"faults[{index}]"
         try:
             found.append((path, _read_fault(dict(table), path)))
-        except SettingsError as error:
+        except ConfigError as error:
             problems += error.problems
     return found
 
@@ -126,17 +124,17 @@ def _read_faults(given: object, problems: list[str]) -> list[Placed]:
 def _read_fault(table: dict[str, Any], path: str) -> Fault:
     kind = table.pop("kind", None)
     if not isinstance(kind, str) or kind not in FAULT_KINDS:
-        raise SettingsError(f"{path}.kind: {_no_such('kind of fault', kind, FAULT_KINDS)}")
+        raise ConfigError(f"{path}.kind: {_no_such('kind of fault', kind, FAULT_KINDS)}")
     return check_settings(FAULT_KINDS[kind], table, path)
 
 
 def _name_problems(document: _Document) -> Iterator[str]:
     for section in ("trackers", "nodes", "brokers", "collectors", "agents", "devices"):
         for name in getattr(document, section):
-            if complaint := NAME_FORM.complain(name):
-                yield f"{section}.{name}: {complaint}"
+            if problem := NAME_FORM.problem(name):
+                yield f"{section}.{name}: {problem}"
     if not document.agents:
-        yield "agents: missing; a scenario is about at least one"
+        yield "agents: missing; a scenario needs at least one"
 
 
 def _reference_problems(document: _Document) -> Iterator[str]:
@@ -173,19 +171,19 @@ def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
             part, *name = moment.part.split(".")
             yield from _part_problems(f"{path}.when", document, part, name)
             if part == "devices" and getattr(document.devices.get(name[0]), "kind", "") == "microcontroller":
-                yield f"{path}.when: a microcontroller does not say how much it has produced"
+                yield f"{path}.when: a microcontroller does not report how much it has produced"
 
 
 def _part_problems(path: str, document: _Document, section: str, names: list[str]) -> Iterator[str]:
     parts = getattr(document, section)
     yield from _must_name(path, names[0] if len(names) == 1 else ".".join(names), parts)
     if names[0] in parts and getattr(parts[names[0]], "address", None) is not None:
-        yield f"{path}: {section}.{names[0]} was not started here; it is left alone"
+        yield f"{path}: {section}.{names[0]} was not started by this scenario, so faults cannot be injected into it"
 
 
 def _link_problems(path: str, document: _Document, names: list[str]) -> Iterator[str]:
     if len(names) != 2 or names[1] not in LINK_ENDS:
-        yield f"{path}: links.AGENT.END is wanted, with END one of {', '.join(LINK_ENDS)}"
+        yield f"{path}: expected links.AGENT.END, with END one of {', '.join(LINK_ENDS)}"
         return
     agent, end = names
     yield from _must_name(path, agent, document.agents)
@@ -201,7 +199,7 @@ def _must_name(path: str, name: str | None, parts: Mapping[str, object]) -> Iter
 
 def _no_such(what: str, name: object, known: Mapping[str, object]) -> str:
     if not isinstance(name, str):
-        return f"missing; it is one of {', '.join(known)}"
+        return f"missing; expected one of {', '.join(known)}"
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}"
-    return f"no {what} is called {name!r:.40}; {hint}"
+    return f"unknown {what} {name!r:.40}; {hint}"

@@ -1,4 +1,4 @@
-"""What may break, and when. One table `[[faults]]` each, by its `kind`.
+"""The kinds of faults and when they happen. Each is a table `[[faults]]` with its `kind`.
 
 | kind | target | what |
 |---|---|---|
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from drivers.errors import ConfigError
-from drivers.settings import Between, Matching, Seconds
+from runtime.settings import Between, Matching, Seconds
 
 __all__ = ["FAULT_KINDS", "PARTS_THAT_RUN", "TARGETS", "Fault", "Moment", "Progress"]
 
@@ -60,7 +60,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What all kinds have."""
+    """The fields of every kind of fault."""
 
     target: Annotated[str, Matching(r"[a-z]+(\.[a-z][a-z0-9_]*){1,2}", "agents.a")]
     at_s: Annotated[float, Between(0, 86_400)] | None = None
@@ -70,9 +70,9 @@ class Fault:
 
     def __post_init__(self) -> None:
         if (self.at_s is None) == (self.when is None):
-            raise ConfigError("at_s: either at_s or when is wanted")
+            raise ConfigError("at_s: set either at_s or when")
         if (self.every_s is None) != (self.times == 1):
-            raise ConfigError("every_s: every_s and times go together")
+            raise ConfigError("every_s: set both every_s and times, or neither")
 
     @property
     def moment(self) -> Moment | Progress:

@@ -1,9 +1,9 @@
-"""What may stand on the bench. Each table of a scenario file is one of these; the annotations are the rules."""
+"""The parts of a scenario. Each table of a scenario file is one of these; the annotations are the rules."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from drivers.settings import Between, Matching, Text
+from runtime.settings import Between, Matching, Text
 
 __all__ = ["NAME_FORM", "Agent", "Broker", "Collector", "Device", "Expectation", "Node", "Tracker"]
 
@@ -14,7 +14,7 @@ Address = Annotated[str, Matching(r"[A-Za-z0-9._-]+:[0-9]{1,5}", "10.0.0.5:7070"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracker:
-    """Tells nodes of each other."""
+    """A tracker, which assigns neighbours to nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What must be true at the end, besides what always must."""
+    """The expected result, in addition to what every scenario must fulfil."""
 
     at_least: Annotated[int, Between(0, 10_000_000)] = 1  # messages in the lake
     losses: Literal["none", "explained"] = "none"  # explained: each told in a signed message

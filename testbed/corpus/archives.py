@@ -1,11 +1,10 @@
-"""Make archives as devices would, and remember the truth about every message in them.
+"""Writes archives as devices do, and records the truth about every message in them.
 
 A `Device` signs with its own keys, a `Chain` makes its messages one after the other, and an `Archive` files them. What
 a test wants to go wrong it does to the records on the way into the archive, and says what must become of them.
 Everything follows from numbers, so the same corpus comes out every time.
 """
 
-import base64
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -13,18 +12,27 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
-from protocol.archive import ArchiveWriter, Header, Loss, Record, Reference, sign_binding
+from protocol.archive.binding import sign_binding
+from protocol.archive.header import Header
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
 from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
 from protocol.ethereum.signer import Signer
 from protocol.events import GAP_INFO_TYPE, GapNotice
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, seal
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, element_id, hash_link
+from protocol.iomessage.content import encode_binary_content
+from protocol.losses import Loss
+from protocol.reference import Reference
 from protocol.scalars import Scalar, encode_scalar, scalar_format
-from protocol.streamr import MessageID, MessageRef, StreamMessage
-from protocol.streamr.encryption import encrypt_message
-from protocol.streamr.group_key import GroupKey
-from protocol.streamr.signing import sign_message
+from protocol.streamr.group_keys.encryption import encrypt_message
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.signing import sign_message
 
-__all__ = ["Archive", "Chain", "Device", "Filed", "Made", "noise"]
+__all__ = ["MSG_CHAIN_ID", "Archive", "Chain", "Device", "Filed", "Made", "noise"]
+
+MSG_CHAIN_ID = "chain-of-this-corpus"
 
 Ref = tuple[int, int]
 
@@ -90,7 +98,7 @@ class Chain:
     quantity: str = "temperature"
     unit: str = "Cel"
     as_json: bool = False
-    sealed: bool = True
+    linked: bool = True
     key: GroupKey | None = None
     readable: bool = True  # whether the ingest is given the key
     produced: list[Made] = field(default_factory=list)
@@ -127,7 +135,7 @@ class Chain:
         *,
         context: ClockContext | None = None,
         next_key: GroupKey | None = None,
-        spoil_seal: bool = False,
+        spoil_hash: bool = False,
         broken_link: bool = False,
         sign: Callable[[StreamMessage], StreamMessage] | None = None,
     ) -> Made:
@@ -135,17 +143,18 @@ class Chain:
         io = IoMessage(
             id=noise(self.stream_id, number).hex()[:43],
             timestamp=at_ms,
-            publisher=self.sensor,
+            publisher=element_id(self.device.address, self.sensor),
+            tag=self.sensor,
             info_type=quantity,
             info_format=info_format,
             content_data=content,
             priority=3,
             context_data=None if context is None else context.to_bytes(),
         )
-        if self.sealed:
-            io = seal(io, self._head._replace(hash="ab" * 32) if broken_link else self._head)
+        if self.linked:
+            io = hash_link(io, self._head._replace(hash="ab" * 32) if broken_link else self._head)
             self._head = type(self._head).of(io)
-        written = io.replace(hash="00" * 32) if spoil_seal else io
+        written = io.replace(hash="00" * 32) if spoil_hash else io
         message = self._message(written, at_ms, next_key)
         signed = sign_message(message, self.device.signer) if sign is None else sign(message)
         made = Made(
@@ -162,10 +171,9 @@ class Chain:
         last = self._previous
         follows = last is None or at_ms > last.timestamp
         ref = MessageRef(at_ms, 0) if last is None or follows else MessageRef(last.timestamp, last.sequence_number + 1)
-        binary = base64.b64encode(io.to_bytes()).decode()
         message = StreamMessage(
-            MessageID(self.stream_id, 0, *ref, self.device.address, "c1"),
-            io.to_json() if self.as_json else f'{{"ioMessage":"{binary}"}}',
+            MessageID(self.stream_id, 0, *ref, self.device.address, MSG_CHAIN_ID),
+            io.to_json() if self.as_json else encode_binary_content(io.to_bytes()),
             prev_msg_ref=last,
         )
         self._previous = ref
@@ -187,7 +195,7 @@ class Chain:
             "sequence": message.message_id.sequence_number,
             "stream_id": self.stream_id,
             "stream_partition": 0,
-            "msg_chain_id": "c1",
+            "msg_chain_id": MSG_CHAIN_ID,
             "previous_timestamp_ms": None if previous is None else previous.timestamp,
             "previous_sequence": None if previous is None else previous.sequence_number,
             "content_state": "plain" if self.key is None else "decrypted" if self.readable else "locked",
@@ -195,7 +203,8 @@ class Chain:
         if self.readable:
             row |= {
                 "message_id": io.id,
-                "sensor": io.publisher,
+                "element": io.publisher,
+                "sensor": self.sensor,
                 "priority": io.priority,
                 "quantity": io.info_type,
                 "format": io.info_format,
@@ -206,7 +215,7 @@ class Chain:
 
 
 _COLUMNS_OF_CONTENT = (
-    "message_id", "sensor", "tag", "group_id", "priority", "quantity", "format", "unit", "value", "value_integer",
+    "message_id", "element", "sensor", "group_id", "priority", "quantity", "format", "unit", "value", "value_integer",
     "value_text", "value_boolean", "content", "chain_position", "hash",
 )  # fmt: skip
 
@@ -254,7 +263,7 @@ class Archive:
         self.device.positions += 1
         self.filed.append(Filed(record=record, made=made, reason=reason))
 
-    def lose(self, messages: list[Made], number: int, reason: str) -> None:
+    def lose(self, messages: list[Made], number: int, cause: str) -> None:
         """Tell in the manifest that these messages, of one chain, are lost."""
         first, last = messages[0], messages[-1]
         loss = Loss(
@@ -266,7 +275,7 @@ class Archive:
             count=len(messages),
             first=Reference(*first.ref),
             last=Reference(*last.ref),
-            reason=reason,
+            cause=cause,
         )
         self.device.positions += len(messages)
         self.losses.append(loss)

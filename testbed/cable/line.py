@@ -1,15 +1,16 @@
-"""What a bad line does to bytes. Pure and seeded: the same seed spoils the same bytes in the same way."""
+"""The speed and the errors of a serial line. Pure and seeded: the same seed damages the same bytes in the same way."""
 
 import math
 import random
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CLEAN", "Faults", "Spoiler"]
+__all__ = ["CLEAN", "Faults", "LinePace", "Spoiler"]
 
 MAX_GARBAGE_BYTES: Final = 32  # of one burst
 MAX_DAMAGE_OFFSET: Final = 16  # how deep in a frame its damaged byte may stand
 FRAME_END: Final = 0
+BITS_PER_BYTE: Final = 10  # a start bit, eight of data, a stop bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class Faults:
 
     def __post_init__(self) -> None:
         if not all(0 <= chance <= 1 for chance in (self.bit_flips, self.drops, self.garbage, self.damaged_frames)):
-            raise ValueError(f"chances are between 0 and 1; {self}")
+            raise ValueError(f"probabilities must be between 0 and 1; {self}")
 
 
 CLEAN: Final = Faults()
@@ -82,7 +83,32 @@ class Spoiler:
         return byte
 
     def _gap(self, chance: float) -> float:
-        """How many bits are left alone before the next is flipped."""
+        """The number of bits before the next flipped one."""
         if chance == 0:
             return math.inf
         return 0 if chance == 1 else math.floor(math.log(1 - self._chance.random()) / math.log(1 - chance))
+
+
+class LinePace:
+    """Bytes that have had the time to pass. A line that was idle gives no credit for it."""
+
+    def __init__(self, baudrate: int | None) -> None:
+        """None: as fast as it goes."""
+        self._bytes_per_s = None if baudrate is None else baudrate / BITS_PER_BYTE
+        self._from_s: float | None = None  # when the byte now on the line began; None while it is idle
+
+    def passed(self, waiting: int, now_s: float) -> int:
+        """How many of the waiting bytes are through."""
+        if self._bytes_per_s is None or not waiting:
+            self._from_s = None
+            return waiting
+        if self._from_s is None:
+            self._from_s = now_s
+        count = min(waiting, int((now_s - self._from_s) * self._bytes_per_s))
+        self._from_s = None if count == waiting else self._from_s + count / self._bytes_per_s
+        return count
+
+    @property
+    def byte_s(self) -> float:
+        """How long one byte takes."""
+        return 0.0 if self._bytes_per_s is None else 1 / self._bytes_per_s

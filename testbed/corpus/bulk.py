@@ -1,15 +1,18 @@
 """Many honest archives, made fast: for benchmarks and scale, where only the counts matter."""
 
-import base64
 import hashlib
 from pathlib import Path
 
-from protocol.archive import ArchiveWriter, Header, Record, sign_binding
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, SealedTemplate, Sealing
+from protocol.archive.binding import sign_binding
+from protocol.archive.header import Header
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
+from protocol.iomessage import EMPTY_CHAIN, ChainLinker, IoMessage, LinkedTemplate, element_id
+from protocol.iomessage.content import encode_binary_content
 from protocol.scalars import encode_scalar, scalar_format
-from protocol.streamr import MessageRef
-from protocol.streamr.chain_writer import ChainWriter
-from testbed.corpus import Device, noise
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+from testbed.corpus.archives import MSG_CHAIN_ID, Device, noise
 
 __all__ = ["BulkChain", "write_bulk_archive"]
 
@@ -20,27 +23,28 @@ class BulkChain:
     def __init__(self, device: Device, name: str) -> None:
         self.device = device
         self.name = name
-        self._writer = ChainWriter(device.signer, stream_id=f"{device.address}/{name}", msg_chain_id="c1")
+        self._writer = ChainWriter(device.signer, stream_id=f"{device.address}/{name}", msg_chain_id=MSG_CHAIN_ID)
         prototype = IoMessage(
             id="x",
             timestamp=0,
-            publisher=name,
+            publisher=element_id(device.address, name),
+            tag=name,
             info_type="temperature",
             info_format=scalar_format("Cel"),
             content_data=b"",
             priority=3,
         )
-        self._template = SealedTemplate(prototype)
-        self._sealing = Sealing(EMPTY_CHAIN)
+        self._template = LinkedTemplate(prototype)
+        self._linker = ChainLinker(EMPTY_CHAIN)
         self._previous: MessageRef | None = None
 
     def record(self, at_ms: int) -> Record:
-        number = self._sealing.head.position + 1
+        number = self._linker.head.position + 1
         value = encode_scalar((number % 401) * 0.25)
         io_id = noise(self.name, number).hex()[:43]
-        [binary] = self._sealing.seal_all([(self._template, io_id, at_ms, value, b"")])
+        [binary] = self._linker.link_all([(self._template, io_id, at_ms, value, b"")])
         ref = MessageRef(at_ms, 0)
-        text = self._writer.write(f'{{"ioMessage":"{base64.b64encode(binary).decode()}"}}', ref, self._previous)
+        text = self._writer.write(encode_binary_content(binary), ref, self._previous)
         self._previous = ref
         position = self.device.positions
         self.device.positions += 1

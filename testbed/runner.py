@@ -1,4 +1,4 @@
-"""One scenario from its start to its judgement. A failed one leaves its folder behind, with everything in it."""
+"""Runs one scenario and judges it. The folder of a failed scenario is kept, with all logs and data."""
 
 import asyncio
 import shutil

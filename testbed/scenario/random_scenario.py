@@ -1,4 +1,4 @@
-"""Scenarios that nobody thought of: everything at once, by chance, and the same again for the same seed."""
+"""Random scenarios: several faults at random times; the same seed gives the same scenario."""
 
 import random
 from typing import Any, Final
@@ -23,7 +23,7 @@ def random_scenario(seed: int) -> Scenario:
     faults = tuple(_fault(chance, targets) for _ in range(chance.randint(4, MAX_FAULTS)))
     return Scenario(
         name=f"soak_{seed}",
-        title="every fault at once, by chance",
+        title="random faults of every kind",
         seconds=SECONDS,
         seed=seed,
         trackers={"t": Tracker()},
