@@ -14,6 +14,7 @@ action=install
 source=
 wheels=
 root=
+source_folder=
 python=${PYTHON:-python3}
 purge=no
 start=no
@@ -30,7 +31,8 @@ usage: install.sh [--role agent|node|collector] [--from PATH] [--wheels DIR] [--
   --start        enable the service and start it; without it, only one that runs is restarted
   --uninstall    remove programs and units; data, keys and configuration stay
   --purge        with --uninstall: remove data, keys, configuration and user too
-  --root DIR     work below DIR and touch no running system: for images, and for tests
+  --root DIR     install into the image of a system below DIR, with the Python that the image has, and touch no
+                 running system; with --start the service starts when the image boots
 USAGE
 }
 
@@ -77,7 +79,8 @@ choose_role() {
         *) die "no role $role; there are agent, node and collector" ;;
     esac
     here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-    prefix=$root/opt/headgate
+    home=/opt/headgate
+    prefix=$root$home
     etc=$root/etc
     command=$root/usr/local/bin/headgate
     state=$root/var/lib/$service
@@ -93,12 +96,53 @@ check_machine() {
     done
 }
 
+# --- inside an image ----------------------------------------------------------------------------------------------
+
+# Runs a command in the system below --root, at the paths that it will have when that boots; without --root, here. What
+# it needs from outside is mounted below the image's /tmp, in a mount namespace that ends with the command.
+inside() {
+    if [ -z "$root" ]; then
+        "$@"
+        return
+    fi
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare --mount --propagation=private sh -c '
+        set -e
+        root=$1 source=$2 wheels=$3
+        shift 3
+        mkdir -p "$root/dev" "$root/proc" "$root/tmp"
+        mount --rbind /dev "$root/dev"
+        mount -t proc proc "$root/proc"
+        mount -t tmpfs tmpfs "$root/tmp"
+        mkdir -p "$root/tmp/source" "$root/tmp/wheels"
+        mount --bind "$source" "$root/tmp/source"
+        if [ -n "$wheels" ]; then mount --bind "$wheels" "$root/tmp/wheels"; fi
+        if [ -f "$root/etc/resolv.conf" ]; then mount --bind /etc/resolv.conf "$root/etc/resolv.conf" || true; fi
+        chroot=$(command -v chroot)
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root exec "$chroot" "$root" "$@"
+    ' sh "$root" "$source_folder" "$wheels" "$@"
+}
+
+# An image that is copied to many devices has no identity: each makes its own when it first boots.
+check_image() {
+    [ -n "$root" ] || return 0
+    root=$(CDPATH='' cd -- "$root" && pwd) || die "there is no folder $root"
+    prefix=$root$home
+    [ ! -e "$root/var/lib/headgate/keys/device.keys" ] ||
+        die "$root has the keys of a device: all copies would be the same device; remove $root/var/lib/headgate first"
+    inside true || die "no program of $root can be run here; an image of another architecture needs qemu-user-static"
+    if [ -s "$root/etc/machine-id" ] && [ "$(cat "$root/etc/machine-id")" != uninitialized ]; then
+        say "note: $root/etc/machine-id is set, and copies of the image share it; empty it: : > $root/etc/machine-id"
+    fi
+}
+
 # --- a new version ------------------------------------------------------------------------------------------------
 
 check_python() {
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-        die "$python is missing or older than 3.11; set PYTHON to a newer one"
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || die "$python has no venv module; apt install python3-venv"
+    inside "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        die "$python is missing${root:+ in $root} or older than 3.11; set PYTHON to a newer one"
+    inside "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        die "$python has no venv module${root:+ in $root}; apt install python3-venv"
 }
 
 find_source() {
@@ -110,20 +154,32 @@ find_source() {
         *.whl) [ -f "$source" ] || die "$source: no such wheel" ;;
         *) [ -f "$source/pyproject.toml" ] || die "$source: neither a wheel nor a checkout; name one with --from" ;;
     esac
+    if [ -z "$root" ]; then return; fi
+    case $source in
+        *.whl) source_folder=$(dirname -- "$source") source=/tmp/source/$(basename -- "$source") ;;
+        *) source_folder=$source source=/tmp/source ;;
+    esac
+    source_folder=$(CDPATH='' cd -- "$source_folder" && pwd)
+    if [ -n "$wheels" ]; then wheels=$(CDPATH='' cd -- "$wheels" && pwd); fi
 }
 
 build_version() {
     id=$(date -u +%Y%m%dT%H%M%SZ)-$$
     new=$prefix/versions/$id
+    environment=$home/versions/$id
     mkdir -p "$prefix/versions"
     trap 'rm -rf "$new"' EXIT
     trap 'exit 1' INT TERM
     say "building $new"
-    "$python" -m venv "$new"
-    if [ -n "$wheels" ]; then set -- --no-index --find-links "$wheels"; else set -- --prefer-binary; fi
-    "$new/bin/pip" install --quiet --disable-pip-version-check --no-input --root-user-action=ignore \
+    inside "$python" -m venv "$environment"
+    if [ -n "$wheels" ]; then
+        if [ -n "$root" ]; then set -- --no-index --find-links /tmp/wheels; else set -- --no-index --find-links "$wheels"; fi
+    else
+        set -- --prefer-binary
+    fi
+    inside "$environment/bin/pip" install --quiet --disable-pip-version-check --no-input --root-user-action=ignore \
         "$@" "${source}[node,collector]" || die "the packages could not be installed; nothing was changed"
-    "$new/bin/headgate" --version >/dev/null || die "the new version does not run; nothing was changed"
+    inside "$environment/bin/headgate" --version >/dev/null || die "the new version does not run; nothing was changed"
     mkdir -p "$new/share/headgate"
     cp "$here"/*.service "$here"/*.conf "$here"/*.rules "$new/share/headgate/"
 }
@@ -171,7 +227,10 @@ install_files() {
         place "$files/$service.sysusers.conf" "$etc/sysusers.d/$service.conf"
         systemd-sysusers --root="$root/" "$etc/sysusers.d/$service.conf"
     fi
-    if [ "$role" = agent ]; then place "$files/70-headgate.rules" "$etc/udev/rules.d/70-headgate.rules"; fi
+    if [ "$role" = agent ]; then
+        place "$files/70-headgate.rules" "$etc/udev/rules.d/70-headgate.rules"
+        place "$files/headgate-firstboot.service" "$etc/systemd/system/headgate-firstboot.service"
+    fi
     if [ -f "$files/$service.tmpfiles.conf" ]; then
         place "$files/$service.tmpfiles.conf" "$etc/tmpfiles.d/$service.conf"
         systemd-tmpfiles --create --root="$root/" "$etc/tmpfiles.d/$service.conf"
@@ -188,17 +247,22 @@ place() {
     install -m 0644 "$1" "$2"
 }
 
-# A first configuration and keys, and what the service may touch. Neither is ever replaced by init.
+# A first configuration and keys, and what the service may touch. Neither is ever replaced by init. In an image,
+# headgate-firstboot.service does it on each device.
 prepare_agent() {
-    if [ "$role" != agent ] || [ -n "$root" ]; then return; fi
-    [ -f "$configuration" ] || "$prefix/current/bin/headgate" init --non-interactive --config "$configuration"
-    "$prefix/current/bin/headgate" systemd --config "$configuration" \
-        --write "$etc/systemd/system/headgate.service.d/headgate.conf" 2>/dev/null ||
+    if [ "$role" != agent ]; then return; fi
+    if [ -z "$root" ] && [ ! -f "$configuration" ]; then
+        "$home/current/bin/headgate" init --non-interactive --config "$configuration"
+    fi
+    if [ ! -f "$configuration" ]; then return; fi
+    inside "$home/current/bin/headgate" systemd --config /etc/headgate/headgate.toml \
+        --write /etc/systemd/system/headgate.service.d/headgate.conf 2>/dev/null ||
         say "the configuration and the service do not fit together yet; 'headgate systemd --write' tells why"
 }
 
 # All roles share one version, so all that run are restarted.
 start_services() {
+    if [ -n "$root" ] && [ "$start" = yes ]; then systemctl --quiet --root="$root" enable "$service"; fi
     if ! is_live; then return; fi
     systemctl daemon-reload
     if command -v udevadm >/dev/null; then udevadm control --reload 2>/dev/null || true; fi
@@ -223,9 +287,10 @@ go_back() {
 }
 
 install_or_upgrade() {
-    check_python
     find_source
     check_machine
+    check_image
+    check_python
     previous=$(previous_version)
     build_version
     check_configuration
@@ -234,9 +299,13 @@ install_or_upgrade() {
     prepare_agent
     start_services
     remove_older_versions
-    say "$("$prefix/current/bin/headgate" --version) is installed as $role"
-    if [ "$role" = agent ] && [ "$start" = no ]; then
+    say "$(inside "$home/current/bin/headgate" --version) is installed as $role"
+    if [ "$role" = agent ] && [ "$start" = no ] && [ -z "$root" ]; then
         say "next: edit $configuration, headgate check, headgate systemd --write, systemctl enable --now headgate"
+    fi
+    if [ "$role" = collector ] && [ -d "$state/keys" ]; then
+        say "its keys, for the configuration of devices:"
+        "$home/current/bin/headgate" collector keys show --state "$state"
     fi
 }
 
@@ -250,6 +319,7 @@ uninstall() {
     rm -f "$etc/systemd/system/$service.service" "$etc/tmpfiles.d/$service.conf"
     if [ "$role" = agent ]; then
         rm -f "$etc/systemd/system/headgate.service.d/headgate.conf" "$etc/udev/rules.d/70-headgate.rules"
+        rm -f "$etc/systemd/system/headgate-firstboot.service"
         rmdir "$etc/systemd/system/headgate.service.d" 2>/dev/null || true
     fi
     if [ "$purge" = yes ]; then purge_role; fi
