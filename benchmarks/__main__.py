@@ -1,19 +1,24 @@
-"""Run every benchmark, print one table, and answer 1 if a limit is missed. `--json` for scripts.
+"""Run every benchmark and print one table; the exit code is 1 if a limit is missed or a benchmark fails.
 
-Each runs in a process of its own: what one leaves in memory does not weigh on the next, and one that fails is told of
-without taking the others' figures with it.
+System packages that are missing are installed first, where that is possible. Each benchmark runs in a process of its
+own: memory that one leaves allocated does not slow the next. A figure that cannot be taken is in the table with the
+reason; with CI=true it is a failure.
 """
 
 import argparse
 import importlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks.harness import Figure
-from benchmarks.results import as_json, as_table, from_json, write_results
+from benchmarks.harness import NotTaken, Result
+from benchmarks.programs import needs_of
+from benchmarks.results import as_json, as_table, exit_code, from_json, summary, write_results
+from testbed.system_packages import provide
 
 BENCHMARKS = {
     "agent": "benchmarks.bench_agent",
@@ -31,43 +36,54 @@ BENCHMARKS = {
 
 
 def main() -> int:
+    arguments = _parser().parse_args()
+    names = arguments.name or list(BENCHMARKS)
+    if not arguments.no_install:
+        provide(needs_of(names))
+    run = partial(_run, shows_traceback=arguments.traceback) if len(names) == 1 else _run_apart
+    results = [result for name in names for result in run(name)]
+    print("\n".join(map(json.dumps, as_json(results)) if arguments.json else as_table(results)))
+    if arguments.out is not None:
+        write_results(results, arguments.out)
+        print(f"written: {arguments.out}/figures.md, figures.json, limits.svg", file=sys.stderr)
+    for line in summary(results):
+        print(line, file=sys.stderr)
+    return exit_code(results, is_ci=os.environ.get("CI") == "true")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
-    parser.add_argument("name", nargs="*", choices=[*BENCHMARKS, []], help="only these (default: all)")
+    parser.add_argument("name", nargs="*", choices=[*BENCHMARKS, []], help="benchmarks to run (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write the table, the figures as JSON, and a plot")
-    arguments = parser.parse_args()
-    names = arguments.name or list(BENCHMARKS)
-    if len(names) == 1:
-        figures, failed = list(importlib.import_module(BENCHMARKS[names[0]]).measure()), list[str]()
-    else:
-        figures, failed = _run_each(names)
-    print("\n".join(map(json.dumps, as_json(figures)) if arguments.json else as_table(figures)))
-    if arguments.out is not None:
-        write_results(figures, arguments.out)
-        print(f"written: {arguments.out}/figures.md, figures.json, limits.svg", file=sys.stderr)
-    missed = [figure.name for figure in figures if not figure.holds]
-    print(f"{len(figures) - len(missed)} figures hold, {len(missed)} missed", file=sys.stderr)
-    if failed:
-        print(f"failed, without figures: {', '.join(failed)}", file=sys.stderr)
-    return 1 if missed or failed else 0
+    parser.add_argument("--no-install", action="store_true", help="do not install system packages that are missing")
+    parser.add_argument("--traceback", action="store_true", help="show the traceback if the benchmark fails")
+    return parser
 
 
-def _run_each(names: Sequence[str]) -> tuple[list[Figure], list[str]]:
-    """The figures of all that ran to their end, and the names of those that did not."""
-    figures, failed = [], []
-    for name in names:
-        print(f"measuring {name} …", file=sys.stderr)
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks", name, "--json"], stdout=subprocess.PIPE, text=True, check=False
-        )
-        try:
-            found = [from_json(json.loads(line)) for line in done.stdout.splitlines()]
-        except ValueError:
-            found = []
-        figures += found
-        if not found:
-            failed.append(name)
-    return figures, failed
+def _run(name: str, *, shows_traceback: bool = False) -> Iterator[Result]:
+    """The results of a benchmark; if it fails, those measured so far, and the reason of the failure."""
+    try:
+        yield from importlib.import_module(BENCHMARKS[name]).measure()
+    except Exception as error:
+        if shows_traceback:
+            raise
+        reason = f"{type(error).__name__}: {error}; python -m benchmarks {name} --traceback shows where"
+        if isinstance(error, ModuleNotFoundError):
+            reason = f"not installed: the Python module {error.name}; make bench installs it"
+        yield NotTaken(name=f"{name}: the remaining figures", reason=reason, is_fault=True)
+
+
+def _run_apart(name: str) -> list[Result]:
+    """The same in a process of its own."""
+    print(f"measuring {name} …", file=sys.stderr)
+    command = [sys.executable, "-m", "benchmarks", name, "--json", "--no-install"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    results = [from_json(json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
+    if not results:
+        reason = f"its process ended with status {done.returncode}"
+        return [NotTaken(name=f"{name}: all figures", reason=reason, is_fault=True)]
+    return results
 
 
 if __name__ == "__main__":

@@ -2,21 +2,20 @@
 
 All of them run at once, each taking topics of its own, and get their load in turns, so that they share the machine's
 moods. Ours signs, chains and stores every reading durably before it acknowledges it; the others do not. What arrives
-at the far end is decoded and counted by the numbers in the readings.
+at the destination is decoded and counted by the numbers in the readings.
 """
 
-import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from benchmarks.harness import Figure
+from benchmarks.harness import Figure, NotTaken, Result
 from benchmarks.peers import process_tree
 from benchmarks.peers.bridge import MosquittoBridge
 from benchmarks.peers.broker import Broker
@@ -25,6 +24,7 @@ from benchmarks.peers.headgate import Headgate, HeadgateOverBoth
 from benchmarks.peers.node_red import NodeRed
 from benchmarks.peers.thingsboard import ThingsBoardGateway, server_answer
 from benchmarks.peers.traffic import Arrival, Sink, Source
+from benchmarks.programs import MOSQUITTO, measure_with
 
 STARTS = 8
 ROUNDS = 3
@@ -71,14 +71,38 @@ class Account:
         return float(statistics.median(getattr(self, name)))
 
 
-def measure() -> Iterator[Figure]:
-    if shutil.which("mosquitto") is None:
-        print("the agent is not measured: mosquitto is not installed", file=sys.stderr)
-        return
+CPU_LIMITS: Final = {NodeRed.name: 1.0, ThingsBoardGateway.name: 0.2}
+FIRST_SIGNED: Final = "agent: exec to the first acknowledged signed message"
+PEAK_RSS: Final = "agent: peak RSS under load, MQTT and websocket"
+DRAINED: Final = "agent: backlog drained"
+RESUMES: Final = "agent: resumes after the link's return"
+LOST: Final = "agent: lost in the outage and over kill -9"
+DOUBLED: Final = "agent: duplicated in the outage, by id"
+OF_EACH: Final[tuple[tuple[str, str, Callable[[Account], float]], ...]] = (
+    ("messages per second", "/s", lambda account: account.median("per_s")),
+    ("CPU per message", "µs", lambda account: account.median("cpu_us")),
+    ("peak RSS under load", "MB", lambda account: account.rss_mb),
+    ("exec to the first reading at the destination", "s", lambda account: account.best("start_s")),
+    ("bytes written per message", "B", lambda account: account.median("written_bytes")),
+    ("lost in an outage of the destination broker", "of 20,000", lambda account: account.lost_in_outage),
+    ("duplicated in that outage", "", lambda account: account.doubled_in_outage),
+    ("resumed after its return", "s", lambda account: account.resume_s),
+    ("backlog drained", "/s", lambda account: account.drained_per_s),
+    ("lost over a kill -9", "of 10,000", lambda account: account.lost_over_kill),
+    ("duplicated over that kill", "", lambda account: account.doubled_over_kill),
+)
+
+
+def measure() -> Iterator[Result]:
+    return measure_with([MOSQUITTO], _all_names(), _measure)
+
+
+def _measure() -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-agent-") as directory, _bench(Path(directory)) as bench:
-        accounts = _compare(bench, Path(directory))
+        forwarders, absent = _set_up(bench, Path(directory))
+        accounts = _compare(bench, forwarders)
         both_mb = _rss_over_both(bench, Path(directory))
-    yield from _figures(accounts, both_mb)
+    yield from _figures(accounts, absent, both_mb)
 
 
 @contextmanager
@@ -94,8 +118,7 @@ def _bench(root: Path) -> "Iterator[Bench]":
         yield Bench(source, sink, ends[0], ends[1])
 
 
-def _compare(bench: "Bench", root: Path) -> dict[str, Account]:
-    forwarders = list(_installed(bench, root))
+def _compare(bench: "Bench", forwarders: Sequence[Forwarder]) -> dict[str, Account]:
     accounts = {forwarder.name: Account() for forwarder in forwarders}
     with ExitStack() as stack:
         for forwarder in forwarders:
@@ -115,12 +138,15 @@ def _compare(bench: "Bench", root: Path) -> dict[str, Account]:
     return accounts
 
 
-def _installed(bench: "Bench", root: Path) -> Iterator[Forwarder]:
+def _set_up(bench: "Bench", root: Path) -> tuple[list[Forwarder], dict[str, str]]:
+    """Those that can be measured, and by their names the reasons against the others."""
+    forwarders, absent = list[Forwarder](), dict[str, str]()
     for kind in FORWARDERS:
         try:
-            yield bench.add(kind, root)
+            forwarders.append(bench.add(kind, root))
         except Missing as reason:
-            print(f"{kind.name} is not measured: {reason}", file=sys.stderr)
+            absent[kind.name] = str(reason)
+    return forwarders, absent
 
 
 def _rss_over_both(bench: "Bench", root: Path) -> float:
@@ -135,48 +161,44 @@ def _rss_over_both(bench: "Bench", root: Path) -> float:
     return account.rss_mb
 
 
-def _figures(accounts: dict[str, Account], both_mb: float) -> Iterator[Figure]:
+def _figures(accounts: Mapping[str, Account], absent: Mapping[str, str], both_mb: float) -> Iterator[Result]:
+    """`absent` are the peers that could not be installed, each with the reason."""
     ours, board = accounts[Headgate.name], accounts.get(ThingsBoardGateway.name)
-    for peer, at_most in ((NodeRed, 1.0), (ThingsBoardGateway, 0.2)):
-        if peer.name in accounts:
-            value = ours.median("cpu_us") / accounts[peer.name].median("cpu_us")
-            yield Figure(name=f"agent: CPU per message, × {peer.name}", value=value, unit="×", at_most=at_most)
+    for peer, at_most in CPU_LIMITS.items():
+        if peer in accounts:
+            value = ours.median("cpu_us") / accounts[peer].median("cpu_us")
+            yield Figure(name=_cpu_against(peer), value=value, unit="×", at_most=at_most)
     yield Figure(
-        name="agent: exec to the first acknowledged signed message",
+        name=FIRST_SIGNED,
         value=ours.best("first_signed_s"),
         unit="s",
         at_most=0.3,
         note=f"best of {STARTS}; {ours.best('start_cpu_s'):.2f} s of CPU"
         + (f"; thingsboard's first reading: {board.best('start_s'):.2f} s" if board else ""),
     )
-    yield Figure(name="agent: peak RSS under load, MQTT and websocket", value=both_mb, unit="MB", at_most=35)
-    yield Figure(
-        name="agent: backlog drained", value=ours.drained_per_s, unit="/s", at_least=30_000, note="after an outage"
-    )
-    yield Figure(
-        name="agent: resumes after the link's return", value=ours.resume_s, unit="s", at_most=1, note="20,000 wait"
-    )
-    yield Figure(name="agent: lost in the outage and over kill -9", value=ours.lost, unit="", at_most=0)
-    yield Figure(name="agent: doubled in the outage, by id", value=ours.doubled_in_outage, unit="", at_most=0)
+    yield Figure(name=PEAK_RSS, value=both_mb, unit="MB", at_most=35)
+    yield Figure(name=DRAINED, value=ours.drained_per_s, unit="/s", at_least=30_000, note="after an outage")
+    yield Figure(name=RESUMES, value=ours.resume_s, unit="s", at_most=1, note="20,000 wait")
+    yield Figure(name=LOST, value=ours.lost, unit="", at_most=0)
+    yield Figure(name=DOUBLED, value=ours.doubled_in_outage, unit="", at_most=0)
     for name, account in accounts.items():
-        yield from _figures_of(name, account)
+        yield from (Figure(name=f"{name}: {what}", value=of(account), unit=unit) for what, unit, of in OF_EACH)
+    for name, reason in absent.items():
+        yield from (NotTaken(name=figure, reason=reason) for figure in _names_of(name))
 
 
-def _figures_of(name: str, account: Account) -> Iterator[Figure]:
-    for what, value, unit in (
-        ("messages per second", account.median("per_s"), "/s"),
-        ("CPU per message", account.median("cpu_us"), "µs"),
-        ("peak RSS under load", account.rss_mb, "MB"),
-        ("exec to the first reading at the far end", account.best("start_s"), "s"),
-        ("bytes written per message", account.median("written_bytes"), "B"),
-        ("lost in an outage of the far broker", account.lost_in_outage, "of 20,000"),
-        ("doubled in that outage", account.doubled_in_outage, ""),
-        ("resumed after its return", account.resume_s, "s"),
-        ("backlog drained", account.drained_per_s, "/s"),
-        ("lost over a kill -9", account.lost_over_kill, "of 10,000"),
-        ("doubled over that kill", account.doubled_over_kill, ""),
-    ):
-        yield Figure(name=f"{name}: {what}", value=value, unit=unit)
+def _all_names() -> list[str]:
+    ours = [FIRST_SIGNED, PEAK_RSS, DRAINED, RESUMES, LOST, DOUBLED]
+    return ours + [name for forwarder in FORWARDERS for name in _names_of(forwarder.name)]
+
+
+def _names_of(forwarder: str) -> list[str]:
+    against = [_cpu_against(forwarder)] if forwarder in CPU_LIMITS else []
+    return against + [f"{forwarder}: {what}" for what, _, _ in OF_EACH]
+
+
+def _cpu_against(peer: str) -> str:
+    return f"agent: CPU per message, × {peer}"
 
 
 class Bench:
@@ -192,7 +214,7 @@ class Bench:
         return kind(root / kind.name, self._near.port, self._far.port)
 
     def start(self, forwarder: Forwarder, account: Account) -> None:
-        """From exec to the first reading at the far end, while readings come all the time."""
+        """From exec to the first reading at the destination, while readings come all the time."""
         if forwarder.process is not None:
             wait_until_quiet(forwarder)
             forwarder.stop()

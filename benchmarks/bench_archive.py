@@ -1,6 +1,5 @@
 """Archives against the least that such a format must do: zstd, SHA-256 and one Ed25519 signature of the same bytes."""
 
-import base64
 import hashlib
 import json
 import random
@@ -10,10 +9,16 @@ import zstandard
 from nacl.signing import SigningKey
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
-from protocol.archive import ArchiveReader, ArchiveWriter, Header, Record, open_archive, sign_binding
-from protocol.archive.compression import DEFAULT_ZSTD_LEVEL
+from protocol.archive.binding import sign_binding
+from protocol.archive.block import DEFAULT_ZSTD_LEVEL
+from protocol.archive.header import Header
 from protocol.archive.limits import DEFAULT_BLOCK_TARGET_BYTES
+from protocol.archive.random_access import open_archive
+from protocol.archive.reader import ArchiveReader
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
 from protocol.ethereum import Signer
+from protocol.iomessage.content import encode_binary_content
 
 RECORDS = 8_000
 KEY = SigningKey(bytes(32))
@@ -68,8 +73,7 @@ def _rate(name: str, what: str, seconds: dict[str, float], size_bytes: int, *, a
 def _record(number: int, chance: random.Random) -> Record:
     """A reading as it goes out: an ioMessage in base64 within a signed message, about 600 bytes."""
     stream, time_ms = f"0x{'ab' * 20}/sensor-{number % 8}", 1_700_000_000_000 + 40 * number
-    payload = base64.b64encode(b"temperature Cel/cbor boiler" + chance.randbytes(90) + b" " * 60).decode()
-    content = json.dumps({"ioMessage": payload}, separators=(",", ":"))
+    content = encode_binary_content(b"temperature Cel/cbor boiler" + chance.randbytes(90) + b" " * 60)
     signature = "0x" + chance.randbytes(65).hex()
     identity = [stream, 0, time_ms, 0, "0x" + "cd" * 20, "chain"]
     text = json.dumps(

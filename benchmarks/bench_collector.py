@@ -25,7 +25,10 @@ from nacl.signing import SigningKey
 from benchmarks.harness import Figure
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
-from protocol.archive import ArchiveWriter, Binding, Header, Record, sign_binding
+from protocol.archive.binding import Binding, sign_binding
+from protocol.archive.header import Header
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
 from protocol.ethereum import Signer
 from protocol.shipping import archive_path, sign_claim
 
@@ -44,7 +47,8 @@ def measure() -> Iterator[Figure]:
 def _measure_in(root: Path) -> Iterator[Figure]:
     binding = sign_binding(Signer(bytes(range(1, 33))), bytes(ARCHIVE_KEY.verify_key))
     collector_key = create_keys(root / "state" / "keys", os.urandom).signing
-    AllowList(root / "state" / "devices").enrol(Device(address=binding.address, enrolled_at_ms=1))
+    device = Device(address=binding.address, archive_key=binding.archive_key, enrolled_at_ms=1)
+    AllowList(root / "state" / "devices").enrol(device)
     collector_s, copy_s = [], []
     with _running_collector(root) as (client, process):
         idle_cpu_s = _cpu_seconds(process.pid)

@@ -9,12 +9,11 @@ ingest can do without.
 import os
 import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,13 +27,13 @@ from ingest.decode import decode_archives
 from ingest.job import FILES, JobSettings, run_job
 from ingest.progress import Progress
 from ingest.session import RUN_OPTIONS, open_session
-from protocol.archive import open_archive
+from protocol.archive.random_access import open_archive
 from protocol.ethereum.hashing import eip191_digest
 from protocol.ethereum.secp256k1 import default_backend
-from protocol.streamr import parse_stream_message
-from protocol.streamr.signing import signed_payload
-from testbed.corpus import Device
-from testbed.corpus_bulk import BulkChain, write_bulk_archive
+from protocol.streamr.stream_message import parse_stream_message
+from protocol.streamr.stream_message.signing import signed_payload
+from testbed.corpus.archives import Device
+from testbed.corpus.bulk import BulkChain, write_bulk_archive
 
 CORES = 2
 ARCHIVES = 40
@@ -107,7 +106,7 @@ def _measure_record(sample: Path) -> Iterator[Figure]:
     )
     took = {name: cost_s / (RECORDS if name == "all" else len(texts)) for name, cost_s in took.items()}
     known_s = took["verify with a known key"] + took["hash what is signed"] + took["read a block"]
-    shares = {**took, "texts, ioMessage, seal, chain, columns": took["all"] - known_s}
+    shares = {**took, "texts, ioMessage, hash, chain, columns": took["all"] - known_s}
     shown = ", ".join(f"{name} {shares[name] * 1e6:.1f}" for name in shares if name != "all")
     yield Figure(
         name="ingest core: decode and verify in Python, × bare recover",
@@ -268,10 +267,9 @@ def _cpu_s(work: Callable[[], None]) -> dict[str, float]:
 
 def _spent_s() -> dict[str, float]:
     """Of the whole tree of processes, with those that have ended and were waited for."""
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listing.splitlines()]
-    parents = {int(pid): int(parent) for pid, parent, _ in rows}
-    names = {int(pid): name for pid, _, name in rows} | {os.getpid(): "driver"}
+    rows = list(_processes())
+    parents = {pid: parent for pid, parent, _ in rows}
+    names = {pid: name for pid, _, name in rows} | {os.getpid(): "driver"}
     mine = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
         mine |= more
@@ -281,10 +279,18 @@ def _spent_s() -> dict[str, float]:
     return spent
 
 
+def _processes() -> Iterator[tuple[int, int, str]]:
+    """Process id, its parent's, and the name of the program, of all that run."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            head, _, fields = file.read_text().rpartition(")")
+            yield int(file.parent.name), int(fields.split()[1]), head.partition("(")[2]
+
+
 def _ticks(pid: int) -> int:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
     return sum(map(int, fields[11:15]))  # user and system, its own and of children that were waited for
 

@@ -6,7 +6,7 @@ from typing import Any
 from iofog.microservices.iomessage import IoMessage as SdkMessage
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
-from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, SealedTemplate, Sealing, message_ids, seal
+from protocol.iomessage import EMPTY_CHAIN, ChainHead, ChainLinker, IoMessage, LinkedTemplate, hash_link, message_ids
 
 ID = "9nY5yQ3rTjUe8mK2pXwVbL7sHcDfGzRaAtBqNhWkPvJx"
 PUBLISHER = "0xa5374e3c19f15e1847881979dd0c6c9ffe846bd5"
@@ -19,7 +19,7 @@ def measure() -> Iterator[Figure]:
     ours, sdk = _ours(), _sdk()
     data, sdk_data = ours.to_bytes(), sdk.to_bytearray()
     ids = message_ids(bytes(32))
-    template, content = SealedTemplate(ours), CONTENT.encode()
+    template, content = LinkedTemplate(ours), CONTENT.encode()
     seconds = cpu_seconds_per_call(
         {
             "our encode": ours.to_bytes,
@@ -28,8 +28,8 @@ def measure() -> Iterator[Figure]:
             "sdk decode": lambda: SdkMessage.from_bytearray(sdk_data),
             "our build": lambda: _ours().to_bytes(),
             "sdk build": lambda: _sdk().to_bytearray(),
-            "our seal": lambda: seal(ours, EMPTY_CHAIN),
-            "our template": lambda: [*Sealing(HEAD).seal_all([(template, ID, TIMESTAMP, content, b"")])],
+            "our link": lambda: hash_link(ours, EMPTY_CHAIN),
+            "our template": lambda: [*ChainLinker(HEAD).link_all([(template, ID, TIMESTAMP, content, b"")])],
             "our id": lambda: next(ids),
         }
     )
@@ -40,11 +40,11 @@ def measure() -> Iterator[Figure]:
         name="ioMessage build and encode, × ioFog SDK", value=rates["build"], unit="×", note="we validate, it does not"
     )
     yield Figure(
-        name="ioMessage build, seal and encode by template, × encode alone",
+        name="ioMessage build, hash-link and encode by template, × encode alone",
         value=seconds["our encode"] / seconds["our template"],
         unit="×",
         at_least=0.5,
-        note="the hash included; without the template " + f"{seconds['our encode'] / seconds['our seal']:.2f}",
+        note="the hash included; without the template " + f"{seconds['our encode'] / seconds['our link']:.2f}",
     )
     yield Figure(name="message id", value=seconds["our id"] * 1e6, unit="µs", at_most=1)
 

@@ -14,11 +14,12 @@ from typing import Any
 import cbor2
 from cobs import cobs
 
-from benchmarks.harness import Figure, cpu_seconds_per_call
+from benchmarks.harness import Figure, NotTaken, Result, cpu_seconds_per_call
+from benchmarks.programs import NEEDS, measure_with
 from firmware_bridge import HostSession, Measured, Moment
 from protocol.link import LinkDecoder, Record, Sample, frame_of, message_in
 from testbed.microcontroller import LIBRARY
-from tests.model_device import SENSORS, ModelDevice
+from tests.support.model_device import SENSORS, ModelDevice
 
 FRAMES = 100
 SAMPLES = 8
@@ -27,15 +28,17 @@ LINE_READINGS = 11_520 // 52 * SAMPLES  # a second, 8 in a frame of 52 bytes
 MAX_STEPS = 1000  # until a session is open
 MAX_CODE_BYTES = 3000
 MAX_RAM_BYTES = 2 * 1024
+LIBRARY_CODE = "link library, code on a Cortex-M3"
+LIBRARY_RAM = "link library, RAM"
 SIZE_LINE = re.compile(r"^(?P<name>.+?) +code (?P<code>\d+) bytes, RAM (?P<ram>\d+) bytes$", re.MULTILINE)
 
 
-def measure() -> Iterator[Figure]:
+def measure() -> Iterator[Result]:
     yield from _codec_figures()
     for samples, at_most in ((1, 26), (8, 54)):
         size = len(frame_of(_record(1000, samples), session=7, seq=3).to_bytes())
         yield Figure(name=f"link, {samples} readings in a frame", value=size, unit="bytes", at_most=at_most)
-    yield from _library_figures()
+    yield from measure_with(NEEDS["link"], (LIBRARY_CODE, LIBRARY_RAM), _library_figures)
 
 
 def _codec_figures() -> Iterator[Figure]:
@@ -119,16 +122,20 @@ def _chunk(session: int, first: int) -> bytes:
     return b"".join(frame_of(_record(at, SAMPLES), session=session, seq=at % 256).to_bytes() for at in numbers)
 
 
-def _library_figures() -> Iterator[Figure]:
+def _library_figures() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             ["make", "--silent", "-C", str(LIBRARY), "size", f"BUILD={folder}"],
             capture_output=True,
             text=True,
-            check=True,
+            check=False,
         )
+    if done.returncode != 0:
+        reason = f"the library does not build: {done.stderr.strip()[-300:]}"
+        yield from (NotTaken(name=name, reason=reason, is_fault=True) for name in (LIBRARY_CODE, LIBRARY_RAM))
+        return
     sizes = {match["name"]: (int(match["code"]), int(match["ram"])) for match in SIZE_LINE.finditer(done.stdout)}
     code, ram = sizes["base"]
     others = "; ".join(f"{name}: {sizes[name][0]} and {sizes[name][1]}" for name in sizes if name != "base")
-    yield Figure(name="link library, code on a Cortex-M3", value=code, unit="bytes", at_most=MAX_CODE_BYTES)
-    yield Figure(name="link library, RAM", value=ram, unit="bytes", at_most=MAX_RAM_BYTES, note=others)
+    yield Figure(name=LIBRARY_CODE, value=code, unit="bytes", at_most=MAX_CODE_BYTES)
+    yield Figure(name=LIBRARY_RAM, value=ram, unit="bytes", at_most=MAX_RAM_BYTES, note=others)

@@ -20,14 +20,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
+from node.limits import NO_LIMITS, Quota
 from node.storage.database import open_writer
 from node.storage.messages import Entry, MessageWriter
 from node.streams import StreamPart
 from protocol.ethereum.signer import Signer
-from protocol.streamr import MessageRef, StreamMessage
-from protocol.streamr.chain_writer import ChainWriter
-from protocol.streamr.signing import Verifier
-from protocol.streamr.stream_codec import parse_stream_message
+from protocol.iomessage.content import BINARY_CONTENT
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message import StreamMessage, parse_stream_message
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+from protocol.streamr.stream_message.signing import Verifier
 
 PUBLISHED = 8_000
 SUBSCRIBERS = 10
@@ -84,11 +86,11 @@ def measure() -> Iterator[Figure]:
 
 
 def _messages(count: int) -> Iterator[StreamMessage]:
-    writer = ChainWriter(SIGNER, stream_id=STREAM, msg_chain_id="bench")
+    writer = ChainWriter(SIGNER, stream_id=STREAM, msg_chain_id="chain-of-a-benchmark")
     start_ms, previous = time.time_ns() // 1_000_000 - 10 * count, None
     for n in range(count):
         ref = MessageRef(start_ms + n, 0)
-        yield parse_stream_message(writer.write(f'{{"ioMessage":"{"x" * 256}{n:06}"}}', ref, previous))
+        yield parse_stream_message(writer.write(f"{'x' * 256}{n:06}".join(BINARY_CONTENT), ref, previous))
         previous = ref
 
 
@@ -141,7 +143,7 @@ def _resend_s(data: Path) -> float:
 def _fill(data: Path) -> None:
     body = next(_messages(1)).serialize()
     connection = open_writer(data)
-    writer, part = MessageWriter(connection), StreamPart(STREAM, 0)
+    writer, part = MessageWriter(connection, Quota("chains", NO_LIMITS)), StreamPart(STREAM, 0)
     now_s = int(time.time())
     for start in range(0, RESENT, 10_000):
         batch = [Entry(part, start + n, 0, SIGNER.address, "bench", body) for n in range(10_000)]

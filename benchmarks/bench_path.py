@@ -9,11 +9,11 @@ import coincurve
 
 from agent.clock import CeilingFile, ChainReferences, ClockReading
 from agent.journal import DirectoryDisk, Journal, JournalSettings
-from agent.routing import Route
-from agent.wrap import Wrapped, Wrapper
+from agent.pack.routing import Route
+from agent.pack.wrap import Group, Wrapped, Wrapper
 from benchmarks.harness import Figure, cpu_seconds_per_call
 from drivers.reading import Reading
-from protocol.streamr import Signer
+from protocol.ethereum.signer import Signer
 
 BATCH = 250
 SECRET = bytes(range(1, 33))
@@ -44,16 +44,16 @@ def _path(directory: Path) -> Callable[[], object]:
     clock_ms = itertools.count(START_MS, 1000)
     readings = _readings(START_MS)
 
-    def keep_a_batch() -> None:
+    def commit_a_batch() -> None:
         now_ms = next(clock_ms)
         wrapped = Wrapped.nothing()
-        wrapper.wrap([(ROUTE, readings)], _clock(now_ms), wrapped)
-        for lane, entries in wrapped.lanes.items():
+        wrapper.wrap([Group(ROUTE, readings)], _clock(now_ms), wrapped)
+        for lane, entries, _, _ in wrapped.runs:
             positions = journal.append_many(lane, entries, now_ms)
         journal.commit(now_ms)
         publisher.acknowledge(ROUTE.priority, positions[-1])
 
-    return keep_a_batch
+    return commit_a_batch
 
 
 def _readings(now_ms: int) -> list[Reading]:

@@ -5,44 +5,43 @@ too, because the choice among its implementations rests on this figure.
 """
 
 import json
-import shutil
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import coincurve
-import sha3
-from Crypto.Hash import keccak as pycryptodome_keccak
-from eth_hash.auto import keccak as eth_hash_keccak
 
-from benchmarks.harness import Figure, cpu_seconds_per_call
+from benchmarks.harness import Figure, NotTaken, Result, cpu_seconds_per_call
+from benchmarks.programs import NEEDS, measure_with
 from protocol.ethereum.hashing import keccak256
 from protocol.ethereum.signer import Signer
-from protocol.streamr.chain_writer import ChainWriter
+from protocol.iomessage.content import BINARY_CONTENT
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.signing import Verifier, sign_message, verify
-from protocol.streamr.stream_codec import parse_stream_message
-from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message import StreamMessage, parse_stream_message
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+from protocol.streamr.stream_message.signing import Verifier, sign_message, verify
 
 SECRET: Final = bytes(range(1, 33))
 SIGNER: Final = Signer(SECRET)
 STREAM_ID: Final = "0xa5374e3c19f15e1847881979dd0c6c9ffe846bd5/sensors"
 CHAIN_ID: Final = "jq4ze0r1fa8dk2n7xw3s"
 TIMESTAMP: Final = 1_700_000_000_123
-CONTENT: Final = '{"ioMessage":"' + "AQIDBA==" * 10 + 'AQID"}'
+CONTENT: Final = ("AQIDBA==" * 10 + "AQID").join(BINARY_CONTENT)
 DIGEST: Final = bytes(range(32))
 
 PEER: Final = "streamr-client-protocol@9.1.2"
 PEER_CPU_S: Final = 0.7
 ROUNDS: Final = 3
+AGAINST_PEER: Final = {"write": f"create, sign and serialise, × {PEER}", "read": f"parse and verify, × {PEER}"}
 
 Work = dict[str, Callable[[], object]]
 
 
-def measure() -> Iterator[Figure]:
+def measure() -> Iterator[Result]:
     yield from _measure_keccak()
     text, verifier = _write(), Verifier()
     assert verify(parse_stream_message(text))
@@ -63,9 +62,7 @@ def measure() -> Iterator[Figure]:
         "parse and verify, × bare recover", _ratio(work, "bare recover", "read"), 0.85, "a Verifier knows the key"
     )
     yield _rate("parse and verify by recovery, × bare recover", _ratio(work, "bare recover", "read by recovery"))
-    for name, ratio in _compare_with_peer({"write": work["write"], "read": work["read"]}).items():
-        what = "create, sign and serialise" if name == "write" else "parse and verify"
-        yield _rate(f"{what}, × {PEER}", ratio, 2)
+    yield from _reference_figures(work)
 
 
 def _ratio(work: Work, limit: str, ours: str) -> float:
@@ -75,10 +72,18 @@ def _ratio(work: Work, limit: str, ours: str) -> float:
 
 
 def _rate(name: str, value: float, at_least: float | None = None, note: str = "") -> Figure:
-    return Figure(name=f"StreamMessage {name}", value=value, unit="×", at_least=at_least, note=note)
+    return Figure(name=_name(name), value=value, unit="×", at_least=at_least, note=note)
+
+
+def _name(what: str) -> str:
+    return f"StreamMessage {what}"
 
 
 def _measure_keccak() -> Iterator[Figure]:
+    import sha3
+    from Crypto.Hash import keccak as pycryptodome_keccak
+    from eth_hash.auto import keccak as eth_hash_keccak
+
     payload = b"x" * 436
     seconds = cpu_seconds_per_call(
         {
@@ -116,32 +121,34 @@ class _NoPeerError(Exception):
     """The reference cannot be run here."""
 
 
-def _compare_with_peer(ours: Work) -> dict[str, float]:
-    """How many times its rate is ours; nothing where there is no Node, no registry or no native curve."""
-    rounds = []
+def _reference_figures(work: Work) -> Iterator[Result]:
+    return measure_with(NEEDS["streamr"], map(_name, AGAINST_PEER.values()), partial(_compare_with_peer, work))
+
+
+def _compare_with_peer(work: Work) -> Iterator[Result]:
+    """How many times its rate is ours; not taken where there is no registry or no native curve."""
+    ours, rounds = {name: work[name] for name in AGAINST_PEER}, []
     try:
-        node, folder = _install_peer()
+        folder = _install_peer()
         for _ in range(ROUNDS):
-            peer = _run_peer(node, folder)
+            peer = _run_peer(folder)
             rounds.append((peer, cpu_seconds_per_call(ours, statistics.median)))
     except _NoPeerError as reason:
-        print(f"{PEER} is not measured: {reason}", file=sys.stderr)
-        return {}
-    return {name: statistics.median(peer[name] / seconds[name] for peer, seconds in rounds) for name in ours}
+        yield from (NotTaken(name=_name(what), reason=str(reason)) for what in AGAINST_PEER.values())
+        return
+    for name, what in AGAINST_PEER.items():
+        yield _rate(what, statistics.median(peer[name] / seconds[name] for peer, seconds in rounds), 2)
 
 
-def _install_peer() -> tuple[str, Path]:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        raise _NoPeerError("Node is not installed")
+def _install_peer() -> Path:
     folder = Path(sys.prefix) / "npm-peers"
     folder.mkdir(exist_ok=True)
     if not (folder / "node_modules" / "streamr-client-protocol").exists():
-        _run([npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", PEER], folder)
-    return node, folder
+        _run(["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", PEER], folder)
+    return folder
 
 
-def _run_peer(node: str, folder: Path) -> dict[str, Any]:
+def _run_peer(folder: Path) -> dict[str, Any]:
     fields = {
         "streamId": STREAM_ID,
         "timestamp": TIMESTAMP,
@@ -151,7 +158,7 @@ def _run_peer(node: str, folder: Path) -> dict[str, Any]:
     }
     script = Path(__file__).with_name("streamr_peer.js")
     figures: dict[str, Any] = json.loads(
-        _run([node, str(script), json.dumps(fields), SECRET.hex(), str(PEER_CPU_S)], folder)
+        _run(["node", str(script), json.dumps(fields), SECRET.hex(), str(PEER_CPU_S)], folder)
     )
     assert figures["text"].encode() == _write(), "the reference writes another message"
     return figures

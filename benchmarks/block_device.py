@@ -1,4 +1,4 @@
-"""How many bytes really reach a device: an ext4 file system on a loop device, counted by the kernel.
+"""Measures the bytes that reach a device: an ext4 file system on a loop device, counted by the kernel.
 
 Where none may be mounted, a directory takes its place, and what this process had to write back counts; that misses the
 file system's own journal, and the figures say so.

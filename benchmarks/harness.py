@@ -1,4 +1,4 @@
-"""How a figure is taken: contestants in turns, CPU time, the least of many rounds.
+"""Measures a figure: the candidates in turns, CPU time, the minimum of many rounds.
 
 These survive a noisy machine, wall rates do not: what others do on it only ever adds.
 """
@@ -32,6 +32,18 @@ class Figure:
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         return "" if self.at_most is None else f"<= {self.at_most:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTaken:
+    """A figure that could not be taken, or, by the name of a benchmark, all those that it had not taken yet."""
+
+    name: str
+    reason: str
+    is_fault: bool = False  # of the benchmark or of what it measures; otherwise the machine lacks something
+
+
+Result = Figure | NotTaken
 
 
 def cpu_seconds_per_call(

@@ -1,20 +1,21 @@
-"""What a run leaves behind: the table for people, the same as JSON for scripts, and a plot of how far each limit is."""
+"""The results of a run: a table, the same as JSON, and a plot of the distance to each limit."""
 
 import dataclasses
 import json
 import math
 import os
 import platform
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import Figure
+from benchmarks.harness import Figure, NotTaken, Result
 
-__all__ = ["as_json", "as_table", "from_json", "write_results"]
+__all__ = ["as_json", "as_table", "exit_code", "from_json", "summary", "write_results"]
 
 PACKAGES: Final = ("headgate", "coincurve", "orjson", "zstandard", "cbor2", "paho-mqtt", "websockets", "pyspark")
 ROW: Final = 18
@@ -25,13 +26,28 @@ VALUES_WIDTH: Final = 150
 REACH: Final = 10.0  # a bar ends at ten times its limit
 
 
-def write_results(figures: Sequence[Figure], folder: Path) -> None:
+def write_results(results: Sequence[Result], folder: Path) -> None:
+    figures = [each for each in results if isinstance(each, Figure)]
+    not_taken = [each for each in results if isinstance(each, NotTaken)]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "figures.md").write_text("\n".join(as_table(figures)) + "\n")
-    (folder / "figures.json").write_text(
-        json.dumps({"machine": machine(), "figures": list(as_json(figures))}, indent=1)
-    )
+    (folder / "figures.md").write_text("\n".join(as_table(results)) + "\n")
+    values = {"machine": machine(), "figures": list(as_json(figures)), "not_taken": list(as_json(not_taken))}
+    (folder / "figures.json").write_text(json.dumps(values, indent=1))
     (folder / "limits.svg").write_text(limits_plot(figures))
+
+
+def summary(results: Sequence[Result]) -> list[str]:
+    figures = [each for each in results if isinstance(each, Figure)]
+    not_taken = [each for each in results if isinstance(each, NotTaken)]
+    missed = [figure for figure in figures if not figure.holds]
+    counts = f"{len(figures) - len(missed)} figures hold, {len(missed)} missed, {len(not_taken)} not taken"
+    reasons = Counter(_in_one_line(each.reason) for each in not_taken)
+    return [counts, *(f"{count} not taken: {reason}" for reason, count in reasons.items())]
+
+
+def exit_code(results: Iterable[Result], *, is_ci: bool) -> int:
+    """1 if a limit is missed or a benchmark failed; in CI also if a figure is not taken for any other reason."""
+    return int(any(each.is_fault or is_ci if isinstance(each, NotTaken) else not each.holds for each in results))
 
 
 def machine() -> dict[str, str]:
@@ -42,8 +58,15 @@ def machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "cores": str(os.cpu_count()),
-        **{name: version(name) for name in PACKAGES},
+        **{name: _version(name) for name in PACKAGES},
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:
@@ -51,21 +74,36 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))), "?")
 
 
-def as_json(figures: Iterable[Figure]) -> Iterable[dict[str, Any]]:
-    return ({**dataclasses.asdict(figure), "holds": figure.holds} for figure in figures)
+def as_json(results: Iterable[Result]) -> Iterable[dict[str, Any]]:
+    for each in results:
+        values = dataclasses.asdict(each)
+        yield {**values, "holds": each.holds} if isinstance(each, Figure) else values
 
 
-def from_json(values: dict[str, Any]) -> Figure:
+def from_json(values: dict[str, Any]) -> Result:
     """The opposite, for one of them."""
+    if "reason" in values:
+        return NotTaken(**values)
     return Figure(**{name: value for name, value in values.items() if name != "holds"})
 
 
-def as_table(figures: Iterable[Figure]) -> list[str]:
-    told = ", ".join(f"{name} {value}" for name, value in machine().items())
-    return [told, "", "| figure | measured | limit | holds | note |", "|---|---|---|---|---|", *map(_row, figures)]
+def as_table(results: Iterable[Result]) -> list[str]:
+    described = ", ".join(f"{name} {value}" for name, value in machine().items())
+    return [described, "", "| figure | measured | limit | holds | note |", "|---|---|---|---|---|", *map(_row, results)]
 
 
-def _row(figure: Figure) -> str:
+def _row(result: Result) -> str:
+    if isinstance(result, NotTaken):
+        reason = _in_one_line(result.reason).replace("|", "\\|")
+        return f"| {result.name} | not taken | | | {reason} |"
+    return _figure_row(result)
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _figure_row(figure: Figure) -> str:
     holds = "" if not figure.limit else "yes" if figure.holds else "NO"
     return f"| {figure.name} | {_told(figure)} | {figure.limit} | {holds} | {figure.note} |"
 

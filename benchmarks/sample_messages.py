@@ -4,12 +4,13 @@ The ioMessage has an id with a random prefix and a counter, a reading with noise
 of its chain; it travels as base64 in a JSON StreamMessage with a signature of 65 random bytes.
 """
 
-import base64
 import hashlib
 import random
 import struct
 
 import orjson
+
+from protocol.iomessage.content import encode_binary_content
 
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 ADDRESS = "0x7f3c9b1de0a54c2e8fb1d2a3c4e5f60718293a4b"
@@ -28,10 +29,9 @@ def sample_messages(count: int, *, hashed: bool = False, seed: int = 1) -> list[
 
 def _message(number: int, prefix: str, chance: random.Random, hashed: bool) -> bytes:
     at_ms = START_MS + number * PERIOD_MS
-    content = {"ioMessage": base64.b64encode(_io_message(number, prefix, chance, hashed)).decode()}
+    text = encode_binary_content(_io_message(number, prefix, chance, hashed))
     message_id = [STREAM, 0, at_ms, 0, ADDRESS, prefix[:20]]
     signature = f"0x{chance.randbytes(65).hex()}"
-    text = orjson.dumps(content).decode()
     return orjson.dumps([32, message_id, [at_ms - PERIOD_MS, 0], 27, 0, 0, None, text, None, 2, signature])
 
 

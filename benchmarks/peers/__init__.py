@@ -1,4 +1,4 @@
-"""Who forwards MQTT readings from one broker to another, each started as its own manual says, and ours among them.
+"""Programs that forward MQTT readings from one broker to another, Headgate included, set up as their manuals say.
 
 forwarder        what the benchmark needs to know of each
 headgate, thingsboard, node_red, bridge

@@ -1,4 +1,4 @@
-"""What the benchmark needs to know of a program that forwards readings."""
+"""A program under test that forwards readings: how it is installed, started and stopped."""
 
 import os
 import subprocess

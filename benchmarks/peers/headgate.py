@@ -15,7 +15,7 @@ from benchmarks.peers.broker import free_port, is_listening
 from benchmarks.peers.forwarder import Forwarder, numbers_of
 from benchmarks.peers.traffic import Arrival
 from protocol.iomessage import IoMessage
-from protocol.streamr import StreamMessage, parse_stream_message
+from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 
 CONFIGURATION = """\
 [device]
@@ -76,7 +76,7 @@ class Headgate(Forwarder):
 
 
 class HeadgateOverBoth(Headgate):
-    """The same with a node as its second far end, so that both transports are loaded and under load."""
+    """The same with a node as its second destination, so that both transports are loaded and under load."""
 
     name = "headgate-both"
 
@@ -89,13 +89,15 @@ class HeadgateOverBoth(Headgate):
 
     @contextmanager
     def node(self) -> Iterator[None]:
-        """The far end of its second transport."""
+        """The destination of its second transport."""
         listen, data = f"127.0.0.1:{self._node_port}", str(self.folder / "node")
         command = [sys.executable, "-m", "agent", "node", "run", "--listen", listen, "--data", data]
         with (self.folder / "node.log").open("wb") as log:
             process = subprocess.Popen([*command, "--config", str(self.folder / "node.toml")], stderr=log)
         try:
             while not is_listening(self._node_port):
+                if process.poll() is not None:
+                    raise RuntimeError(f"the node does not start: {(self.folder / 'node.log').read_text()[-300:]}")
                 time.sleep(0.02)
             yield
         finally:

@@ -1,4 +1,4 @@
-"""What a process and its children cost, by the kernel's own accounts."""
+"""CPU, memory and I/O of a process and its children, from the kernel's counters."""
 
 import contextlib
 import os
