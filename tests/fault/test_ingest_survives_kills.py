@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.corpus_scenario import everything, land
-from testbed.corpus_truth import Truth
-from tests.fault.spark_processes import (
+from tests.effort import FIRST_SEED, effort
+from tests.support.corpus_scenario import everything, land
+from tests.support.corpus_truth import Truth
+from tests.support.lake_tables import Rows, assert_tables_are_true, read_all
+from tests.support.spark_processes import (
     await_line,
     begin,
     cluster,
@@ -23,11 +25,10 @@ from tests.fault.spark_processes import (
     start_run,
     stop,
 )
-from tests.integration.ingest.tables import Rows, assert_tables_are_true, read_all
 
 pytestmark = pytest.mark.slow
 
-KILLS = 20
+KILLS = effort(test=4, soak=40)
 LONGEST_LIFE = 1.2  # of a run, in times of what its first batch takes
 
 
@@ -41,11 +42,11 @@ def open_gaps_only(rows: dict[str, Rows]) -> dict[str, Rows]:
     return {**rows, "gaps": [row for row in rows["gaps"] if row["state"] == "open"]}
 
 
-def test_a_driver_killed_twenty_times_leaves_the_truth(tmp_path: Path, truth: Truth) -> None:
+def test_a_driver_killed_again_and_again_leaves_the_truth(tmp_path: Path, truth: Truth) -> None:
     """Each is killed at a random moment of its first batch or soon after; the next one's Spark starts meanwhile."""
     land(tmp_path / "landing", truth.landed)
     arguments = run_arguments(tmp_path, *operator_files(tmp_path))
-    chance = random.Random(7)
+    chance = random.Random(7 + FIRST_SEED)
     first_batch_s = 0.0
     following = prepare_run(arguments)
     for number in range(KILLS):

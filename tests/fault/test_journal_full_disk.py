@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StorageError
-from agent.journal import Cause, DirectoryDisk, Disk, Entry, Journal, JournalSettings, Record
-from agent.journal.inspection import verify
-from tests.simulated_disk import SimulatedDisk
+from agent.journal import DirectoryDisk, Disk, Entry, Journal, JournalSettings, Record
+from agent.journal.repair import verify
+from protocol.losses import Cause
+from tests.support.simulated_disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
 DISK_BYTES = 1 << 20
@@ -25,9 +26,18 @@ class SmallDisk:
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._simulated = SimulatedDisk(capacity_bytes=DISK_BYTES)
+        self._opened: list[DirectoryDisk] = []
 
     def open(self) -> Disk:
-        return self._simulated if self._directory is None else DirectoryDisk(self._directory / "journal")
+        if self._directory is None:
+            return self._simulated
+        self._opened.append(DirectoryDisk(self._directory / "journal"))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Let go of what journals that were not closed hold open."""
+        for disk in self._opened:
+            disk.close()
 
     def fill(self, leave_bytes: int = 0) -> None:
         """Take all the free space but `leave_bytes` for something that is not the journal."""
@@ -57,9 +67,11 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Small
     if request.param == "simulated" or not _mount(tmp_path):
         yield SmallDisk(None)
         return
+    disk = SmallDisk(tmp_path)
     try:
-        yield SmallDisk(tmp_path)
+        yield disk
     finally:
+        disk.close()
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
@@ -96,10 +108,10 @@ def test_a_full_disk_sheds_the_least_important_and_tells_of_every_loss(small_dis
     _commit(journal, 6, 5)
     records = _read_all(journal)
     assert sum(record.lane == 0 for record in records) == 17 * 20, "what is important was shed"
-    gaps = journal.pending_gaps()
+    gaps = journal.pending_losses()
     assert gaps
     assert {gap.loss.lane for gap in gaps} == {6}
-    assert {gap.cause for gap in gaps} <= {Cause.SHED, Cause.NO_ROOM}
+    assert {gap.loss.cause for gap in gaps} <= {Cause.SHED, Cause.NO_ROOM}
     assert len(records) + sum(gap.loss.count for gap in gaps) == 37 * 20
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.fault.journal_history import History
+from tests.effort import seeds
+from tests.support.journal_history import History
 
-SEEDS = range(12)
-LONG_LIVES = range(1000, 1040)
+SEEDS = seeds(test=4, soak=120)
+LONG_LIVES = [1000 + seed for seed in seeds(test=2, soak=400)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

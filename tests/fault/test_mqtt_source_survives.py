@@ -1,36 +1,56 @@
-"""Readings from a broker, and an agent that is killed in the middle of them: none is lost."""
+"""Readings from a broker, and an agent that is killed, stopped or reloaded in the middle of them.
+
+None is lost. A killed agent may store again what the broker delivers again, and nothing else; an agent that stops or
+reloads in order stores every reading once.
+"""
 
 import random
 import signal
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cbor2
 import pytest
 
-from testbed.running_agent import Agent, assert_whole, io_message, wait_until
-from tests.integration.drivers.brokers import Broker
+from tests.effort import effort
+from tests.support.brokers import Broker
+from tests.support.recording_proxy import recording_proxy
+from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
-KILLS = 6
+KILLS = effort(test=3, soak=200)
+STOPS = effort(test=2, soak=100)
 READINGS_PER_LIFE = 400
 DRIVER = """
 [drivers.plant]
 driver = "mqtt"
 host = "127.0.0.1"
 port = {port}
+connect_timeout_s = 10
 [[drivers.plant.subscriptions]]
 topic = "plant/{{sensor}}/{{quantity}}"
 """
 
 
-def test_what_a_killed_agent_had_not_committed_comes_again_from_the_broker(tmp_path: Path) -> None:
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path)
     broker.start()
-    agent = Agent.make(tmp_path / "agent", rate_hz=1, extra=DRIVER.format(port=broker.port))
+    yield broker
+    broker.stop()
+
+
+def test_a_killed_agent_loses_nothing_and_stores_again_only_what_was_delivered_again(
+    tmp_path: Path, broker: Broker
+) -> None:
     chance = random.Random(11)
-    try:
+    with recording_proxy(broker.port) as proxy:
+        agent = Agent.make(tmp_path / "agent", rate_hz=1, extra=DRIVER.format(port=proxy.port))
         with agent.start() as process:  # the session begins here
             wait_until(lambda: "device up; device=plant" in agent.log(), "it is subscribed")
             process.kill()
@@ -42,13 +62,64 @@ def test_what_a_killed_agent_had_not_committed_comes_again_from_the_broker(tmp_p
                 process.kill()
         expected = set(range(KILLS * READINGS_PER_LIFE))
         with agent.start() as process:
-            wait_until(lambda: _values(agent) >= expected, "every reading is published")
+            wait_until(lambda: _copies(agent).keys() >= expected, "every reading is published")
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
+        assert_whole(agent.messages())
+        copies = _copies(agent)
+        assert copies.keys() == expected
+        too_many = {value: count for value, count in copies.items() if count > len(proxy.deliveries[b"%d" % value])}
+        assert not too_many, "stored more often than delivered"
+        doubled = sum(copies.values()) - len(copies)
+        assert doubled <= KILLS * READINGS_PER_LIFE, "each kill can double what was under way, at most"
+
+
+def test_an_agent_that_stops_and_reloads_in_order_stores_every_reading_once(tmp_path: Path, broker: Broker) -> None:
+    agent = Agent.make(tmp_path / "agent", rate_hz=1, commit_interval_s=0.5, extra=DRIVER.format(port=broker.port))
+    with _publishing(broker) as published:
+        for stop in range(STOPS):
+            with agent.start() as process:
+                _wait_until_up(agent, 2 * stop + 1)
+                settings = agent.config.read_text().replace(f"timeout_s = {10 + stop}", f"timeout_s = {11 + stop}")
+                agent.config.write_text(settings)
+                process.send_signal(signal.SIGHUP)
+                _wait_until_up(agent, 2 * stop + 2)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+    with agent.start() as process:
+        wait_until(lambda: published[-1] in _copies(agent), "the last reading is published")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    copies = _copies(agent)
+    first = min(copies)  # what was published before the first subscription is in no session
+    assert copies == Counter(range(first, published[-1] + 1))
+
+
+@contextmanager
+def _publishing(broker: Broker) -> Iterator[list[int]]:
+    """Some hundred a second, until the block ends; gives what was published."""
+    published, is_over = [-1], threading.Event()
+
+    def publish() -> None:
+        while not is_over.is_set():
+            values = range(published[-1] + 1, published[-1] + 21)
+            broker.publish(*(("plant/boiler/pressure", b"%d" % value) for value in values))
+            published.append(values[-1])
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield published
     finally:
-        broker.stop()
-    assert_whole(agent.messages())
-    assert _values(agent) == expected
+        is_over.set()
+        thread.join()
+
+
+def _wait_until_up(agent: Agent, times: int) -> None:
+    """And until readings come, so that some are under way, and others wait for a commit."""
+    wait_until(lambda: agent.log().count("device up; device=plant") >= times, "it is subscribed")
+    before = len(agent.lines())
+    wait_until(lambda: len(agent.lines()) > before + 100, "readings come")
 
 
 def _readings(life: int) -> list[tuple[str, bytes]]:
@@ -56,6 +127,7 @@ def _readings(life: int) -> list[tuple[str, bytes]]:
     return [("plant/boiler/pressure", b"%d" % number) for number in range(first, first + READINGS_PER_LIFE)]
 
 
-def _values(agent: Agent) -> set[int]:
+def _copies(agent: Agent) -> Counter[int]:
+    """How often each reading is in a message of its own."""
     found = (io_message(message) for message in agent.messages())
-    return {round(cbor2.loads(io.content_data or b"")) for io in found if io.info_type == "pressure"}
+    return Counter(round(cbor2.loads(io.content_data or b"")) for io in found if io.info_type == "pressure")

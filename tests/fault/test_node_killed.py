@@ -1,6 +1,7 @@
 """A node that dies in the middle of its work."""
 
 import asyncio
+import itertools
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,8 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from testbed.processes import HeadgateProcess, node_arguments, running
-from tests.integration.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request
+from tests.effort import effort
+from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +20,9 @@ STREAM = "boiler"
 SETTINGS = f'[[streams]]\nid = "{STREAM}"\npublishers = ["{ALICE.address}"]\nsubscribers = ["anybody"]\n'
 HEARD_BEFORE_THE_KILL = 200
 MESSAGES = 3_000
+KILLS = effort(test=2, soak=30)
+MESSAGES_PER_S = 200
+PATIENCE_S = 60
 
 
 def test_every_message_that_anybody_heard_is_there_after_a_kill(tmp_path: Path) -> None:
@@ -64,9 +69,72 @@ async def _publish(publisher: ClientConnection, chain: Chain) -> None:
 async def _read_all(node: NodeUnderTest) -> list[int]:
     numbers: list[int] = []
     async with node.connect() as client:
-        answer = await ask(client, [2, 11, "r", STREAM, 0, MESSAGES, None])
+        answer = await ask(client, [2, 11, "r", STREAM, 0, 100_000, None])
         while answer[1] != 5:
             if answer[1] == 1:
                 numbers.append(json.loads(answer[3][7])["n"])
             answer = await hear(client)
     return numbers
+
+
+def test_a_joined_node_that_is_killed_again_and_again_ends_with_every_message(tmp_path: Path) -> None:
+    """Its neighbour replays what it missed; some of that is older than what came first after the start."""
+    settings = tmp_path / "node.toml"
+    settings.write_text(SETTINGS)
+
+    def arguments(name: str, tracker: str) -> list[str]:
+        return node_arguments(tmp_path / name, "--config", str(settings), "--join", tracker)
+
+    with running("node", "tracker", "--listen", "127.0.0.1:0") as tracker_process:
+        tracker = "ws://" + tracker_process.wait_for(r"tracker listens; address=(\S+)")
+        with running(*arguments("stays", tracker)) as staying:
+            asyncio.run(_kill_while_publishing(_under_test(staying), arguments("killed", tracker)))
+
+
+async def _kill_while_publishing(staying: NodeUnderTest, killed: list[str]) -> None:
+    async with staying.connect() as connection:
+        publisher = _Publisher()
+        publishing = asyncio.create_task(publisher.publish_steadily(connection))
+        for _ in range(KILLS):
+            with running(*killed) as process:
+                await publisher.publish_one_and_hear(_under_test(process))
+                process.kill()
+        with running(*killed) as process:
+            await publisher.publish_one_and_hear(_under_test(process))
+            publishing.cancel()
+            await asyncio.wait({publishing})
+            await _until_stored(_under_test(process), publisher.published)
+
+
+class _Publisher:
+    """One chain, published at one node mostly, and now and then at another."""
+
+    def __init__(self) -> None:
+        self._chain = Chain(ALICE, STREAM)
+        self._numbers = itertools.count()
+        self.published = 0
+
+    async def publish_steadily(self, connection: ClientConnection) -> None:
+        while True:
+            await self._publish(connection)
+            await asyncio.sleep(1 / MESSAGES_PER_S)
+
+    async def publish_one_and_hear(self, node: NodeUnderTest) -> None:
+        """At a node that has just started: the newest message comes before what the neighbours replay."""
+        async with node.connect() as client:
+            assert (await ask(client, [2, 9, "s", STREAM, 0, None]))[1] == 2
+            await self._publish(client)
+            for _ in range(HEARD_BEFORE_THE_KILL // 4):
+                await hear(client)
+
+    async def _publish(self, connection: ClientConnection) -> None:
+        message = self._chain.next({"n": next(self._numbers)})
+        self.published += 1
+        await connection.send(json.dumps(publish_request(message)))
+
+
+async def _until_stored(node: NodeUnderTest, count: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while (stored := await _read_all(node)) != list(range(count)):
+            assert len(stored) == len(set(stored)) <= count
+            await asyncio.sleep(0.2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-ROOMS = ["agent", "drivers", "firmware_bridge", "ingest", "node", "protocol"]
+ROOMS = ["agent", "drivers", "firmware_bridge", "ingest", "node", "protocol", "runtime"]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Any bytes, as an archive, as a part of one and as a sealed file, give values or a `WireError`.
+"""Any bytes, as an archive, as a part of one and as an encrypted file, give values or a `WireError`.
 
 Random bytes never get past a signature, so an input is also taken as the content of a block and as the manifest of an
 archive that is signed with a good key: what a hostile device could send.
@@ -8,29 +8,31 @@ import contextlib
 
 from nacl.public import PrivateKey
 
-from protocol.archive import Columns, Manifest, Opener, Sealer, derive_sealing_keys, open_archive
-from protocol.archive.block import decode_block, encode_block
-from protocol.archive.compression import compressor, decompress
+from protocol.archive.block import compressor, decode_block, decompress, encode_block
+from protocol.archive.encryption import Decryptor, Encryptor, derive_encryption_keys
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
+from protocol.archive.manifest import Manifest
+from protocol.archive.random_access import open_archive
+from protocol.archive.records import Columns
 from protocol.errors import WireError
-from tests.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
+from tests.support.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
 
 _START = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes())
 _COLLECTOR = PrivateKey(b"k" * 32)
 _RECORDS = [record(number) for number in range(4)]
 _ARCHIVE = write_archive(_RECORDS, [LOSS], block_target_bytes=100)
-_SEALER = Sealer(derive_sealing_keys(b"s" * 32, b"a" * 32, _COLLECTOR.public_key), _COLLECTOR.public_key)
+_ENCRYPTOR = Encryptor(derive_encryption_keys(b"s" * 32, b"a" * 32, _COLLECTOR.public_key), _COLLECTOR.public_key)
 SEEDS = [
     _ARCHIVE,
     encode_block(Columns.of(_RECORDS)),
     compressor(1).compress(encode_block(Columns.of(_RECORDS))),
     read_archive(_ARCHIVE)[0].manifest.to_bytes(),
-    _SEALER.begin() + _SEALER.update(b"some content") + _SEALER.finish(),
+    _ENCRYPTOR.begin() + _ENCRYPTOR.update(b"some content") + _ENCRYPTOR.finish(),
 ]
 
 
 def fuzz_one(data: bytes) -> None:
-    for read in (_as_file, _as_block, _as_compressed, _as_manifest, _as_signed, _as_sealed):
+    for read in (_as_file, _as_block, _as_compressed, _as_manifest, _as_signed, _as_encrypted):
         with contextlib.suppress(WireError):
             read(data)
 
@@ -58,7 +60,7 @@ def _as_signed(data: bytes) -> None:
     _as_file(_START + frame + encode_frame(FrameKind.MANIFEST, data) + encode_frame(FrameKind.SIGNATURE, signature))
 
 
-def _as_sealed(data: bytes) -> None:
-    opener = Opener(_COLLECTOR)
-    list(opener.feed(data))
-    opener.finish()
+def _as_encrypted(data: bytes) -> None:
+    decryptor = Decryptor(_COLLECTOR)
+    list(decryptor.feed(data))
+    decryptor.finish()

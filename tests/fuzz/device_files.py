@@ -6,7 +6,7 @@ A checksum keeps chance out, so an input is also taken with the checksum that fi
 import contextlib
 import hashlib
 
-from agent.archive import ArchiveState
+from agent.archive.state import ArchiveState
 from agent.errors import ConfigError
 from agent.keys.key_file import decode_key_file
 from protocol.errors import WireError

@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 from drivers.framing import Damaged, DelimitedFrames, FixedFrames, Frames
 from drivers.mapping import fields_of_json
-from drivers.mqtt.ready_made import READY_MADE
-from drivers.nmea.decoder import NmeaDecoder
+from drivers.mqtt.driver import READY_MADE
+from drivers.mqtt.mappings import Sample
+from drivers.nmea.driver import NmeaDecoder
 from drivers.nmea.sentences import checksum
-from drivers.pms5003.decoder import FRAME_BYTES, Pms5003Decoder
+from drivers.pms5003.driver import FRAME_BYTES, Pms5003Decoder
 from drivers.reading import Reading
 from drivers.serial_driver import StreamDecoder
-from drivers.serial_line.decoder import SerialLineDecoder
-from drivers.serial_line.driver import SerialLineSettings
-from drivers.settings import check_settings
+from drivers.serial_line.driver import SerialLineDecoder, SerialLineSettings
 from drivers.system.proc import parse_cpu, parse_load, parse_memory, parse_traffic, parse_uptime
-from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, TASMOTA, ZIGBEE2MQTT
-from tests.unit.drivers.samples import PMS5003_FRAME, nmea
+from runtime.settings import check_settings
+from tests.support.driver_samples import PMS5003_FRAME, nmea
+from tests.support.firmware_messages import ESPHOME, TASMOTA, ZIGBEE2MQTT
 from tests.vectors.mqtt import recorded
 
 _WRITTEN = [("tasmota", TASMOTA), ("zigbee2mqtt", ZIGBEE2MQTT), ("esphome", ESPHOME)]
@@ -93,7 +93,8 @@ def _read_messages(data: bytes) -> None:
         fields_of_json(data)
     with contextlib.suppress(ValueError):
         for each in READY_MADE[kind]().read(topic, data) or []:
-            Reading(each.sensor, each.quantity, each.value, each.unit, taken_at_ms=0, mime_type=each.mime_type)
+            if isinstance(each, Sample):
+                Reading(each.sensor, each.quantity, each.value, each.unit, taken_at_ms=0, mime_type=each.mime_type)
 
 
 def _read_kernel_files(data: bytes) -> None:

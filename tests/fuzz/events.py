@@ -5,8 +5,9 @@ import contextlib
 from protocol.errors import WireError
 from protocol.events import GapNotice
 from protocol.scalars import decode_scalar, encode_scalar
+from tests.support.archives import LOSS
 
-_NOTICE = GapNotice(journal=bytes(16), number=7, chain="boiler", count=3, first=(10, 0), last=(12, 1), cause="shed")
+_NOTICE = GapNotice(journal=bytes(16), loss=LOSS)
 SEEDS = [_NOTICE.to_bytes(), encode_scalar(21.5), encode_scalar(-7), encode_scalar("open"), encode_scalar(b"\x00")]
 
 

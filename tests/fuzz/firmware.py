@@ -4,7 +4,7 @@ import contextlib
 
 from protocol.errors import WireError
 from protocol.firmware import Manifest, Package
-from tests.firmware_samples import package
+from tests.support.firmware_samples import package
 
 SEEDS = [package().to_bytes(), package().manifest.to_bytes(), package(bytes(300), counter=2**32 - 1).to_bytes()]
 

@@ -3,10 +3,10 @@
 import contextlib
 
 from protocol.errors import WireError
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, IoMessageReader, seal
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, IoMessageReader, hash_link
+from tests.support.iomessage_samples import EVERY_FIELD, message
 
-_SAMPLES = [message(), message(**EVERY_FIELD), seal(message(), EMPTY_CHAIN)]
+_SAMPLES = [message(), message(**EVERY_FIELD), hash_link(message(), EMPTY_CHAIN)]
 SEEDS = [form for each in _SAMPLES for form in (each.to_bytes(), each.to_json().encode(), each.to_xml().encode())]
 
 

@@ -4,9 +4,10 @@ import sys
 from zlib import crc32
 
 from agent.journal import Entry, Journal, JournalSettings
-from agent.journal.inspection import look, stats_of, verify
+from agent.journal.inspection import inspect_journal, stats_of
 from agent.journal.layout import HEAD_BYTES, HEAD_MAGIC, PAGE_BYTES
-from tests.simulated_disk import SimulatedDisk, SimulatedFile
+from agent.journal.repair import verify
+from tests.support.simulated_disk import SimulatedDisk, SimulatedFile
 
 SEGMENT_BYTES = 16 * 1024
 SETTINGS = JournalSettings(segment_bytes=SEGMENT_BYTES, max_bytes=1 << 20, compression="none")
@@ -35,7 +36,7 @@ def fuzz_one(data: bytes) -> None:
         name, content = NAMES[data[0] % len(NAMES)], data[1:]
         disk.files[name] = _file(_with_right_checksums(content) if data[0] & 0x80 else content)
     verify(disk)
-    stats_of(look(disk), 0)
+    stats_of(inspect_journal(disk), 0)
     journal = Journal(disk, SETTINGS, new_journal_id=2, now_ms=0)
     cursor = journal.cursor("publisher")
     while cursor.take(100):
@@ -59,11 +60,11 @@ def _with_right_checksums(content: bytes) -> bytes:
         data[16:20] = _crc(data[20 : 20 + size], data[4:16])
     for start in range(0, len(data) - HEAD_BYTES, PAGE_BYTES):
         if data[start : start + 4] == HEAD_MAGIC:
-            _seal_block(data, start)
+            _repair_checksum(data, start)
     return bytes(data)
 
 
-def _seal_block(data: bytearray, start: int) -> None:
+def _repair_checksum(data: bytearray, start: int) -> None:
     head = data[start : start + HEAD_BYTES]
     records, stored_bytes, table_bytes = (int.from_bytes(head[at : at + 4], "little") for at in (48, 60, 72))
     body_start = start + HEAD_BYTES + table_bytes

@@ -4,7 +4,7 @@ import copy
 import random
 
 from firmware_bridge import HostSession, Moment
-from tests.model_device import ModelDevice
+from tests.support.model_device import ModelDevice
 
 MAX_OUTPUT_BYTES = 1 << 20
 

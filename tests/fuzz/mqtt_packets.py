@@ -2,8 +2,9 @@
 
 import contextlib
 
-from drivers.mqtt.packets import take_publications
-from tests.unit.drivers.mqtt.test_packets import publication
+from runtime.mqtt.packets import Taken
+from runtime.mqtt.packets import take_publications as take
+from tests.unit.runtime.mqtt.test_packets import publication
 
 _PUBLICATIONS = [
     publication("plant/boiler/data", b'{"value":1}', number=7, is_v5=True),
@@ -11,6 +12,10 @@ _PUBLICATIONS = [
     publication("a/b", b"x" * 200, number=65535, is_v5=False, is_duplicate=True),
 ]
 SEEDS = [*_PUBLICATIONS, b"".join(_PUBLICATIONS), b"\x20\x02\0\0", b"\xd0\0", b"\x30\xff\xff\xff\x7f"]
+
+
+def take_publications(data: bytes, *, is_v5: bool) -> Taken:
+    return take(data, is_v5=is_v5, max_bytes=1 << 20)
 
 
 def fuzz_one(data: bytes) -> None:

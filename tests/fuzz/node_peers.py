@@ -8,8 +8,9 @@ from node.peers.dialects import NetworkLayer, Plain
 from node.peers.handshake import read_hello
 from node.tracker.status import read_status
 from protocol.errors import WireError
-from protocol.streamr import MessageID, StreamMessage
+from protocol.streamr.ids import MessageID
 from protocol.streamr.json_text import decode_json
+from protocol.streamr.stream_message import StreamMessage
 
 _MESSAGE = StreamMessage(MessageID("stream", 0, 5, 0, "0xpublisher", "chain"), '{"a":1}').serialize()
 _WRAPPED = json.dumps(

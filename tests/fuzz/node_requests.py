@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from node import Node, NodeConfig
-from node.client_session import ClientSession
+from node.clients.session import ClientSession
 from node.errors import ErrorCode
 from node.serialization import LEGACY_API, Versions
 from node.streams import ANYBODY, Grant, Operation, Stream
 from protocol.ethereum.signer import Signer
-from protocol.streamr import MessageID, StreamMessage
-from protocol.streamr.signing import sign_message
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.signing import sign_message
 
 if TYPE_CHECKING:
     from node.http import WebsocketConnection
@@ -44,6 +45,8 @@ SEEDS = [
 class _Connection:
     """What the node sends, kept until it is looked at."""
 
+    peer = "127.0.0.1"
+
     def __init__(self) -> None:
         self.sent: list[Any] = []
 
@@ -67,7 +70,7 @@ class _Target:
         node = Node(NodeConfig(data=Path(data)))
         self._hub = node.hub
         grants = [Grant("s", ANYBODY, operation) for operation in Operation]
-        self._loop.run_until_complete(node.registry.declare(Stream(id="s"), grants))
+        self._loop.run_until_complete(node.registry.declare([(Stream(id="s"), grants)]))
         self._connections = [_Connection() for _ in range(3)]
         dialects = (Versions(2, 32), Versions(1, 31), LEGACY_API)
         self._sessions = [

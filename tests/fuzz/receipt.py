@@ -3,10 +3,11 @@
 import contextlib
 
 from protocol import strict_cbor
-from protocol.archive import Header, Receipt
+from protocol.archive.header import Header
+from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
 from protocol.strict_cbor import CborBounds
-from tests.archives import HEADER
+from tests.support.archives import HEADER
 from tests.unit.protocol.archive.test_receipt import receipt
 
 SEEDS = [receipt().to_bytes(), HEADER.to_bytes(), strict_cbor.encode({"a": [1, -1, b"x", "y", None, True, {}]})]

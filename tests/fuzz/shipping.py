@@ -2,7 +2,7 @@
 
 from protocol.errors import WireError
 from protocol.shipping import ARCHIVES_PATH, UploadClaim, archive_path, digest_in_path, offset_in_header, sign_claim
-from tests.archives import BINDING, sign
+from tests.support.archives import BINDING, sign
 
 _CLAIM = sign_claim(binding=BINDING, archive=b"a" * 32, size_bytes=9, collector_key=b"c" * 32, sign=sign)
 SEEDS = [_CLAIM.to_bytes(), _CLAIM.to_header().encode(), archive_path(b"a" * 32).encode(), b"1099511627776"]

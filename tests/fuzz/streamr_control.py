@@ -1,8 +1,8 @@
 """Fuzz the control layer: any text gives a message or a WireError, and what is written is read again."""
 
 from protocol.errors import WireError
-from protocol.streamr import parse_control_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.control import parse_control_message
+from tests.support.streamr_vectors import load_vectors
 
 SEEDS = [
     vector["serialized"].encode() for version in (0, 1, 2) for vector in load_vectors(f"messages_control_v{version}")

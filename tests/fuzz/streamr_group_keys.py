@@ -1,8 +1,9 @@
 """Fuzz the contents of key exchange messages; the first byte chooses the message type and the draft."""
 
 from protocol.errors import WireError
-from protocol.streamr import MessageType, parse_group_key_message, parse_stream_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.group_keys.codec import parse_group_key_message
+from protocol.streamr.stream_message import MessageType, parse_stream_message
+from tests.support.streamr_vectors import load_vectors
 
 TYPES = list(MessageType)
 _MESSAGES = [parse_stream_message(vector["serialized"]) for vector in load_vectors("messages_stream")]

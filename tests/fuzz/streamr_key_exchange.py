@@ -6,15 +6,16 @@ The first byte picks the message type and the version; the rest is the content, 
 import functools
 
 from protocol.ethereum.signer import Signer
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.exchange import key_exchange_stream_id
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.group_keys.key_publisher import KeyPublisher
+from protocol.streamr.group_keys.key_subscriber import KeySubscriber
+from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
-from protocol.streamr.key_exchange import KeyPublisher, KeySubscriber, key_exchange_stream_id
-from protocol.streamr.rsa import RsaKeyPair
-from protocol.streamr.signing import sign_message
-from protocol.streamr.stream_message import StreamMessage
-from protocol.streamr.stream_parts import MessageType
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.stream_message import MessageType, StreamMessage
+from protocol.streamr.stream_message.signing import sign_message
+from tests.support.streamr_vectors import load_vectors
 
 PEM: str = load_vectors("rsa")[0]["publicKeyPem"]
 SEEDS = [

@@ -1,8 +1,8 @@
 """Fuzz the network layer: any text gives a frame or a WireError, and a frame survives being written."""
 
 from protocol.errors import WireError
-from protocol.streamr import parse_network_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.network import parse_network_message
+from tests.support.streamr_vectors import load_vectors
 
 SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_network")]
 

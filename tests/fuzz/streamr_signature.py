@@ -1,9 +1,9 @@
 """Any text through every signature check: a value with a verdict, or a WireError."""
 
 from protocol.errors import WireError
-from protocol.streamr.signing import Verifier, recover_signer, verify
-from protocol.streamr.stream_codec import parse_stream_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.stream_message import parse_stream_message
+from protocol.streamr.stream_message.signing import Verifier, recover_signer, verify
+from tests.support.streamr_vectors import load_vectors
 
 SEEDS = [text.encode() for vector in load_vectors("signatures")[::5] for text in vector["serialized"].values()]
 VERIFIER = Verifier(max_known_keys=4)

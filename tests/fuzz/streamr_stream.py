@@ -1,8 +1,8 @@
 """Fuzz the stream layer: any text gives a message or a WireError, and a message survives being written."""
 
 from protocol.errors import Unsupported, WireError
-from protocol.streamr import parse_stream_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.stream_message import parse_stream_message
+from tests.support.streamr_vectors import load_vectors
 
 SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_stream")]
 

@@ -1,8 +1,8 @@
 """Fuzz the tracker layer: any text gives a message or a WireError, and what is written is read again."""
 
 from protocol.errors import WireError
-from protocol.streamr import parse_tracker_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.tracker import parse_tracker_message
+from tests.support.streamr_vectors import load_vectors
 
 SEEDS = [vector["serialized"].encode() for vector in load_vectors("messages_tracker")]
 

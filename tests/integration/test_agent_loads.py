@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.keys import DeviceKeys, create_key_file
-from testbed.free_port import free_port
+from testbed.processes import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ CONFIGURATION = """\
 name = "bench"
 data_directory = "data"
 [page]
-listen = "127.0.0.1:{page_port}"
+listen = "{page}"
 [drivers.plant]
 driver = "mqtt"
 host = "127.0.0.1"
@@ -38,11 +38,13 @@ url = "ws://127.0.0.1:{closed_port}"
 """
 COMMAND = "import sys; from agent.cli import main; exit_code = main(); print(*sys.modules); sys.exit(exit_code)"
 BOTH_TRANSPORTS = {"paho.mqtt.client", "websockets.asyncio.client", "protocol.streamr.control"}
+PAGE = {"agent.service.page", "h11", "runtime.http"}
+ALWAYS_TRIED = {"device=plant", "publisher=broker", "publisher=node"}
 WITHOUT = {
-    "agent.archive",
-    "agent.archiving",
-    "agent.encryption",
-    "agent.page.metrics",
+    "agent.archive.archiver",
+    "agent.archive.stage",
+    "agent.pack.encryption",
+    "agent.service.page.metrics",
     "agent.publish.file",
     "agent.publish.http",
     "agent.ship",
@@ -64,27 +66,32 @@ WITHOUT = {
 
 
 def test_an_agent_with_both_transports_loads_nothing_that_its_configuration_does_without(tmp_path: Path) -> None:
-    loaded = _modules_of_a_running_agent(tmp_path)
-    assert loaded >= BOTH_TRANSPORTS
+    loaded = _modules_of_a_running_agent(tmp_path, f"127.0.0.1:{free_port()}", {"status page"})
+    assert loaded >= BOTH_TRANSPORTS | PAGE
     assert loaded & WITHOUT == set()
 
 
-def _modules_of_a_running_agent(folder: Path) -> set[str]:
-    """All that it has when every far end was tried, the page is up, and it is told to stop."""
-    (folder / "headgate.toml").write_text(CONFIGURATION.format(page_port=free_port(), closed_port=free_port()))
+def test_an_agent_without_a_page_loads_no_http_server(tmp_path: Path) -> None:
+    loaded = _modules_of_a_running_agent(tmp_path, "off", set())
+    assert loaded >= BOTH_TRANSPORTS
+    assert loaded & (WITHOUT | PAGE) == set()
+
+
+def _modules_of_a_running_agent(folder: Path, page: str, also_awaited: set[str]) -> set[str]:
+    """The modules that are loaded after every destination was tried and the agent was stopped."""
+    (folder / "headgate.toml").write_text(CONFIGURATION.format(page=page, closed_port=free_port()))
     create_key_file(folder / "data" / "keys" / "device.keys", DeviceKeys.generate(lambda count: b"\x11" * count), None)
     command = [sys.executable, "-c", COMMAND, "run", "--config", str(folder / "headgate.toml")]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        _wait_until_all_was_tried(process.stderr)
+        _wait_until_all_was_tried(process.stderr, {*ALWAYS_TRIED, *also_awaited})
         process.send_signal(signal.SIGTERM)
         modules, _ = process.communicate()
     assert process.returncode == 0
     return set(modules.split())
 
 
-def _wait_until_all_was_tried(log: Iterable[str]) -> None:
-    awaited = {"device=plant", "publisher=broker", "publisher=node", "status page"}
+def _wait_until_all_was_tried(log: Iterable[str], awaited: set[str]) -> None:
     for line in log:
         awaited -= {each for each in awaited if each in line}
         if not awaited:

@@ -8,11 +8,11 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from protocol.streamr import StreamMessage
-from testbed.running_agent import Agent, assert_whole, io_message, wait_until
-from tests.certificates import make_certificate
-from tests.integration.drivers.brokers import Broker
-from tests.integration.far_ends import BrokerFarEnd
+from protocol.streamr.stream_message import StreamMessage
+from tests.support.brokers import Broker
+from tests.support.certificates import make_certificate
+from tests.support.destinations import BrokerFarEnd
+from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
@@ -65,7 +65,7 @@ class Between:
             source_port=self.source.tls_port or self.source.port,
             source_tls=f'tls = "on"\nca_file = "{source}"' if self._use_tls else "",
             far_end_port=self.far_end.port,
-            far_end_tls=f'use_tls = true\nca_file = "{far}"' if self._use_tls else "",
+            far_end_tls=f'tls = "on"\nca_file = "{far}"' if self._use_tls else "",
             deadline_s=deadline_s,
         )
         self.agent.config.write_text(text)

@@ -2,13 +2,16 @@
 
 import socket
 import time
+from io import FileIO
 from pathlib import Path
 
 import pytest
 import serial
 
 from testbed.cable import Cable, Faults
-from tests.integration.drivers.rigs import fd_count
+from testbed.cable.port import joined_ports, wait_until_readable
+from tests.support.descriptors import many_descriptors
+from tests.support.driver_rigs import fd_count
 
 PATIENCE_S = 5.0
 
@@ -31,6 +34,14 @@ def open_port(link: Path) -> serial.Serial:
     return serial.Serial(str(link), timeout=PATIENCE_S, exclusive=True)
 
 
+def read(port: FileIO, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        assert wait_until_readable([port.fileno()], PATIENCE_S), "nothing comes"
+        data += port.read(count - len(data))
+    return data
+
+
 def test_bytes_go_both_ways(tmp_path: Path) -> None:
     far_end, device = socket_pair()
     with Cable(tmp_path / "port", far_end), open_port(tmp_path / "port") as host, device:
@@ -38,6 +49,29 @@ def test_bytes_go_both_ways(tmp_path: Path) -> None:
         assert receive(device, 6) == b"\x00\xff ask"
         device.send(b"answer\r\n\x03")
         assert host.read(9) == b"answer\r\n\x03"
+
+
+def test_bytes_go_both_ways_with_any_descriptor(tmp_path: Path) -> None:
+    with many_descriptors():
+        far_end, device = socket_pair()
+        with Cable(tmp_path / "port", far_end), (tmp_path / "port").open("r+b", buffering=0) as host, device:
+            host.write(b"ask")
+            assert receive(device, 3) == b"ask"
+            device.send(b"answer")
+            assert read(host, 6) == b"answer"
+
+
+def test_joined_ports_carry_bytes_with_any_descriptor() -> None:
+    with (
+        many_descriptors(),
+        joined_ports() as (one, other),
+        Path(one).open("r+b", buffering=0) as here,
+        Path(other).open("r+b", buffering=0) as there,
+    ):
+        here.write(b"ask")
+        assert read(there, 3) == b"ask"
+        there.write(b"answer")
+        assert read(here, 6) == b"answer"
 
 
 def test_pulling_it_hangs_up_and_it_comes_back_under_the_name_it_is_given(tmp_path: Path) -> None:

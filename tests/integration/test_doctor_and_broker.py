@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import load_config
-from agent.doctor.links import LinkFacts, far_ends, gather_link
+from agent.config.configuration import load_config
+from agent.operator.doctor.connections import LinkFacts, gather_link, link_targets
 from testbed.mosquitto import Broker, mosquitto
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
@@ -41,7 +41,7 @@ def _greeted(broker: Broker, folder: Path, password: str, version: str = "5") ->
     secret.write_text(password + "\n")
     secret.chmod(0o600)
     (folder / "headgate.toml").write_text(CONFIGURATION.format(port=broker.port, version=version))
-    (end,) = far_ends(load_config(folder / "headgate.toml"))
+    (end,) = link_targets(load_config(folder / "headgate.toml"))
     return gather_link(end, None)
 
 

@@ -17,8 +17,8 @@ from protocol.link import (
     TimeRequest,
     schema_of,
 )
-from tests.example_firmware import Line, host_firmware, make, qemu
-from tests.small_gateway import SmallGateway
+from tests.support.example_firmware import Line, host_firmware, make, qemu
+from tests.support.small_gateway import SmallGateway
 
 KEY = bytes(range(32))
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import FIRST_SEED, effort
+
 FUZZ = Path(__file__).parents[1] / "fuzz"
 TARGETS = sorted(path.stem for path in FUZZ.glob("[a-z]*.py"))
+
+RUNS = effort(test=1_000, soak=100_000_000)
+SECONDS = effort(test=20, soak=120)
 
 
 @pytest.mark.slow
@@ -18,9 +23,9 @@ def test_a_brief_run_finds_nothing(target: str, tmp_path: Path) -> None:
         "-m",
         "tests.fuzz",
         target,
-        "-runs=20000",
-        "-max_total_time=20",
-        "-seed=1",
+        f"-runs={RUNS}",
+        f"-max_total_time={SECONDS}",
+        f"-seed={FIRST_SEED + 1}",
         "-timeout=10",
     ]
     done = subprocess.run(

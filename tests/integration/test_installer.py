@@ -1,25 +1,35 @@
-"""What install.sh does around the packages, below a root of its own and with a stand-in for Python's venv.
+"""What install.sh does around the packages, in an image whose programs are stand-ins.
 
 That the packages themselves install and run is shown under a real systemd, in test_service_under_systemd.py.
 """
 
+import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.integration.systemd_machine import AS_ROOT
+from tests.support.systemd_machine import AS_ROOT
 
 INSTALLER = Path(__file__).parents[2] / "systemd" / "install.sh"
-PYTHON = f"""#!/bin/sh
-# Makes an environment in no time, whose pip installs nothing, or fails where the file `bad` says so.
-[ "$1 $2" = "-m venv" ] || exec {sys.executable} "$@"
-mkdir -p "$3/bin"
-printf '#!/bin/sh\\n[ ! -e "%s/bad" ]\\n' "$(dirname "$0")" > "$3/bin/pip"
-printf '#!/bin/sh\\necho headgate 1.2.3\\n' > "$3/bin/headgate"
-chmod +x "$3/bin/pip" "$3/bin/headgate"
+CHROOT = """#!/bin/sh
+# An image without programs: makes an environment in no time, whose pip installs nothing, or fails where `bad` is.
+root=$1
+shift
+case "$*" in
+    *"-m venv "*)
+        mkdir -p "$root$4/bin"
+        printf '#!/bin/sh\\n[ ! -e "%s/bad" ]\\n' "$(dirname "$0")" > "$root$4/bin/pip"
+        printf '#!/bin/sh\\necho headgate 1.2.3\\n' > "$root$4/bin/headgate"
+        chmod +x "$root$4/bin/pip" "$root$4/bin/headgate"
+        ;;
+    /opt/*)
+        program=$root$1
+        shift
+        exec "$program" "$@"
+        ;;
+esac
 """
 
 pytestmark = pytest.mark.needs("systemd-sysusers", "systemd")
@@ -33,7 +43,8 @@ class Image:
     root: Path
 
     def install(self, *arguments: str, expect: int = 0) -> str:
-        command = ["env", f"PYTHON={self.tools / 'python'}", str(INSTALLER), "--root", str(self.root), *arguments]
+        tools = f"PATH={self.tools}:{os.environ['PATH']}"
+        command = ["env", tools, str(INSTALLER), "--root", str(self.root), *arguments]
         done = subprocess.run([*AS_ROOT, *command], capture_output=True, text=True, check=False)
         assert done.returncode == expect, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -59,8 +70,9 @@ class Image:
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
     (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "python").write_text(PYTHON)
-    (tmp_path / "tools" / "python").chmod(0o755)
+    for name, text in {"chroot": CHROOT, "mount": "#!/bin/sh\n"}.items():
+        (tmp_path / "tools" / name).write_text(text)
+        (tmp_path / "tools" / name).chmod(0o755)
     (tmp_path / "root" / "etc").mkdir(parents=True)
     return Image(tmp_path / "tools", tmp_path / "root")
 
@@ -71,6 +83,7 @@ def test_an_agent_gets_its_unit_user_folders_and_rules(image: Image) -> None:
         "/opt/headgate/current",
         "/usr/local/bin/headgate",
         "/etc/systemd/system/headgate.service",
+        "/etc/systemd/system/headgate-firstboot.service",
         "/etc/sysusers.d/headgate.conf",
         "/etc/tmpfiles.d/headgate.conf",
         "/etc/udev/rules.d/70-headgate.rules",
@@ -134,3 +147,26 @@ def test_purging_removes_data_and_settings_too(image: Image) -> None:
 def test_removing_what_is_not_there_is_no_mistake(image: Image) -> None:
     image.install("--uninstall")
     image.install("--uninstall", "--purge")
+
+
+def test_an_image_gets_no_identity_and_one_that_has_one_is_refused(image: Image) -> None:
+    image.install("--start")
+    assert not any("keys" in name for name in image.files(but="/opt"))
+    assert "/etc/systemd/system/multi-user.target.wants/headgate.service" in image.files()
+    subprocess.run([*AS_ROOT, "touch", image.root / "var/lib/headgate/keys/device.keys"], check=True)
+    before = image.files()
+    assert "all copies would be the same device" in image.install(expect=1)
+    assert image.files() == before
+
+
+def test_an_image_whose_programs_do_not_run_here_is_refused_and_stays_as_it_was(image: Image) -> None:
+    (image.tools / "chroot").write_text("#!/bin/sh\nexit 126\n")
+    before = image.files()
+    assert "another architecture" in image.install(expect=1)
+    assert image.files() == before
+
+
+def test_a_machine_id_that_all_copies_would_share_is_mentioned(image: Image) -> None:
+    assert "machine-id" not in image.install()
+    subprocess.run([*AS_ROOT, "sh", "-c", f"echo {'ab' * 16} > {image.root}/etc/machine-id"], check=True)
+    assert "copies of the image share it" in image.install()

@@ -12,14 +12,16 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from node.errors import StorageError
+from node.errors import Refused, StorageError
 from node.mqtt_bridge import MqttBridge, MqttSettings, Route
+from node.mqtt_bridge.bridge import MAX_PACKET_BYTES
 from node.streams import ANYBODY
 from protocol.ethereum.signer import Signer
-from protocol.streamr import StreamMessage
+from protocol.streamr.stream_message import StreamMessage
 from testbed.mosquitto import Broker, mosquitto
 from testbed.processes import node_arguments, running
-from tests.integration.small_client import MessageMaker, SmallClient
+from tests.support.small_client import MessageMaker, SmallClient
+from tests.support.within import within
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
@@ -65,7 +67,9 @@ class FakeHub:
     """Keeps what is published to it, and stores only when told to."""
 
     def __init__(self) -> None:
-        self.published: asyncio.Queue[tuple[StreamMessage, Callable[[StorageError | None], None]]] = asyncio.Queue()
+        self.published: asyncio.Queue[tuple[StreamMessage, Callable[[StorageError | Refused | None], None]]] = (
+            asyncio.Queue()
+        )
 
     async def room(self) -> None:
         return
@@ -75,16 +79,17 @@ class FakeHub:
         message: StreamMessage,
         user: str,
         *,
-        done: Callable[[StorageError | None], None] | None = None,
+        origin: str = "",
+        done: Callable[[StorageError | Refused | None], None] | None = None,
         may_be_late: bool = False,
     ) -> None:
-        assert user == ANYBODY
+        assert (user, origin) == (ANYBODY, "mqtt")
         assert may_be_late
         assert done is not None
         self.published.put_nowait((message, done))
 
-    async def next(self) -> tuple[str, Callable[[StorageError | None], None]]:
-        message, done = await asyncio.wait_for(self.published.get(), TIMEOUT_S)
+    async def next(self) -> tuple[str, Callable[[StorageError | Refused | None], None]]:
+        message, done = await within(TIMEOUT_S, self.published.get())
         return message.content, done
 
 
@@ -159,7 +164,8 @@ def test_bad_payloads_and_misplaced_messages_are_counted_and_do_not_stand_in_the
 ) -> None:
     async def scenario() -> None:
         maker, stranger = MessageMaker(SIGNER, STREAM), MessageMaker(SIGNER, "other")
-        for payload in ("garbage", "", "[[[", stranger.make(1).serialize(), maker.make("good").serialize()):
+        too_large = "x" * (MAX_PACKET_BYTES + 1)  # the broker is told, and leaves it out
+        for payload in ("garbage", "", "[[[", stranger.make(1).serialize(), too_large, maker.make("good").serialize()):
             publisher.publish(payload)
         hub = FakeHub()
         bridge = make_bridge(hub, broker, Route("headgate/#", STREAM))
@@ -167,6 +173,7 @@ def test_bad_payloads_and_misplaced_messages_are_counted_and_do_not_stand_in_the
             content, done = await hub.next()
             done(None)
         assert content == '"good"'
+        assert bridge.counters["disconnections"] == 0
         assert bridge.counters["bad_payloads"] == 3
         assert bridge.counters["misplaced_messages"] == 1
 
@@ -203,7 +210,7 @@ def test_a_node_that_is_killed_again_and_again_has_every_message_once_in_the_end
         client = SmallClient(node.wait_for(r"node listens; address=(\S+)"), SIGNER)
         client.make_public_stream(STREAM)
         client.close()
-        node.wait_for(r"(mqtt bridge listens)")
+        node.wait_for(r"(mqtt bridge subscribed)")
     maker = MessageMaker(SIGNER, STREAM)
     for round_ in range(3):
         with running(*arguments) as node:

@@ -6,8 +6,10 @@ import re
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -50,7 +52,7 @@ def test_streams_permissions_and_sums_are_shown_from_the_settings_on(tmp_path: P
         while_running = headgate("node", "streams", "--data", str(data))
         node.stop()
 
-    assert while_running.stdout.splitlines()[1].split() == ["boiler", "3", "no", "no", "-", "0", "0"]
+    assert while_running.stdout.splitlines()[1].split() == ["boiler", "configuration", "3", "no", "no", "-", "0", "0"]
     assert json.loads(headgate("node", "permissions", "--json", "--data", str(data)).stdout) == [
         {"number": 1, "stream": "boiler", "user": "anybody", "operation": "stream_subscribe"},
         {"number": 2, "stream": "boiler", "user": "anybody", "operation": "stream_get"},
@@ -99,6 +101,53 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path, monk
 
     assert heard[0] == b"READY=1"
     assert set(heard[1:-1]) == {b"WATCHDOG=1"}
+
+
+def test_a_notify_socket_that_is_gone_does_not_end_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", os.fspath(tmp_path / "gone"))
+    with running(*node_arguments(tmp_path / "data")) as node:
+        with urllib.request.urlopen(f"http://{node.wait_for(LISTENS)}/healthz", timeout=30) as response:
+            assert response.status == 200
+        assert node.stop() == 0
+
+
+def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path: Path) -> None:
+    data, reader = tmp_path / "data", "0x" + "5" * 40
+    settings = tmp_path / "node.toml"
+    (tmp_path / "key").write_text("a key that nobody guesses")
+    (tmp_path / "key").chmod(0o600)
+    settings.write_text(f'[[api_keys]]\naddress = "0x{"1" * 40}"\nkey_file = "{tmp_path / "key"}"\n')
+    stream = f"0x{'1' * 40}/boiler"
+
+    def is_subscriber(address: str) -> bool:
+        request = urllib.request.Request(
+            f"http://{address}/api/v1/streams/{quote(stream, safe='')}/subscriber/{reader}"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30):
+                return True
+        except urllib.error.HTTPError as refused:
+            return refused.code != 404
+
+    with running(*node_arguments(data, "--config", str(settings))) as node:
+        address = node.wait_for(LISTENS)
+        headers = {"Authorization": "token a key that nobody guesses"}
+        body = json.dumps({"id": stream}).encode()
+        made = urllib.request.Request(f"http://{address}/api/v1/streams", data=body, headers=headers)
+        with urllib.request.urlopen(made, timeout=30):
+            assert not is_subscriber(address)
+        done = headgate("node", "grant", stream, reader, "subscribe", "--data", str(data))
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done
+        assert is_subscriber(address)
+        assert headgate("node", "revoke", stream, reader, "subscribe", "--data", str(data)).returncode == 0
+        assert not is_subscriber(address)
+        refused = headgate("node", "grant", "nowhere", reader, "subscribe", "--data", str(data))
+        assert (refused.returncode, refused.stderr) == (1, "headgate: Stream nowhere not found.\n")
+        assert (data / "operator.json").stat().st_mode & 0o777 == 0o600
+        node.stop()
+    assert not (data / "operator.json").exists()
+    listed = json.loads(headgate("node", "permissions", "--data", str(data), "--json").stdout)
+    assert [entry["operation"] for entry in listed if entry["user"] == reader] == ["stream_get"]
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ from websockets.exceptions import ConnectionClosed
 
 from node.streams import ANYBODY
 from testbed.processes import node_arguments, running
-from tests.integration.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
+from tests.support.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
+from tests.support.within import within
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ async def open_raw(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, as
 
 
 UPGRADE = (
-    b"GET /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32 HTTP/1.1\r\nHost: node\r\nUpgrade: websocket\r\n"
+    b"GET /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
     b"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 
@@ -117,7 +118,7 @@ async def send_oversized(node: NodeUnderTest) -> None:
 
 async def send_half_a_request(node: NodeUnderTest) -> None:
     async with open_raw(node.address) as (_, writer):
-        writer.write(b"POST /api/v1/login/response HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\n{")
+        writer.write(b"POST /api/v1/login/response HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
         await asyncio.Event().wait()
 
 
@@ -249,8 +250,8 @@ def test_a_silent_client_is_pinged_and_a_dead_one_dropped(tmp_path: Path) -> Non
     async def scenario() -> None:
         async with running_node(tmp_path, ping_interval_s=0.2) as node, node.connect() as alive:
             async with upgraded(node.address) as (reader, _):
-                assert (await asyncio.wait_for(reader.readexactly(2), 10)) == b"\x89\x00"
-                assert await asyncio.wait_for(reader.read(), 10) == b""
+                assert (await within(10, reader.readexactly(2))) == b"\x89\x00"
+                assert await within(10, reader.read()) == b""
             assert (await ask(alive, [2, 10, "r", STREAM, 0]))[4] == "INVALID_REQUEST"
 
     asyncio.run(scenario())
@@ -260,7 +261,7 @@ def test_an_idle_client_is_closed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path, idle_timeout_s=0.5) as node, node.connect() as client:
             with pytest.raises(ConnectionClosed) as closed:
-                await asyncio.wait_for(client.recv(), 10)
+                await within(10, client.recv())
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1001
 
@@ -271,7 +272,7 @@ def test_a_client_that_does_not_answer_the_end_is_dropped(tmp_path: Path) -> Non
     async def scenario() -> None:
         async with running_node(tmp_path, idle_timeout_s=0.2, close_timeout_s=0.2) as node:
             async with upgraded(node.address) as (reader, _):
-                said = await asyncio.wait_for(reader.read(), 10)
+                said = await within(10, reader.read())
             assert said[:1] == b"\x88"
             await node.all_gone()
 
@@ -287,7 +288,7 @@ def test_a_message_in_very_many_empty_frames_costs_nothing(tmp_path: Path) -> No
                 writer.write((b"\x00\x80" + bytes(4)) * 5_000)
                 await writer.drain()
             writer.write(b"\x80\x80" + bytes(4))
-            answer = await asyncio.wait_for(reader.readuntil(b"]"), 30)
+            answer = await within(30, reader.readuntil(b"]"))
             assert b"INVALID_REQUEST" in answer
 
     asyncio.run(scenario())
@@ -296,11 +297,15 @@ def test_a_message_in_very_many_empty_frames_costs_nothing(tmp_path: Path) -> No
 def test_a_request_that_never_ends_is_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path, request_timeout_s=0.3, keep_alive_timeout_s=0.3) as node:
-            for beginning in (b"", b"POST / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"):
+            for beginning, told in (
+                (b"", b""),
+                (b"POST / HTTP/1.1\r\n", b""),
+                (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 408"),
+            ):
                 async with open_raw(node.address) as (reader, writer):
                     writer.write(beginning)
                     with suppress(ConnectionError):
-                        assert await asyncio.wait_for(reader.read(), 10) == b""
+                        assert (await within(10, reader.read()))[:12] == told
 
     asyncio.run(scenario())
 
@@ -331,8 +336,7 @@ def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
         async with running_node(tmp_path, max_connections_per_address=3) as node:
             async with node.connect(), node.connect(), node.connect() as last:
                 async with open_raw(node.address) as (reader, _):
-                    with suppress(ConnectionError):
-                        assert await asyncio.wait_for(reader.read(), 10) == b""
+                    assert (await within(10, reader.read())).startswith(b"HTTP/1.1 503 ")
                 assert (await ask(last, [2, 10, "r", STREAM, 0]))[1] == 7
             await node.all_gone()
             assert (await node.call("GET", "/healthz")).status == 200

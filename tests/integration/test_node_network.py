@@ -1,6 +1,9 @@
 """Three nodes and a tracker, as processes: what is published at one reaches the others, once, also when one dies."""
 
+import itertools
 import json
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from protocol.ethereum.signer import Signer
 from testbed.processes import HeadgateProcess, node_arguments, running
-from tests.integration.small_client import MessageMaker, SmallClient
+from tests.support.small_client import TIMEOUT_S, MessageMaker, SmallClient
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +27,19 @@ class Network:
     def __init__(self, stack: ExitStack, folder: Path, *tracker_options: str) -> None:
         self._stack = stack
         self._folder = folder
-        tracker = stack.enter_context(running("node", "tracker", "--listen", "127.0.0.1:0", *tracker_options))
-        self.tracker = tracker.wait_for(r"tracker listens; address=(\S+)")
+        self._tracker_options = tracker_options
+        self.tracker = self._start_tracker("127.0.0.1:0")
         self.nodes: dict[str, HeadgateProcess] = {}
         self.clients: dict[str, SmallClient] = {}
+
+    def restart_tracker(self) -> None:
+        self.tracker_process.kill()
+        self._start_tracker(self.tracker)
+
+    def _start_tracker(self, listen: str) -> str:
+        process = running("node", "tracker", "--listen", listen, *self._tracker_options)
+        self.tracker_process = self._stack.enter_context(process)
+        return self.tracker_process.wait_for(r"tracker listens; address=(\S+)")
 
     def start(self, name: str, *options: str) -> SmallClient:
         data = self._folder / name
@@ -51,7 +63,7 @@ class Network:
         return left
 
     def _address(self, name: str) -> str:
-        return self.nodes[name].wait_for(r"neighbours connect to the node; address=(\S+)")
+        return self.nodes[name].wait_for(r"overlay listens; address=(\S+)")
 
     def topology(self) -> dict[str, list[str]]:
         with urlopen(f"http://{self.tracker}/topology", timeout=10) as reply:
@@ -116,6 +128,40 @@ def test_a_node_that_starts_again_is_taken_back_in(row: Network) -> None:
     again.subscribe(STREAM)
     row.clients["b"].publish(maker.make(2))
     assert again.read_until(2)[-1] == "2"
+
+
+def test_a_tracker_and_a_node_that_restart_while_messages_flow_lose_none(row: Network) -> None:
+    for name in "abcd":
+        row.start(name).subscribe(STREAM)
+    maker, numbers = MessageMaker(SIGNER, STREAM), itertools.count()
+
+    def publish() -> None:
+        row.clients["a"].publish(*(maker.make(next(numbers)) for _ in range(20)))
+
+    publish()
+    assert row.clients["d"].read(20) == contents(range(20))
+    for restart in (row.restart_tracker, row.nodes["c"].kill, lambda: row.start("c"), row.restart_tracker):
+        publish()
+        restart()
+        publish()
+    row.clients["a"].publish(maker.make("end"))
+    expected = [*contents(range(next(numbers))), '"end"']
+    for name in "ab":
+        assert sorted(row.clients[name].read(len(expected))) == sorted(expected)
+    assert sorted(row.clients["d"].read(len(expected) - 20)) == sorted(expected[20:])
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while row.clients["c"].resend_last(STREAM, 1000) != expected:
+        assert time.monotonic() < deadline_s
+
+
+def test_nodes_and_their_tracker_that_are_stopped_together_all_end(network: Network) -> None:
+    for name in "ab":
+        network.start(name).subscribe(STREAM)
+    network.nodes["a"].wait_for(r"(neighbour connected)")
+    processes = [network.tracker_process, *network.nodes.values()]
+    for process in processes:
+        process.signal(signal.SIGTERM)
+    assert [process.wait() for process in processes] == [0, 0, 0]
 
 
 def test_a_storage_node_keeps_what_is_published_elsewhere_though_no_client_of_it_asks(network: Network) -> None:

@@ -8,10 +8,11 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from node import NodeConfig
-from node.access import Access, StreamCreation
+from node.access.policy import Access, StreamCreation
+from node.config import ApiKey
 from protocol.ethereum.hashing import checksum_address
-from protocol.streamr import parse_stream_message
-from tests.integration.node_bench import ALICE, BOB, Chain, NodeUnderTest, running_node
+from protocol.streamr.stream_message import parse_stream_message
+from tests.support.node_bench import ALICE, BOB, Chain, NodeUnderTest, running_node
 
 STREAM = f"{ALICE.address}/boiler"
 PATH = "/streams/" + quote(STREAM, safe="")
@@ -33,6 +34,29 @@ def test_login_by_challenge_and_logout(tmp_path: Path) -> None:
             assert (await node.call("POST", "/login/response", {"challenge": 3})).status == 400
             wrong = {"challenge": challenge.json(), "signature": "0x", "address": address}
             assert (await node.call("POST", "/login/response", wrong)).status == 401
+
+    asyncio.run(scenario())
+
+
+def test_an_api_key_in_the_authorization_header_identifies_the_caller(tmp_path: Path) -> None:
+    key_file = tmp_path / "key"
+    key_file.write_text("a key that nobody guesses")
+    key_file.chmod(0o600)
+    config = NodeConfig(api_keys=(ApiKey(address=ALICE.address, key_file=key_file),))
+    cases = {
+        "token a key that nobody guesses": (200, ALICE.address),
+        "Token a key that nobody guesses": (200, ALICE.address),
+        "token a guess": (401, "the API key is unknown"),
+        "token": (400, "must be 'Bearer TOKEN' or 'token KEY'"),
+        "Basic YTpi": (400, "must be 'Bearer TOKEN' or 'token KEY'"),
+    }
+
+    async def scenario() -> None:
+        async with running_node(tmp_path / "data", config) as node:
+            for header, (status, text) in cases.items():
+                answer = await node.call("GET", "/users/me", headers={"Authorization": header})
+                assert answer.status == status, header
+                assert text in answer.body.decode()
 
     asyncio.run(scenario())
 

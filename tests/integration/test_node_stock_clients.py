@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testbed.processes import node_arguments, running
-from tests.integration.stock_clients import run_scenario
+from tests.support.stock_clients import run_scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
 
@@ -77,6 +77,24 @@ def test_client_3_works_in_control_1_and_message_31(node_address: str, tmp_path:
 
 def test_client_3_exchanges_keys_through_inbox_streams(node_address: str, tmp_path: Path) -> None:
     assert run_scenario("client3", "encrypted", node_address, tmp_path) == {"live": [1, 2, 3, 4]}
+
+
+def test_client_1_reads_a_stream_that_demands_signatures_with_and_without_its_default_query(
+    node_address: str, tmp_path: Path
+) -> None:
+    result = run_scenario("client1", "signed", node_address, tmp_path)
+
+    assert result == {
+        "query": "?controlLayerVersion=0&messageLayerVersion=29",
+        "live": [[1, 2, 3]] * 3,
+        "signed": True,
+    }
+
+
+def test_client_1_gets_every_message_of_one_millisecond_live_and_again(node_address: str, tmp_path: Path) -> None:
+    result = run_scenario("client1", "sameTime", node_address, tmp_path)
+
+    assert result == {"live": [0, 1, 2, 3, 4, 5], "again": [0, 1, 2, 3, 4, 5]}
 
 
 def test_client_1_works_by_the_legacy_api(node_address: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from node import NodeConfig
 from node.config import ApiKey
-from tests.integration.node_bench import (
+from tests.support.node_bench import (
     ALICE,
     BOB,
     MODERN,
@@ -21,6 +21,7 @@ from tests.integration.node_bench import (
     publish_request,
     running_node,
 )
+from tests.support.within import within
 
 STREAM = f"{ALICE.address}/boiler"
 
@@ -42,7 +43,8 @@ def test_a_published_message_reaches_every_subscriber_in_its_own_versions(tmp_pa
 
                 assert await hear(new) == [2, 0, "", json.loads(message.serialize(32))]
                 assert await hear(old) == [1, 0, json.loads(message.serialize(31))]
-                assert await hear(oldest) == [0, 0, None, json.loads(message.serialize(28))]
+                time_ms, content = message.message_id.timestamp, message.content
+                assert await hear(oldest) == [0, 0, None, [28, STREAM, 0, time_ms, 0, 1, None, 27, content]]
 
     asyncio.run(scenario())
 
@@ -86,14 +88,15 @@ def test_the_legacy_api_publishes_and_resends(tmp_path: Path) -> None:
                 await ask(client, {"type": "subscribe", **about})
                 for n in (1, 2, 3):
                     heard = await ask(client, {"type": "publish", **about, "msg": f'{{"n":{n}}}', "ts": 1_000 + n})
-                    assert heard == [0, 0, None, [28, STREAM, 0, 1_000 + n, 0, 1_000 + n, None, 27, f'{{"n":{n}}}']]
+                    previous = n - 1 or None
+                    assert heard == [0, 0, None, [28, STREAM, 0, 1_000 + n, 0, n, previous, 27, f'{{"n":{n}}}']]
                 options: dict[str, tuple[dict[str, Any], list[int]]] = {
                     "all": ({"resend_all": True}, [1, 2, 3]),
                     "last": ({"resend_last": 2}, [2, 3]),
-                    "from": ({"resend_from": 1_002}, [2, 3]),
-                    "range": ({"resend_from": 1_001, "resend_to": 1_002}, [1, 2]),
+                    "from": ({"resend_from": 2}, [2, 3]),
+                    "range": ({"resend_from": 1, "resend_to": 2}, [1, 2]),
                     "time": ({"resend_from_time": 1_003}, [3]),
-                    "none": ({"resend_from": 5_000}, []),
+                    "none": ({"resend_from": 4}, []),
                 }
                 for sub, (option, expected) in options.items():
                     state = {"stream": STREAM, "partition": 0, "sub": sub}
@@ -116,6 +119,7 @@ def test_the_legacy_api_publishes_and_resends(tmp_path: Path) -> None:
 def test_an_old_client_is_known_by_its_api_key(tmp_path: Path) -> None:
     key_file = tmp_path / "key"
     key_file.write_text("a key that nobody guesses")
+    key_file.chmod(0o600)
     config = NodeConfig(api_keys=(ApiKey(address=ALICE.address, key_file=key_file),))
 
     async def scenario() -> None:
@@ -132,6 +136,51 @@ def test_an_old_client_is_known_by_its_api_key(tmp_path: Path) -> None:
                     await hear(client)
                 refused = await ask(client, {"type": "subscribe", "stream": STREAM, "authKey": "a guess"})
                 assert "the API key is unknown" in refused[3]["error"]
+
+    asyncio.run(scenario())
+
+
+def test_legacy_messages_have_rising_offsets_whatever_their_times(tmp_path: Path) -> None:
+    times = [2_000, 2_000, 1_000, 2_000, 3_000]
+
+    async def scenario() -> None:
+        async with running_node(tmp_path) as node:
+            token = await node.log_in(ALICE)
+            await node.make_stream(token, STREAM)
+            async with node.connect("") as client:
+                about = {"stream": STREAM, "sessionToken": token}
+                await ask(client, {"type": "subscribe", **about})
+                live = [(await ask(client, {"type": "publish", **about, "msg": "{}", "ts": ts}))[3] for ts in times]
+                offsets = [message[5] for message in live]
+                assert offsets == sorted(set(offsets))
+                assert [message[6] for message in live] == [None, *offsets[:-1]]
+                await ask(client, {"type": "resend", **about, "sub": "s", "resend_all": True})
+                again = [(await hear(client))[3] for _ in times]
+                assert [(message[3], message[5]) for message in again] == list(zip(times, offsets, strict=True))
+
+    asyncio.run(scenario())
+
+
+def test_a_client_without_a_query_gets_the_signatures_that_it_can_check(tmp_path: Path) -> None:
+    content = '{"n":1}'
+    signature = ALICE.sign_message(f"{STREAM}1000{ALICE.address}{content}")
+    signed = {"msg": content, "ts": 1_000, "addr": ALICE.address, "sigtype": 1, "sig": signature}
+
+    async def scenario() -> None:
+        async with running_node(tmp_path) as node:
+            token = await node.log_in(ALICE)
+            await node.make_stream(token, STREAM, requireSignedData=True)
+            about = {"stream": STREAM, "sessionToken": token}
+            legacy29 = "?controlLayerVersion=0&messageLayerVersion=29"
+            async with node.connect("") as client, node.connect(legacy29) as newer, node.connect() as newest:
+                for each in (client, newer):
+                    await ask(each, {"type": "subscribe", **about})
+                await client.send(json.dumps({"type": "publish", **about, **signed}))
+                expected = [29, STREAM, 0, 1_000, 0, 1, None, 27, content, 1, ALICE.address, signature]
+                assert await hear(client) == await hear(newer) == [0, 0, None, expected]
+                await newest.send(json.dumps(publish_request(Chain(ALICE, STREAM).next({"n": 2}))))
+                assert (await hear(client))[3][0] == 28
+                assert (await hear(newer))[3][9::2] == [0, None]  # what its signature covers is not in 29
 
     asyncio.run(scenario())
 
@@ -204,7 +253,9 @@ def test_every_refusal_has_the_code_of_real_brokers(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("query", ["?controlLayerVersion=2", "?controlLayerVersion=9&messageLayerVersion=32"])
+@pytest.mark.parametrize(
+    "query", ["?controlLayerVersion=2&messageLayerVersion=33", "?controlLayerVersion=9&messageLayerVersion=32"]
+)
 def test_versions_that_do_not_exist_are_refused_before_the_upgrade(tmp_path: Path, query: str) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path) as node:
@@ -224,7 +275,7 @@ def test_fragments_binary_frames_and_pings_are_understood(tmp_path: Path) -> Non
             assert (await hear(client))[:3] == [2, 2, "r"]
             await client.send(request.encode())
             assert (await hear(client))[:3] == [2, 2, "r"]
-            await asyncio.wait_for(await client.ping(), 10)
+            await within(10, await client.ping())
 
     asyncio.run(scenario())
 

@@ -18,8 +18,8 @@ from node.overlay import Overlay, OverlaySettings
 from node.peers import PeerConnection, listen, shown_address
 from node.peers.connection import dial
 from node.tracker import TrackerServer
-from protocol.streamr import StreamMessage
-from tests.integration.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request, running_node
+from protocol.streamr.stream_message import StreamMessage
+from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request, running_node
 
 TIMEOUT_S = 30
 STREAM = f"{ALICE.address}/overlay"
@@ -94,6 +94,21 @@ def test_a_neighbour_that_subscribes_gets_what_was_passed_on_lately_and_what_com
                 assert content(await hear(peer)) == "before"
                 await say(client, publish_request(chain.next("after")))
                 assert content(await hear(peer)) == "after"
+
+    in_time(scenario)
+
+
+def test_a_neighbour_that_closes_one_of_two_links_gets_over_the_other_what_it_may_have_lost(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with member(tmp_path) as (node, overlay), AsyncExitStack() as stack:
+            client, chain = await subscribe(node, stack), Chain(ALICE, STREAM)
+            await say(client, publish_request(chain.next("first")))
+            assert content(await hear(client)) == "first"
+            async with neighbour(overlay) as closed:
+                await say(closed, [2, 9, "r", STREAM, 0, None])
+                assert content(await hear(closed)) == "first", "which it throws away with the link"
+                left = await stack.enter_async_context(neighbour(overlay))
+            assert content(await hear(left)) == "first"
 
     in_time(scenario)
 
@@ -280,7 +295,10 @@ def test_a_node_that_listens_everywhere_must_be_told_its_address(tmp_path: Path)
     async def scenario() -> None:
         async with running_node(tmp_path) as node:
             settings = OverlaySettings(tracker_url=NOBODY)
-            with listen("0.0.0.0", 0) as listener, pytest.raises(ConfigError, match="what address others use"):
+            with (
+                listen("0.0.0.0", 0) as listener,
+                pytest.raises(ConfigError, match=r"others cannot connect to .*; add --advertise URL"),
+            ):
                 Overlay(node.node.hub, node.node.storage, listener, settings, chance=Random(1))
 
     in_time(scenario)

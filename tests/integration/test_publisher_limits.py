@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.far_ends import BrokerFarEnd, NodeFarEnd
-from tests.integration.test_publishers import Device
+from tests.integration.test_publishers import Device, open_device
+from tests.support.destinations import BrokerFarEnd, NodeFarEnd
 
 pytestmark = pytest.mark.slow
 
@@ -27,13 +27,13 @@ def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -
     far_end.start()
 
     async def scenario() -> Device:
-        device = Device(tmp_path, far_end, far_end.port)
-        device.store_some(2)
-        message = device.next_message("slow")
-        device.store(message.replace(message_id=message.message_id._replace(stream_id="forbidden/stream")))
-        device.store(*(device.next_message(chain) for chain in ("fast", "slow", "rare")))
-        await device.drain()
-        return device
+        with open_device(tmp_path, far_end, far_end.port) as device:
+            device.store_some(2)
+            message = device.next_message("slow")
+            device.store(message.replace(message_id=message.message_id._replace(stream_id="forbidden/stream")))
+            device.store(*(device.next_message(chain) for chain in ("fast", "slow", "rare")))
+            await device.drain()
+            return device
 
     try:
         device = asyncio.run(scenario())
@@ -49,14 +49,14 @@ def test_a_message_too_big_for_a_node_is_found_and_set_aside(tmp_path: Path) -> 
     far_end.start()
 
     async def scenario() -> Device:
-        device = Device(tmp_path, far_end, far_end.port)
-        device.store_some(5)
-        small = device.next_message("rare", padding="")
-        padding = "x" * (JOURNAL_BYTES - len(small.serialize()))
-        device.store(small, device.next_message("slow", padding=padding))
-        device.store_some(5)
-        await device.drain()
-        return device
+        with open_device(tmp_path, far_end, far_end.port) as device:
+            device.store_some(5)
+            small = device.next_message("rare", padding="")
+            padding = "x" * (JOURNAL_BYTES - len(small.serialize()))
+            device.store(small, device.next_message("slow", padding=padding))
+            device.store_some(5)
+            await device.drain()
+            return device
 
     try:
         device = asyncio.run(scenario())

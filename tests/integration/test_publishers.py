@@ -6,17 +6,20 @@ Whatever becomes of the link: everything arrives, once after repetitions are rem
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
-from agent.publish import Backoff, CursorSource, Delivery, DeliverySettings, Quarantine
-from protocol.streamr import MessageID, MessageRef, StreamMessage, sign_message
+from agent.publish import CursorSource, Quarantine, Sender, SenderSettings
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.signing import sign_message
+from runtime.backoff import Backoff
 from testbed.tcp_proxy import TcpProxy, proxy_to
-from tests.integration.far_ends import (
+from tests.support.destinations import (
     DEADLINE_S,
     SIGNER,
     STREAM,
@@ -32,7 +35,7 @@ pytestmark = pytest.mark.slow
 CHAINS = ("fast", "slow", "rare")
 START_MS = 1_700_000_000_000
 TIMEOUT_S = 60
-SETTINGS = DeliverySettings(
+SETTINGS = SenderSettings(
     backoff=Backoff(first_s=0.05, max_s=0.2), deadline_s=DEADLINE_S, connect_timeout_s=2 * DEADLINE_S
 )
 
@@ -63,18 +66,13 @@ def far_end(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FarEnd]:
 class Device:
     """A journal with signed messages in it, and the delivery of them."""
 
-    def __init__(self, folder: Path, far_end: FarEnd, port: int) -> None:
-        self.journal = Journal(
-            DirectoryDisk(folder / "journal"),
-            JournalSettings(cursors=("publisher",)),
-            new_journal_id=1,
-            now_ms=START_MS,
-        )
+    def __init__(self, folder: Path, disk: DirectoryDisk, far_end: FarEnd, port: int) -> None:
+        self.journal = Journal(disk, JournalSettings(cursors=("publisher",)), new_journal_id=1, now_ms=START_MS)
         self.quarantine = folder / "set-aside.jsonl"
         self._cursor = self.journal.cursor("publisher")
         self._source = CursorSource(self._cursor)
         self._last: dict[str, MessageRef] = {}
-        self.delivery = Delivery(far_end.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
+        self.delivery = Sender(far_end.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
 
     def next_message(self, chain: str, **content: Any) -> StreamMessage:
         previous = self._last.get(chain)
@@ -115,10 +113,17 @@ class Device:
         ]
 
 
+@contextmanager
+def open_device(folder: Path, far_end: FarEnd, port: int) -> Iterator[Device]:
+    with closing(DirectoryDisk(folder / "journal")) as disk:
+        yield Device(folder, disk, far_end, port)
+
+
 @asynccontextmanager
 async def device_and_proxy(folder: Path, far_end: FarEnd) -> AsyncIterator[tuple[Device, TcpProxy]]:
     async with proxy_to(far_end.port) as proxy:
-        yield Device(folder, far_end, proxy.port), proxy
+        with open_device(folder, far_end, proxy.port) as device:
+            yield device, proxy
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -143,14 +148,14 @@ def check_arrived(far_end: FarEnd, count: int, missing: set[tuple[str, int]] | N
 @pytest.mark.parametrize("far_end", ALL, indirect=True)
 def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path) -> None:
     async def scenario() -> None:
-        device = Device(tmp_path, far_end, far_end.port)
-        device.store_some(100)
-        async with device.delivering():
-            device.store_some(20)
-            await asyncio.sleep(0)
-        await device.drain()
-        assert device.delivery.status.acknowledged >= 360
-        assert device.delivery.status.set_aside == 0
+        with open_device(tmp_path, far_end, far_end.port) as device:
+            device.store_some(100)
+            async with device.delivering():
+                device.store_some(20)
+                await asyncio.sleep(0)
+            await device.drain()
+            assert device.delivery.status.acknowledged >= 360
+            assert device.delivery.status.set_aside == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 120)
@@ -159,17 +164,17 @@ def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path
 @pytest.mark.parametrize("far_end", ALL, indirect=True)
 def test_a_far_end_restarted_in_the_middle_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
     async def scenario() -> None:
-        device = Device(tmp_path, far_end, far_end.port)
-        device.store_some(30)
-        await device.drain()
-        await asyncio.to_thread(far_end.stop)
-        device.store_some(30)
-        async with device.delivering():
-            await until(lambda: device.delivery.status.failures > 0)
+        with open_device(tmp_path, far_end, far_end.port) as device:
             device.store_some(30)
-            await asyncio.to_thread(far_end.start)
-        await device.drain()
-        assert device.delivery.status.set_aside == 0
+            await device.drain()
+            await asyncio.to_thread(far_end.stop)
+            device.store_some(30)
+            async with device.delivering():
+                await until(lambda: device.delivery.status.failures > 0)
+                device.store_some(30)
+                await asyncio.to_thread(far_end.start)
+            await device.drain()
+            assert device.delivery.status.set_aside == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 90)
@@ -212,13 +217,13 @@ def test_a_half_open_connection_is_noticed_by_its_deadline(far_end: FarEnd, tmp_
 @pytest.mark.parametrize("far_end", [name for name in ALL if name.values != ("directory",)], indirect=True)
 def test_a_refused_message_is_set_aside_and_the_next_goes_on(far_end: FarEnd, tmp_path: Path) -> None:
     async def scenario() -> Device:
-        device = Device(tmp_path, far_end, far_end.port)
-        device.store_some(5)
-        device.store(far_end.spoil(device.next_message("slow")), chain="slow")
-        device.store(*(device.next_message(chain) for chain in ("fast", "rare")))
-        device.store_some(5)
-        await device.drain()
-        return device
+        with open_device(tmp_path, far_end, far_end.port) as device:
+            device.store_some(5)
+            device.store(far_end.spoil(device.next_message("slow")), chain="slow")
+            device.store(*(device.next_message(chain) for chain in ("fast", "rare")))
+            device.store_some(5)
+            await device.drain()
+            return device
 
     device = asyncio.run(scenario())
     check_arrived(far_end, 11, missing={("slow", 5)})

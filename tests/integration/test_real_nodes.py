@@ -6,17 +6,19 @@ import queue
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from protocol.ethereum.signer import Signer
-from protocol.streamr import parse_stream_message
+from protocol.streamr.stream_message import parse_stream_message
 from testbed.processes import node_arguments, running
-from tests.integration.small_client import MessageMaker, SmallClient
+from tests.support.small_client import MessageMaker, SmallClient
 
 REAL = Path(__file__).parent / "real_nodes"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headgate-tests"
@@ -50,9 +52,9 @@ class RealProcess:
         assert self._process.stdin is not None
         print(json.dumps(what), file=self._process.stdin, flush=True)
 
-    def hear(self, kind: str) -> Any:
-        """The next thing of a kind that it says."""
-        while kind not in (said := self._said.get(timeout=TIMEOUT_S)):
+    def hear(self, kind: str, timeout_s: float = TIMEOUT_S) -> Any:
+        """The next thing of a kind that it says. Raises: queue.Empty."""
+        while kind not in (said := self._said.get(timeout=timeout_s)):
             pass
         return said[kind]
 
@@ -104,9 +106,15 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def start_tracker(stack: ExitStack) -> str:
-    tracker = stack.enter_context(running("node", "tracker", "--listen", "127.0.0.1:0"))
+def start_tracker(stack: ExitStack, listen: str = "127.0.0.1:0") -> str:
+    tracker = stack.enter_context(running("node", "tracker", "--listen", listen))
     return "ws://" + tracker.wait_for(r"tracker listens; address=(\S+)")
+
+
+def nodes_at(tracker: str) -> int:
+    """How many nodes of the stream's partition have reported to the tracker."""
+    with urlopen(tracker.replace("ws:", "http:") + "/topology", timeout=TIMEOUT_S) as reply:
+        return len(json.loads(reply.read())["plain"]["partitions"].get(f"{STREAM}::0", ()))
 
 
 def start_node(stack: ExitStack, data: Path, tracker: str, *options: str) -> SmallClient:
@@ -147,6 +155,27 @@ def test_a_real_node_22_finds_our_storage_and_is_resent_what_it_keeps(stack: Exi
     assert [parse_stream_message(text).content for text in real_node.hear("resent")] == ["7", "8", "9"]
 
 
+def test_a_tracker_that_restarts_costs_a_real_node_22_and_ours_no_message(stack: ExitStack, tmp_path: Path) -> None:
+    with ExitStack() as first_life:
+        tracker = start_tracker(first_life)
+        one, other = start_node(stack, tmp_path / "one", tracker), start_node(stack, tmp_path / "other", tracker)
+        real_node = stack.enter_context(real("release22", "node", tracker, STREAM))
+        check_both_ways(one, real_node)
+        other.read(10)
+    start_tracker(stack, tracker.removeprefix("ws://"))
+    ours, theirs = MessageMaker(SIGNER, STREAM, "more of ours"), MessageMaker(SIGNER, STREAM, "more of theirs")
+    published = 0
+    while published < 100 or nodes_at(tracker) < 3:
+        other.publish(ours.make(published))
+        real_node.say(publish=theirs.make(published + 1).serialize())
+        published += 2
+        time.sleep(0.02)
+    contents = [json.dumps(number) for number in range(published)]
+    assert sorted(one.read(published)) == sorted(other.read(published)) == sorted(contents)
+    for number in range(0, published, 2):
+        real_node.hear_content(number)
+
+
 def test_our_nodes_follow_a_real_tracker_22(stack: ExitStack, tmp_path: Path) -> None:
     tracker = f"ws://127.0.0.1:{stack.enter_context(real('release22', 'tracker')).port}"
     one, other = start_node(stack, tmp_path / "one", tracker), start_node(stack, tmp_path / "other", tracker)
@@ -161,4 +190,5 @@ def test_a_real_node_19_and_our_node_hear_each_other_in_frames_of_the_network_la
 ) -> None:
     tracker = start_tracker(stack)
     client = start_node(stack, tmp_path, tracker, "--network-layer")
-    check_both_ways(client, stack.enter_context(real("release19", "node", f"{tracker}/network", STREAM)))
+    real_node = stack.enter_context(real("release19", "node", f"{tracker}/network", STREAM))
+    check_both_ways(client, real_node)

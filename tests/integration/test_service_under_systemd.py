@@ -3,24 +3,24 @@
 The tests share one machine, on which the package was installed without a network; the last of them takes it away.
 """
 
+import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from protocol.streamr import parse_stream_message
+from protocol.streamr.stream_message import parse_stream_message
 from testbed.cable import PtyPort
-from testbed.running_agent import assert_whole
-from tests.integration.systemd_machine import Machine, booted_machine, can_boot
+from tests.support.running_agent import assert_whole
+from tests.support.systemd_machine import Machine, booted_machine, can_boot
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = "/etc/headgate/headgate.toml"
 DROP_IN = "/etc/systemd/system/headgate.service.d/headgate.conf"
 HURRY = "/etc/systemd/system/headgate.service.d/test.conf"
+KEY_FILE = "/var/lib/headgate/keys/device.keys"
 MESSAGES = "/var/lib/headgate/messages.jsonl"
 RESTARTED = '[ "$(systemctl show -P NRestarts headgate)" -ge 1 ]'
 INSTALLER = ("/usr/lib/headgate/install.sh", "--wheels")
@@ -59,7 +59,7 @@ SPOIL = """
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as good, zipfile.ZipFile(sys.argv[2], "w") as bad:
     for item in good.infolist():
-        is_run = item.filename == "agent/commands/run.py"
+        is_run = item.filename == "agent/operator/commands/run.py"
         bad.writestr(item, b"raise SystemExit(1)" if is_run else good.read(item))
 """
 FROZEN_DISK = """
@@ -97,19 +97,6 @@ pytestmark = [
     pytest.mark.needs("udevadm", "udev"),
     pytest.mark.needs("fuser", "psmisc"),
 ]
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [ROOT / "systemd" / "make-deb.sh", folder],
-        env={**os.environ, "PYTHON": sys.executable},
-        check=True,
-        capture_output=True,
-    )
-    (built,) = folder.glob("headgate_*.deb")
-    return built
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +144,8 @@ def start(machine: Machine) -> str:
 def test_the_package_makes_a_user_a_configuration_and_keys_that_are_its_own(machine: Machine) -> None:
     owner = machine.run("stat", "--format=%U:%G %a", CONFIGURATION, "/var/lib/headgate/keys/device.keys").stdout
     assert owner.split("\n")[:2] == ["root:headgate 640", "headgate:headgate 600"]
-    assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: good")
+    assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: OK")
+    assert "baudrate" in machine.run("headgate", "drivers", "modbus").stdout, "settings and samples are in the package"
     assert machine.property("headgate", "ActiveState") == "inactive", "nothing runs before it was told what to do"
     assert machine.run("find", "/opt/headgate", "-not", "-user", "root").stdout == "", "it cannot change its own code"
 
@@ -178,8 +166,41 @@ def test_a_reload_takes_the_new_configuration_within_the_same_process(machine: M
     before = start(machine)
     machine.write(CONFIGURATION, DEVICE + SIMULATED.replace("boiler", "furnace"))
     machine.run("systemctl", "reload", "headgate")
+    assert "new configuration in use" in machine.log_of("headgate"), "the reload returns when it is done"
     machine.wait_until("sh", "-c", "journalctl --unit headgate | grep -q 'device=furnace'", what="it is read")
     assert machine.property("headgate", "MainPID") == before
+
+
+def test_what_the_service_cannot_read_is_found_before_it_costs_the_gateway(machine: Machine) -> None:
+    """A token that root made for itself: check, doctor and reload refuse it, and their advice mends it."""
+    configure(machine, DEVICE, SIMULATED)
+    before = start(machine)
+    machine.run("sh", "-c", "umask 077; openssl rand -hex 24 > /etc/headgate/page.token")
+    machine.write(CONFIGURATION, DEVICE + SIMULATED + '[page]\ntoken_file = "page.token"\n')
+    checked = machine.run("headgate", "check", check=False)
+    assert checked.returncode == 78
+    assert "/etc/headgate/page.token: the service's user headgate cannot read it" in checked.stderr
+    assert "headgate cannot read it" in machine.run("headgate", "doctor", check=False).stdout
+    assert machine.run("systemctl", "reload", "headgate", check=False).returncode != 0
+    assert "page.token_file" in machine.log_of("headgate"), "the log says why"
+    assert "configuration rejected" in machine.run("systemctl", "status", "headgate").stdout
+    assert machine.property("headgate", "ActiveState") == "active"
+    machine.run("sh", "-c", checked.stderr.strip().split("; ")[1])
+    assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: OK")
+    machine.run("systemctl", "reload", "headgate")
+    assert "configuration rejected" not in machine.run("systemctl", "status", "headgate").stdout
+    assert machine.property("headgate", "MainPID") == before
+    machine.run("systemctl", "restart", "headgate")
+
+
+def test_the_recipe_of_the_manual_makes_a_token_that_the_service_can_read(machine: Machine) -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^    (openssl rand .*page\.token)$", manual, re.MULTILINE)
+    configure(machine, DEVICE, SIMULATED, '[page]\nlisten = "0.0.0.0:7080"\ntoken_file = "page.token"\n')
+    machine.run("rm", "--force", "/etc/headgate/page.token")
+    machine.run("sh", "-c", recipe.replace("sudo ", ""))
+    assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: OK")
+    start(machine)
 
 
 def test_a_process_that_stands_still_is_killed_and_the_next_goes_on_with_its_data(machine: Machine) -> None:
@@ -292,17 +313,40 @@ def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Mach
     assert complaints == []
 
 
-def test_the_collector_runs_under_its_unit(machine: Machine) -> None:
-    machine.run("cp", "/usr/lib/headgate/headgate-collector.service", "/etc/systemd/system/")
-    machine.run("systemd-sysusers", "/usr/lib/headgate/headgate-collector.sysusers.conf")
-    machine.run("install", "-d", "-o", "headgate-collector", "-m", "750", "/var/lib/headgate-collector")
-    machine.run("runuser", "-u", "headgate-collector", "--", "headgate", "collector", "keys", "init")
-    machine.run("systemctl", "daemon-reload")
-    machine.run("systemctl", "start", "headgate-collector")
+def test_a_backup_makes_a_new_machine_the_same_device_whose_service_starts(machine: Machine) -> None:
+    configure(machine, DEVICE, SIMULATED, '[page]\nlisten = "127.0.0.1:0"\ntoken_file = "page.token"\n')
+    machine.run("sh", "-c", "openssl rand -hex 24 | install -m 640 -g headgate /dev/stdin /etc/headgate/page.token")
+    start(machine)
+    wait_for_more(machine)
+    machine.run("systemctl", "stop", "headgate")
+    last = parse_stream_message(lines(machine)[-1].encode()).message_id
+    machine.run("sh", "-c", "umask 077; echo open sesame > /root/passphrase")
+    machine.run("headgate", "backup", "/root/device.backup", "--passphrase-file", "/root/passphrase")
+    machine.run("sh", "-c", "rm -rf /var/lib/headgate /etc/headgate")
+    machine.run("headgate", "restore", "/root/device.backup", "--passphrase-file", "/root/passphrase")
+    owners = machine.run("stat", "--format=%U:%G %a", CONFIGURATION, "/etc/headgate/page.token", KEY_FILE).stdout
+    assert owners.splitlines() == ["root:headgate 640", "root:headgate 640", "headgate:headgate 600"]
+    assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: OK")
+    start(machine)
+    wait_for_more(machine)
+    first = parse_stream_message(lines(machine)[0].encode()).message_id
+    assert first.publisher_id == last.publisher_id
+    assert first.timestamp > last.timestamp, "no reference is used again"
+
+
+def test_a_collector_is_installed_and_starts_the_first_time(machine: Machine) -> None:
+    """With keys of its own, which are made once."""
+    done = machine.run(*INSTALLER, "/usr/lib/headgate/wheels", "--role", "collector", "--start")
     assert machine.property("headgate-collector", "ActiveState") == "active"
+    public = json.loads(machine.read("/var/lib/headgate-collector/keys/public.json"))
+    assert public["signing_key"] in done.stdout
+    machine.run("systemctl", "restart", "headgate-collector")
+    assert json.loads(machine.read("/var/lib/headgate-collector/keys/public.json")) == public
     machine.run("systemctl", "stop", "headgate-collector")
     assert machine.property("headgate-collector", "Result") == "success"
-    machine.run("rm", "/etc/systemd/system/headgate-collector.service")
+    machine.run("rm", "-r", "/var/lib/headgate-collector/keys")
+    assert machine.run("systemctl", "start", "headgate-collector", check=False).returncode != 0, "lost, not new"
+    machine.run(INSTALLER[0], "--uninstall", "--purge", "--role", "collector")
 
 
 def test_another_role_brings_an_upgrade_for_all_and_the_data_stay(machine: Machine) -> None:

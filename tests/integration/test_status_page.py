@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from testbed.free_port import free_port
-from testbed.running_agent import Agent, wait_until
-from tests.integration.browser import Browser, browsing
-from tests.integration.far_ends import NodeFarEnd
-from tests.integration.stock_clients import installed
+from testbed.processes import free_port
+from tests.support.browser import Browser, browsing
+from tests.support.destinations import NodeFarEnd
+from tests.support.running_agent import Agent, wait_until
+from tests.support.stock_clients import installed
 
 pytestmark = pytest.mark.slow
 in_a_browser = pytest.mark.needs("chromium", "chromium")
@@ -24,6 +24,8 @@ PAGE_IS_THERE = "status page; url="
 TOKEN = "correct-horse-battery-staple"
 HOSTILE = '<img src=x onerror=\\"document.title=1\\">'  # as TOML writes it
 HOSTILE_TEXT = '<img src=x onerror="document.title=1">'
+STATE = "document.getElementById('state').textContent"
+IS_CALM = f"['OK', 'clock not synchronised'].includes({STATE})"  # the machine's own clock is not ours to set
 VALUE_OF_TEMPERATURE = "document.querySelector('.sensor .value > span').textContent"
 
 
@@ -170,16 +172,16 @@ def test_a_hostile_name_is_text(page: Browser) -> None:
 
 @in_a_browser
 def test_a_link_that_goes_down_shows_and_is_read_out_and_comes_back(page: Browser, node: NodeFarEnd) -> None:
-    page.wait_for("document.getElementById('state').textContent === 'all is well'")
+    page.wait_for(IS_CALM)
     node.stop()
     page.wait_for("document.getElementById('state').textContent === '1 link down'")
     assert page.run("document.getElementById('said').textContent") == "down: node"
-    page.wait_for("document.getElementById('complaints').textContent.startsWith('link node is down')")
+    page.wait_for("document.getElementById('complaints').textContent.includes('link node is down')")
     page.wait_for("[...document.querySelectorAll('.link .problem')].some((each) => each.textContent.includes(':'))")
     page.wait_for("document.getElementById('events').textContent.includes('link down, buffering')")
     node.start()
-    page.wait_for("document.getElementById('state').textContent === 'all is well'")
-    assert page.run("document.getElementById('complaints').hidden")
+    page.wait_for(IS_CALM)
+    assert "node" not in page.run("document.getElementById('complaints').textContent")
 
 
 @in_a_browser
@@ -248,12 +250,12 @@ def test_a_page_goes_stale_with_its_agent_and_recovers_with_it(tmp_path: Path, b
     agent = PageAgent(tmp_path)
     with agent.running():
         browser.go_to(agent.url)
-        browser.wait_for("document.getElementById('state').textContent === 'all is well'")
+        browser.wait_for(IS_CALM)
         browser.run("window.stillTheSame = true")
     browser.wait_for("document.getElementById('state').textContent === 'no answer'")
     assert browser.run("document.body.className") == "is-stale"
     with agent.running():
-        browser.wait_for("document.getElementById('state').textContent === 'all is well'")
+        browser.wait_for(IS_CALM)
         assert browser.run("document.body.className") == ""
         assert browser.run("window.stillTheSame")
 

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from agent.keys import DeviceKeys, Secret, create_key_file, load_keys
+from protocol.ethereum.signer import Signer
 from protocol.iomessage import ChainVerifier, IoMessage
-from protocol.streamr import Signer
 from testbed.processes import node_arguments, running
-from testbed.running_agent import Agent
-from tests.integration.small_client import SmallClient
-from tests.integration.stock_clients import run_scenario, scenario_command, scenario_environment
+from tests.support.running_agent import Agent
+from tests.support.small_client import SmallClient
+from tests.support.stock_clients import run_scenario, scenario_command, scenario_environment
+from tests.support.within import within
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
 
@@ -53,7 +54,7 @@ def test_client_5_reads_the_agents_rotating_stream_with_the_keys_the_agent_gives
         result = run_scenario("client5", "reading", node_address, tmp_path, stream_id, str(MESSAGES))
     assert_in_order_over_rotations(result["live"])
     assert_in_order_over_rotations(result["history"])
-    assert set(re.findall(r"keys given; stream=\S+ reader=(\S+)", agent.log())) == {BOB.address, CAROL.address}
+    assert set(re.findall(r"keys sent; stream=\S+ reader=(\S+)", agent.log())) == {BOB.address, CAROL.address}
 
 
 def test_client_5_gets_no_key_from_an_agent_that_does_not_list_it(node_address: str, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_headgate_subscribe_reads_client_5s_stream_through_rotation_and_rekey(
         await ask_for_more(publisher)
         assert [event.get("content") for event in stored + live] == [{"n": n} for n in range(1, 9)]
         assert {(event["event"], event["encrypted"]) for event in stored + live} == {("message", True)}
-        assert [await asyncio.wait_for(end.wait(), TIMEOUT_S) for end in (reader, publisher)] == [0, 0]
+        assert [await within(TIMEOUT_S, end.wait()) for end in (reader, publisher)] == [0, 0]
 
     asyncio.run(scenario())
 
@@ -136,7 +137,7 @@ async def start_reader(stream_id: str, node_address: str, folder: Path) -> Proce
 
 async def next_line(process: Process) -> dict[str, Any]:
     assert process.stdout is not None
-    line: dict[str, Any] = json.loads(await asyncio.wait_for(process.stdout.readline(), TIMEOUT_S))
+    line: dict[str, Any] = json.loads(await within(TIMEOUT_S, process.stdout.readline()))
     return line
 
 

@@ -11,17 +11,20 @@ from typing import Any
 
 import pytest
 
-from agent.encryption import EncryptionRules, StreamEncryption
 from agent.journal import Record
 from agent.keys import DeviceKeys, Secret, create_key_file
 from agent.keys.group_keys import GroupKeyStore
+from agent.pack.encryption import EncryptionRules, StreamEncryption
 from agent.publish.websocket import WebsocketPublisher
-from protocol.streamr import ChainWriter, MessageRef, Signer
-from testbed.free_port import free_port
+from protocol.ethereum.signer import Signer
+from protocol.streamr.ids import MessageRef
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+from testbed.processes import free_port
 from testbed.tcp_proxy import proxy_to
-from tests.integration.far_ends import SIGNER as DEVICE
-from tests.integration.far_ends import STREAM, NodeFarEnd
-from tests.integration.small_client import SmallClient
+from tests.support.destinations import SIGNER as DEVICE
+from tests.support.destinations import STREAM, NodeFarEnd
+from tests.support.small_client import SmallClient
+from tests.support.within import within
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +69,7 @@ class Chain:
         if encryption is None:
             payload = self._writer.write(content, ref, self._last)
         else:
-            locked = encryption.of(STREAM).lock(content, time.time_ns() // 1_000_000)
+            locked = encryption.of(STREAM).encrypt(content, time.time_ns() // 1_000_000)
             payload = self._writer.write(
                 locked.content, ref, self._last, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
             )
@@ -160,7 +163,7 @@ def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEn
             assert [event["content"]["n"] for event in first + rest.result()] == list(range(7))
             assert await subscriber.exit_code() == 0
 
-    asyncio.run(asyncio.wait_for(scenario(), TIMEOUT_S))
+    asyncio.run(within(TIMEOUT_S, scenario()))
 
 
 def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
@@ -182,6 +185,60 @@ def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
             assert [await each.exit_code() for each in (reader, stranger, nobody)] == [0, 1, 1]
 
     asyncio.run(scenario())
+
+
+def test_what_cannot_be_read_when_the_publisher_is_gone_is_counted_and_said(
+    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with connected(node) as publisher:
+            await publish(publisher, Chain().records(12, encryption))
+        keys = key_file(tmp_path, b"\x21" * 32)
+        command = ("subscribe", STREAM, "--node", node.url, "--last", "20", "--timeout", "2", "--keys", keys)
+        code, output, problems = await run_command(*command)
+        assert code == 1
+        assert output.count("LOCKED: the publisher did not answer the key request; it must be running") == 12
+        assert "12 messages could not be read, of 12 that arrived:" in problems
+
+    asyncio.run(within(TIMEOUT_S, scenario()))
+
+
+def test_group_keys_that_the_device_exported_open_its_stream_without_it(
+    node: NodeFarEnd, encryption: StreamEncryption, keys: DeviceKeys, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with connected(node) as publisher:
+            await publish(publisher, Chain().records(8, encryption))
+        folder = tmp_path / "device"
+        folder.mkdir(mode=0o700)
+        create_key_file(folder / "device.keys", keys, None)
+        exported = str(tmp_path / "group-keys.json")
+        export = ("keys", "export-group-keys", "--keys", str(folder / "device.keys"), "--out", exported)
+        assert (await run_command(*export, "--groups", str(tmp_path / "group keys")))[0] == 0
+        command = ("subscribe", STREAM, "--node", node.url, "--last", "20", "--count", "8", "--json")
+        code, output, _ = await run_command(*command, "--group-keys", exported)
+        assert [json.loads(line)["content"]["n"] for line in output.splitlines()] == list(range(8))
+        assert code == 0
+
+    asyncio.run(within(TIMEOUT_S, scenario()))
+
+
+def test_a_stream_on_which_nothing_comes_is_said(node: NodeFarEnd) -> None:
+    async def scenario() -> None:
+        code, output, problems = await run_command("subscribe", STREAM, "--node", node.url, "--timeout", "0.5")
+        assert (code, output) == (0, "")
+        assert "no message arrived" in problems
+
+    asyncio.run(within(TIMEOUT_S, scenario()))
+
+
+async def run_command(*arguments: str) -> tuple[int | None, str, str]:
+    """Exit code, and what was said on stdout and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", *arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    output, problems = await process.communicate()
+    return process.returncode, output.decode(), problems.decode()
 
 
 def test_rekeying_tells_the_readers_of_before_and_keeps_on(

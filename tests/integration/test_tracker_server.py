@@ -72,6 +72,9 @@ def test_a_conversation_in_version_1() -> None:
             assert a.response is not None
             assert a.response.headers["streamr-peer-id"] == "the-tracker"
             assert a.response.headers["streamr-peer-type"] == "tracker"
+            await say(keeper, [1, 1, "s0", {"streams": {}}])
+            await say(keeper, [1, 3, "q0", "stream", 3])
+            assert (await hear(keeper))[:3] == [1, 4, "q0"]  # so its status was received
             await say(a, [1, 1, "s1", status()])
             assert (await hear(keeper))[3:] == ["stream", 3, ["ws://a:1"], 1]
             version, kind, request_id, *rest = await hear(a)
@@ -108,8 +111,11 @@ def test_a_conversation_in_frames_of_the_network_layer() -> None:
             peer(address, "a", "/network/ws?address=ws://a:1", streamr_peer_type="node") as a,
             peer(address, "b", "/network?address=ws://b:1", streamr_peer_type="storage") as b,
         ):
-            await say(a, {"version": "19.1.0", "code": 0, "payload": status()})
             about = {"streamId": "stream", "streamPartition": 3}
+            await say(b, {"version": "19.1.0", "code": 0, "payload": {"streams": {}}})
+            await say(b, {"version": "19.1.0", "code": 2, "payload": about})
+            assert (await hear(b))["code"] == 3  # so its status was received
+            await say(a, {"version": "19.1.0", "code": 0, "payload": status()})
             assert (await hear(b))["payload"] == {**about, "nodeAddresses": ["ws://a:1"], "counter": 1}
             frame = await hear(a)
             assert (frame["code"], frame["payload"]["nodeAddresses"]) == (1, ["ws://b:1"])

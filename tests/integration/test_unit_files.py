@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from agent.cli import COMMANDS, CommandModule
-from agent.config import load_config
-from agent.unit_drop_in import compose_drop_in
-from tests.integration.systemd_machine import AS_ROOT
+from agent.config.configuration import load_config
+from agent.operator.unit_drop_in import compose_drop_in
+from tests.support.systemd_machine import AS_ROOT
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 PROGRAM = "/opt/headgate/current/bin/headgate"
 UNITS = ["headgate.service", "headgate-collector.service", "headgate-node.service"]
+FIRST_BOOT = "headgate-firstboot.service"
 MAX_EXPOSURE = 1.5
 MAX_EXPOSURE_WITH_PORTS = 1.7  # who may open a port cannot have a /dev without any
 PORT = (
@@ -52,7 +53,7 @@ def exposure(unit: Path) -> float:
 
 
 @needs_systemd
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", [*UNITS, FIRST_BOOT])
 def test_systemd_finds_nothing_to_complain_of(name: str, tmp_path: Path) -> None:
     assert run("systemd-analyze", "verify", copy_unit(name, tmp_path)) == ""
 
@@ -71,14 +72,16 @@ def test_what_is_made_of_a_configuration_fits_the_unit_and_opens_little(tmp_path
     assert MAX_EXPOSURE < exposure(unit) <= MAX_EXPOSURE_WITH_PORTS
 
 
-@pytest.mark.parametrize("name", UNITS)
-def test_the_command_in_a_unit_is_one_that_headgate_understands(name: str) -> None:
-    (command,) = re.findall(rf"^ExecStart={PROGRAM} (.*)$", (FOLDER / name).read_text(), re.MULTILINE)
-    word, *arguments = [each for each in command.split() if not each.startswith("$")]
-    module: CommandModule = importlib.import_module(COMMANDS[word].module)
-    parser = argparse.ArgumentParser()
-    module.add_arguments(parser)
-    parser.parse_args(arguments)
+@pytest.mark.parametrize("name", [*UNITS, FIRST_BOOT])
+def test_the_commands_in_a_unit_are_ones_that_headgate_understands(name: str) -> None:
+    commands = re.findall(rf"^Exec\w+=.*?{PROGRAM} ([^'\n]*)", (FOLDER / name).read_text(), re.MULTILINE)
+    assert commands
+    for command in commands:
+        word, *arguments = [each for each in command.split() if not each.startswith("$")]
+        module: CommandModule = importlib.import_module(COMMANDS[word].module)
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        parser.parse_args(arguments)
 
 
 @pytest.mark.parametrize("name", UNITS)

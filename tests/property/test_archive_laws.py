@@ -4,10 +4,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol import strict_cbor
-from protocol.archive import Loss, Receipt, Record, Reference, open_archive
+from protocol.archive.random_access import open_archive
+from protocol.archive.receipt import Receipt
+from protocol.archive.records import Record
 from protocol.errors import WireError
+from protocol.losses import Loss
+from protocol.reference import Reference
 from protocol.strict_cbor import CborBounds, CborValue
-from tests.archives import read_archive, read_at_of, write_archive
+from tests.effort import effort
+from tests.support.archives import read_archive, read_at_of, write_archive
 
 TIMESTAMPS = st.integers(0, 2**53 - 1)
 SEQUENCES = st.integers(0, 2**32 - 1)
@@ -48,11 +53,11 @@ def losses(draw: st.DrawFn) -> Loss:
         count=draw(st.integers(1, 2**63 - 1)),
         first=first if chain else None,
         last=last if chain else None,
-        reason=draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=60)),
+        cause=draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)),
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(test=15, soak=1_000), deadline=None)
 @given(record_lists(), st.lists(losses(), max_size=3), st.integers(1, 2000), st.integers(1, 5000))
 def test_what_is_written_is_what_both_readers_read(
     records: list[Record], lost: list[Loss], block_target_bytes: int, piece_bytes: int
@@ -67,10 +72,10 @@ def test_what_is_written_is_what_both_readers_read(
     assert write_archive(records, lost, block_target_bytes=block_target_bytes) == data
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(test=25, soak=2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_at_all_give_a_wire_error(data: bytes, with_preamble: bool) -> None:
-    data = b"HGARCH\x00\x01" + data if with_preamble else data
+    data = b"HGARCH\x00\x02" + data if with_preamble else data
     for attempt in (
         lambda: read_archive(data),
         lambda: open_archive(read_at_of(data), len(data)),

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from protocol.link import Command, CommandResult
-from tests.c_device import OK, WITH_AUTH, WITH_UPDATE, CDevice, build_library, running
-from tests.small_gateway import SmallGateway
+from tests.effort import effort
+from tests.support.c_device import OK, WITH_AUTH, WITH_UPDATE, CDevice, build_library, running
+from tests.support.small_gateway import SmallGateway
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "gcc")]
 
@@ -73,7 +74,9 @@ def exchange(
             return
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=effort(test=10, soak=1_000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     seed=st.integers(0, 2**32),
     trouble_per_byte=st.sampled_from([0.0, 0.0001, 0.001, 0.01]),
@@ -107,7 +110,9 @@ def test_every_record_becomes_durable_once_and_in_order(
     assert numbers == sorted(set(numbers))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=effort(test=6, soak=500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seed=st.integers(0, 2**32), trouble_per_byte=st.sampled_from([0.001, 0.01]))
 def test_every_command_runs_once_however_often_it_is_repeated(
     library: ctypes.CDLL, seed: int, trouble_per_byte: float

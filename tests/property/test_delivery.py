@@ -15,20 +15,21 @@ from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish import (
     Acknowledged,
-    Backoff,
     CursorSource,
-    Delivery,
-    DeliverySettings,
     Outcome,
     Quarantine,
-    Refused,
+    RejectedRun,
+    Sender,
+    SenderSettings,
     run_of,
 )
-from agent.publish.outcome_box import OutcomeBox
-from agent.publish.window import Window
-from tests.unit.agent.publish.records import filled_journal, record
+from agent.publish.contract import OutcomeQueue
+from agent.publish.feed import Window
+from runtime.backoff import Backoff
+from tests.effort import effort
+from tests.support.publish_records import filled_journal, record
 
-QUICK = DeliverySettings(backoff=Backoff(first_s=1e-9, max_s=1e-9), deadline_s=5)
+QUICK = SenderSettings(backoff=Backoff(first_s=1e-9, max_s=1e-9), deadline_s=5)
 MAX_FAILURES = 30
 LANES = [(0, "a", 12), (0, "b", 7), (4, "c", 15)]
 
@@ -47,11 +48,11 @@ class UnreliablePublisher:
         self._chance = chance
         self._failures = 0
         self._open: list[list[Record]] = []  # runs
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
 
     async def connect(self) -> None:
         self._maybe_fail(0.2)
-        self._box = OutcomeBox()
+        self._box = OutcomeQueue()
         self._open = []
         self.sent.append([])
 
@@ -77,7 +78,7 @@ class UnreliablePublisher:
             run = self._open.pop()
             is_good = self._chance.random() > 0.1
             self.settled |= {(each.lane, each.position): is_good for each in run}
-            outcome = Acknowledged(*run_of(run)) if is_good else Refused(*run_of(run), "no")
+            outcome = Acknowledged(*run_of(run)) if is_good else RejectedRun(*run_of(run), "no")
             self._box.put(*[outcome] * self._chance.randint(1, 2))
         if self._chance.random() < 0.15 and self._failures < MAX_FAILURES:
             self._failures += 1
@@ -102,15 +103,15 @@ class UnreliablePublisher:
             await asyncio.sleep(0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(test=15, soak=1_000), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(seed: int) -> None:
     journal, publisher = filled_journal(*LANES), UnreliablePublisher(Random(seed))
     cursor = journal.cursor("publisher")
 
-    async def scenario(folder: str) -> Delivery:
+    async def scenario(folder: str) -> Sender:
         quarantine = Quarantine(Path(folder) / "aside.jsonl", "test")
-        delivery = Delivery(publisher, CursorSource(cursor), quarantine, QUICK)
+        delivery = Sender(publisher, CursorSource(cursor), quarantine, QUICK)
         async with asyncio.timeout(30):
             await delivery.run(until_drained=True)
         return delivery

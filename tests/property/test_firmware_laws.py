@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from protocol.errors import WireError
 from protocol.firmware import MAX_COUNTER, MAX_IMAGE_BYTES, Manifest, Package, is_signed_by
-from tests.boot_library import parse_manifest
-from tests.firmware_samples import BUILDER_KEY, package
+from tests.support.boot_library import parse_manifest
+from tests.support.firmware_samples import BUILDER_KEY, package
 
 names = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=32)
 counters = st.integers(0, MAX_COUNTER)

@@ -4,8 +4,9 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from testbed.cable import CLEAN, Faults
-from tests.model_device import ModelDevice
-from tests.unit.firmware_bridge.bench import Bench
+from tests.effort import effort
+from tests.support.firmware_bench import Bench
+from tests.support.model_device import ModelDevice
 
 KEY = bytes(range(32))
 SETTLE_MS = 6000.0
@@ -36,7 +37,7 @@ def let_happen(bench: Bench, what: str) -> None:
             bench.is_committing = not bench.is_committing
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(test=8, soak=500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(happenings, st.booleans(), st.integers(0, 1000))
 def test_every_boot_is_stored_in_order_once_and_whole_but_for_what_its_device_dropped(
     story: list[tuple[str, float]], has_key: bool, seed: int

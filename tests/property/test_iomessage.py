@@ -12,17 +12,17 @@ from protocol.errors import Truncated, WireError
 from protocol.iomessage import (
     EMPTY_CHAIN,
     ChainHead,
+    ChainLinker,
     IoMessage,
     IoMessageReader,
+    LinkedTemplate,
     Quirk,
-    SealedTemplate,
-    Sealing,
-    seal,
+    hash_link,
     verify_chain,
 )
 from protocol.iomessage.as_xml import _NOT_XML
 from protocol.iomessage.fields import BLOB_NAMES, INTEGER_LIMITS, REQUIRED, TEXT_LIMITS, double_in
-from tests.unit.protocol.iomessage.samples import message
+from tests.support.iomessage_samples import message
 
 integers = st.integers(0, 2**64 - 1) | st.sampled_from([0, 255, 256, 2**48 - 1, 2**48, 2**56, 2**63, 2**64 - 1])
 blobs = st.binary(max_size=64)
@@ -46,20 +46,16 @@ optional = {name: field(name) for name in {*TEXT_LIMITS, *INTEGER_LIMITS, *BLOB_
 messages = st.fixed_dictionaries(required, optional=optional).map(lambda fields: IoMessage(**fields))
 
 
-def as_the_wire_knows_it(original: IoMessage, *, integers_too: bool) -> IoMessage:
-    """Absent and empty are one on the wire; in JSON and XML absent and 0 are, too."""
-    changes: dict[str, Any] = {name: getattr(original, name) or None for name in {*TEXT_LIMITS} - set(REQUIRED)}
-    changes["context_data"] = original.context_data or None
-    if integers_too:
-        changes |= {name: getattr(original, name) or "" for name in TEXT_LIMITS}
-        changes |= {name: getattr(original, name) or 0 for name in INTEGER_LIMITS}
-        changes["context_data"] = original.context_data or b""
+def with_absent_texts_as(absent: str | None, original: IoMessage) -> IoMessage:
+    """Absent and empty are one on the wire, of texts and contents; of integers, absent and 0 are two."""
+    changes: dict[str, Any] = {name: getattr(original, name) or absent for name in {*TEXT_LIMITS} - set(REQUIRED)}
+    changes["context_data"] = original.context_data or (None if absent is None else absent.encode())
     return original.replace(**changes)
 
 
 @given(messages)
 def test_binary_round_trip(original: IoMessage) -> None:
-    assert IoMessage.from_bytes(original.to_bytes()) == as_the_wire_knows_it(original, integers_too=False)
+    assert IoMessage.from_bytes(original.to_bytes()) == with_absent_texts_as(None, original)
 
 
 @given(messages)
@@ -70,12 +66,12 @@ def test_writing_what_was_read_gives_the_same_bytes(original: IoMessage) -> None
 
 @given(messages)
 def test_json_round_trip(original: IoMessage) -> None:
-    assert IoMessage.from_json(original.to_json()) == as_the_wire_knows_it(original, integers_too=True)
+    assert IoMessage.from_json(original.to_json()) == with_absent_texts_as("", original)
 
 
 @given(messages.filter(lambda each: not any(_NOT_XML.search(getattr(each, name) or "") for name in TEXT_LIMITS)))
 def test_xml_round_trip(original: IoMessage) -> None:
-    assert IoMessage.from_xml(original.to_xml()) == as_the_wire_knows_it(original, integers_too=True)
+    assert IoMessage.from_xml(original.to_xml()) == with_absent_texts_as("", original)
 
 
 @given(messages)
@@ -140,32 +136,32 @@ def test_any_json_object_gives_a_value_or_a_wire_error(document: dict[str, objec
 
 
 @given(st.lists(messages, min_size=1, max_size=6))
-def test_a_sealed_chain_verifies_and_losing_any_inner_message_shows(originals: list[IoMessage]) -> None:
-    head, sealed = EMPTY_CHAIN, []
+def test_a_linked_chain_verifies_and_losing_any_inner_message_shows(originals: list[IoMessage]) -> None:
+    head, linked = EMPTY_CHAIN, []
     for each in originals:
-        sealed.append(seal(each, head))
-        head = ChainHead.of(sealed[-1])
-    assert list(verify_chain(sealed, head=EMPTY_CHAIN)) == []
-    for lost in range(len(sealed) - 1):
-        assert len(list(verify_chain(sealed[:lost] + sealed[lost + 1 :], head=EMPTY_CHAIN))) == 1
+        linked.append(hash_link(each, head))
+        head = ChainHead.of(linked[-1])
+    assert list(verify_chain(linked, head=EMPTY_CHAIN)) == []
+    for lost in range(len(linked) - 1):
+        assert len(list(verify_chain(linked[:lost] + linked[lost + 1 :], head=EMPTY_CHAIN))) == 1
 
 
 @given(st.sampled_from([*TEXT_LIMITS]), st.text(min_size=1, max_size=20))
-def test_changing_any_text_of_a_sealed_message_shows(name: str, text: str) -> None:
-    sealed = seal(message(), EMPTY_CHAIN)
-    altered = sealed.replace(**{name: text})
-    if altered != sealed:
+def test_changing_any_text_of_a_linked_message_shows(name: str, text: str) -> None:
+    linked = hash_link(message(), EMPTY_CHAIN)
+    altered = linked.replace(**{name: text})
+    if altered != linked:
         assert len(list(verify_chain([altered], head=EMPTY_CHAIN))) == 1
 
 
 @given(messages, messages, messages)
-def test_the_template_writes_what_seal_writes(prototype: IoMessage, first: IoMessage, second: IoMessage) -> None:
-    template, sealing, head = SealedTemplate(prototype), Sealing(EMPTY_CHAIN), EMPTY_CHAIN
+def test_the_template_writes_what_link_writes(prototype: IoMessage, first: IoMessage, second: IoMessage) -> None:
+    template, linker, head = LinkedTemplate(prototype), ChainLinker(EMPTY_CHAIN), EMPTY_CHAIN
     for each in (first, second):
         varying = {name: getattr(each, name) for name in ("id", "timestamp", "content_data")}
         varying["context_data"] = each.context_data or b""
-        [data] = sealing.seal_all([(template, *varying.values())])
-        sealed = seal(prototype.replace(**varying), head)
-        head = ChainHead.of(sealed)
-        assert data == sealed.to_bytes()
-        assert sealing.head == head
+        [data] = linker.link_all([(template, *varying.values())])
+        linked = hash_link(prototype.replace(**varying), head)
+        head = ChainHead.of(linked)
+        assert data == linked.to_bytes()
+        assert linker.head == head

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.small_device import SmallDevice
+from tests.effort import effort
+from tests.support.small_device import SmallDevice
 
 STEPS = st.lists(
     st.one_of(
@@ -50,7 +51,7 @@ async def live(steps: list[tuple[str, int]], folder: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(test=12, soak=1_000), deadline=None)
 @given(STEPS)
 @example([("archive", 0), ("write", 70), ("rot archive", 0), ("archive", 0), ("rot archive", 0)])
 def test_every_message_is_at_the_collector_or_told_there(steps: list[tuple[str, int]]) -> None:

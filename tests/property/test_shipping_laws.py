@@ -13,7 +13,7 @@ from protocol.shipping import (
     offset_in_header,
     sign_claim,
 )
-from tests.archives import BINDING, sign
+from tests.support.archives import BINDING, sign
 
 CLAIMS = st.builds(
     sign_claim,

@@ -12,16 +12,22 @@ from protocol.errors import WireError
 from protocol.ethereum.coincurve_backend import CoincurveBackend
 from protocol.ethereum.eth_keys_backend import EthKeysBackend
 from protocol.ethereum.signer import Signer
-from protocol.streamr.chain_writer import ChainWriter
-from protocol.streamr.encryption import Decrypted, decrypt, decrypt_message, encrypt, encrypt_message
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.encryption import Decrypted, decrypt, decrypt_message, encrypt, encrypt_message
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.group_keys.rsa import RsaKeyPair, RsaPublicKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
-from protocol.streamr.rsa import RsaKeyPair, RsaPublicKey
-from protocol.streamr.signing import Verdict, Verifier, recover_signer, sign_message, verify
-from protocol.streamr.stream_codec import parse_stream_message
-from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, SignatureType, StreamMessage
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.stream_message import (
+    EncryptedGroupKey,
+    EncryptionType,
+    SignatureType,
+    StreamMessage,
+    parse_stream_message,
+)
+from protocol.streamr.stream_message.chain_writer import ChainWriter
+from protocol.streamr.stream_message.signing import Verdict, Verifier, recover_signer, sign_message, verify
+from tests.effort import effort
+from tests.support.streamr_vectors import load_vectors
 
 SIGNER = Signer(b"\x01" * 32)
 VERIFIER = Verifier()
@@ -119,7 +125,7 @@ def test_any_text_as_a_signature_gets_a_verdict(signature: str, signature_type: 
     assert not VERIFIER.verify(message)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=effort(test=8, soak=500))
 @given(st.binary(min_size=32, max_size=32), st.integers(1, 2**256 - 2**129))
 def test_backends_agree_on_any_key_and_digest(digest: bytes, secret: int) -> None:
     fast = CoincurveBackend().load_private_key(secret.to_bytes(32))
@@ -130,7 +136,7 @@ def test_backends_agree_on_any_key_and_digest(digest: bytes, secret: int) -> Non
     assert portable_backend.recover(digest, signature) == CoincurveBackend().recover(digest, signature)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=effort(test=10, soak=500))
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=64, max_size=64), st.sampled_from([27, 28]))
 def test_backends_agree_on_any_signature(digest: bytes, r_and_s: bytes, v: int) -> None:
     signature = r_and_s + bytes([v])
@@ -231,11 +237,11 @@ def rsa_key_pair() -> RsaKeyPair:
     return RsaKeyPair.from_pem(load_vectors("rsa")[0]["privateKeyPem"])
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=effort(test=4, soak=200))
 @given(group_keys)
 def test_group_key_comes_through_rsa(key: GroupKey) -> None:
-    sealed = RsaPublicKey(rsa_key_pair().public_key_pem).encrypt(key)
-    assert rsa_key_pair().decrypt(key.group_key_id, sealed) == key
+    encrypted = RsaPublicKey(rsa_key_pair().public_key_pem).encrypt(key)
+    assert rsa_key_pair().decrypt(key.group_key_id, encrypted) == key
 
 
 @settings(deadline=None)

@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.ethereum.signer import Signer
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.group_keys.key_publisher import Answered, KeyPublisher, KeyRefused
+from protocol.streamr.group_keys.key_subscriber import KeysConflicting, KeySubscriber
+from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageID, MessageRef
-from protocol.streamr.key_exchange import Answered, KeyPublisher, KeysConflicting, KeySubscriber, Refused
-from protocol.streamr.rsa import RsaKeyPair
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
-from tests.unit.protocol.streamr.vectors import load_vectors
+from tests.effort import effort
+from tests.support.streamr_vectors import load_vectors
 
 PUBLISHER, SUBSCRIBER = Signer(b"\x01" * 32), Signer(b"\x02" * 32)
 STREAM = "stream"
@@ -42,14 +44,14 @@ def speak(publisher: KeyPublisher, subscriber: KeySubscriber) -> list[StreamMess
         )
         assert request is not None
         answer = publisher.answer(request, number)
-        if isinstance(answer, Answered | Refused):
+        if isinstance(answer, Answered | KeyRefused):
             said.append(answer.message)
         if number + 1 < len(KEYS):
             said += publisher.rekey(STREAM, KEYS[number + 1], number)
     return said
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=effort(test=10, soak=500))
 @given(st.lists(st.integers(0, 2 * len(KEYS) - 2), max_size=12), st.booleans())
 def test_subscriber_has_each_key_as_the_publisher_made_it_or_not_at_all(arrivals: list[int], is_allowed: bool) -> None:
     publisher = KeyPublisher(PUBLISHER, "chain", lambda *_: is_allowed)
@@ -63,7 +65,7 @@ def test_subscriber_has_each_key_as_the_publisher_made_it_or_not_at_all(arrivals
         assert held == [None] * len(KEYS)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=effort(test=4, soak=200))
 @given(st.permutations(range(2 * len(KEYS) - 1)))
 def test_in_any_order_of_arrival_the_subscriber_gets_every_key(order: list[int]) -> None:
     publisher = KeyPublisher(PUBLISHER, "chain", lambda *_: True)

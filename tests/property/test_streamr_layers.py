@@ -11,34 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import Unsupported, WireError
-from protocol.streamr import (
+from protocol.streamr.control import (
     BroadcastMessage,
-    ContentType,
     ControlMessage,
-    EncryptedGroupKey,
-    EncryptionType,
     ErrorResponse,
-    LegacyOffsets,
     LegacyPublishRequest,
     LegacyResendRequest,
-    MessageID,
-    MessageRef,
-    MessageType,
     PublishRequest,
     ResendFromRequest,
     ResendLastRequest,
     ResendRangeRequest,
+    SubscribeRequest,
+    parse_control_message,
+)
+from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
+from protocol.streamr.network import parse_network_message
+from protocol.streamr.stream_message import (
+    ContentType,
+    EncryptedGroupKey,
+    EncryptionType,
+    LegacyOffsets,
+    MessageType,
     SignatureType,
     StreamMessage,
-    SubscribeRequest,
-    next_message_ref,
-    parse_control_message,
-    parse_network_message,
     parse_stream_message,
-    parse_tracker_message,
 )
+from protocol.streamr.tracker import parse_tracker_message
 from tests.fuzz import streamr_control, streamr_group_keys, streamr_network, streamr_stream, streamr_tracker
-from tests.unit.protocol.streamr.vectors import load_vectors
+from tests.support.streamr_vectors import load_vectors
 
 PARSERS: dict[str, Callable[[str | bytes], Any]] = {
     "stream": parse_stream_message,

@@ -1,4 +1,4 @@
-"""Cut the power of a journal for as long as wanted: `python -m tests.soak.journal --seconds 3600 --seed 1`.
+"""Cut the power of a journal, and fail its disk, for as long as wanted: `python -m tests.soak.journal --seconds 3600`.
 
 Every life has its own seed, printed when it fails; `--seed N --lives 1` lives it again.
 """
@@ -8,9 +8,11 @@ import itertools
 import sys
 import time
 
-from tests.fault.journal_history import History
+from tests.support.journal_history import History
+from tests.support.journal_lives import live
 
 CUTS_PER_LIFE = 2000
+STEPS_PER_LIFE = 500
 
 
 def main() -> int:
@@ -34,6 +36,7 @@ def _live(seed: int) -> int:
     try:
         history = History(seed)
         history.live_until(CUTS_PER_LIFE)
+        live(seed, STEPS_PER_LIFE)
     except Exception:
         print(f"seed {seed} failed", file=sys.stderr)
         raise

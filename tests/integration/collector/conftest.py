@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors import RunningCollector, running_collector
+from tests.support.collectors import RunningCollector, running_collector
 
 
 @pytest.fixture

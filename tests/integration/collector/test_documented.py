@@ -24,7 +24,7 @@ def test_every_option_of_run_is_told() -> None:
 
 
 def test_every_metric_is_told() -> None:
-    names = set(re.findall(r"^headgate_collector_(\w+)", Metrics().as_text({}), re.MULTILINE))
+    names = set(re.findall(r"^headgate_collector_(\w+)", Metrics().as_text({}).decode(), re.MULTILINE))
     assert len(names) > 5
     for name in names:
         assert f"`{name}" in DOCUMENTS, name

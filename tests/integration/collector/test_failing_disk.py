@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.collectors import ARCHIVE, RunningCollector, claim_for
+from tests.support.collectors import ARCHIVE, RunningCollector, claim_for
 
 
 def test_a_receipt_that_cannot_be_written_is_given_later_and_the_archive_is_not_lost(

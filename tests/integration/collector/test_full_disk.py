@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.archive import Receipt
+from protocol.archive.receipt import Receipt
 from protocol.shipping import archive_path
-from tests.archives import record, write_archive
-from tests.collector_process import PROJECT, CollectorProcess, collector_process, make_state, run_command
-from tests.collectors import Reply, claim_for, head_of, read_reply
+from tests.support.archives import record, write_archive
+from tests.support.collector_process import PROJECT, CollectorProcess, collector_process, make_state, run_command
+from tests.support.collectors import Reply, claim_for, head_of, read_reply
 
 DISK_BYTES = 4 * 1024 * 1024
 LARGE = write_archive([record(n, text=bytes((n * i) % 251 for i in range(30_000))) for n in range(1, 80)])

@@ -13,28 +13,31 @@ import pytest
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
 
-from ingest.collector.connection import MAX_HEAD_BYTES
 from ingest.collector.devices import Device
 from ingest.collector.settings import Limits, TlsFiles
 from ingest.collector.verify import verify_archive
-from protocol.archive import ArchiveWriter, open_archive, sign_binding
+from protocol.archive.binding import Binding, sign_binding
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
-from protocol.ethereum import Signer
-from protocol.shipping import archive_path, sign_claim
-from tests.archives import BINDING, HEADER, read_at_of, record, sign, write_archive
-from tests.certificates import make_certificate
-from tests.collectors import (
+from protocol.archive.random_access import open_archive
+from protocol.archive.writer import ArchiveWriter
+from protocol.ethereum import Signer, checksum_address
+from protocol.shipping import UploadClaim, archive_path, sign_claim
+from runtime.http import HttpLimits
+from tests.support.archives import BINDING, HEADER, IDENTITY, read_at_of, record, sign, write_archive
+from tests.support.certificates import make_certificate
+from tests.support.collectors import (
     ARCHIVE,
     COLLECTOR_KEY,
-    SEALING_KEY,
+    DECRYPTION_KEY,
     RunningCollector,
     claim_for,
     claim_of,
+    encrypt,
     head_of,
     running_collector,
-    seal,
 )
 
+MAX_HEAD_BYTES = HttpLimits().max_head_bytes
 CLAIM = claim_for(ARCHIVE)
 HALF = len(ARCHIVE) // 2
 IMPATIENT = Limits(min_free_bytes=0, head_timeout_s=0.2, patience_s=0.2, min_patience_bytes=4096)
@@ -294,8 +297,49 @@ def test_an_unknown_device_leaves_no_byte(tmp_path: Path) -> None:
     with running_collector(tmp_path, enrolled=False) as collector:
         assert collector.put(ARCHIVE).code == "device-unknown"
         assert list(collector.folders.uploads.iterdir()) == []
-        collector.intake.allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=1))
+        device = Device(address=BINDING.address, archive_key=BINDING.archive_key, enrolled_at_ms=1)
+        collector.intake.allow_list.enrol(device)
         assert collector.put(ARCHIVE).status == 201  # enrolment counts at once
+
+
+def test_a_device_enrolled_by_its_address_waits_until_its_archive_key_is_confirmed(tmp_path: Path) -> None:
+    with running_collector(tmp_path, enrolled=False) as collector:
+        allow_list = collector.intake.allow_list
+        allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=1))
+        refused = collector.put(ARCHIVE)
+        key = BINDING.archive_key.hex()
+        assert (refused.status, refused.code) == (403, "key-unconfirmed")
+        assert f"headgate collector confirm {checksum_address(BINDING.address)} {key[:16]}".encode() in refused.body
+        assert list(collector.folders.uploads.iterdir()) == []
+        other = sign_binding(IDENTITY, bytes(OTHER_KEY.verify_key))
+        assert b"another key was offered before" in collector.put(ARCHIVE, claim_by(OTHER_KEY, other)).body
+        found = allow_list.find(BINDING.address)
+        assert found is not None
+        assert found.offered_key == BINDING.archive_key  # the first one stays
+        allow_list.confirm(BINDING.address, key[:16])
+        assert collector.put(ARCHIVE, claim_by(OTHER_KEY, other)).code == "device-unknown"
+        assert collector.put(ARCHIVE).status == 201
+
+
+def test_an_archive_of_the_device_with_another_archive_key_than_the_confirmed_is_refused(
+    collector: RunningCollector,
+) -> None:
+    header = dataclasses.replace(HEADER, binding=sign_binding(IDENTITY, bytes(OTHER_KEY.verify_key)))
+    writer = ArchiveWriter(header, sign=lambda message: OTHER_KEY.sign(message).signature)
+    reply = collector.put(writer.begin() + writer.add(record(1)) + writer.finish())
+    assert reply.code == "archive-invalid"
+    assert b"not with the one of the claim" in reply.body
+    assert nothing_is_stored(collector)
+
+
+def claim_by(key: SigningKey, binding: Binding) -> UploadClaim:
+    return sign_claim(
+        binding=binding,
+        archive=CLAIM.archive,
+        size_bytes=CLAIM.size_bytes,
+        collector_key=COLLECTOR_KEY,
+        sign=lambda message: key.sign(message).signature,
+    )
 
 
 def test_a_revoked_device_is_refused_from_the_next_request_on(collector: RunningCollector) -> None:
@@ -353,7 +397,7 @@ def test_an_archive_of_another_device_is_refused(collector: RunningCollector) ->
     foreign = writer.begin() + writer.add(record(1)) + writer.finish()
     reply = collector.put(foreign)
     assert reply.code == "archive-invalid"
-    assert b"brought by" in reply.body
+    assert b"uploaded by" in reply.body
 
 
 def test_an_archive_whose_signature_is_forged_is_refused(collector: RunningCollector) -> None:
@@ -371,22 +415,23 @@ def test_an_archive_with_an_altered_block_is_refused(collector: RunningCollector
     assert nothing_is_stored(collector)
 
 
-def test_an_archive_sealed_for_another_is_refused(collector: RunningCollector) -> None:
-    assert collector.put(seal(ARCHIVE, PrivateKey(b"o" * 32).public_key)).code == "sealed-for-another"
+def test_an_archive_encrypted_for_another_is_refused(collector: RunningCollector) -> None:
+    assert collector.put(encrypt(ARCHIVE, PrivateKey(b"o" * 32).public_key)).code == "encrypted-for-another"
 
 
-def test_one_device_cannot_take_the_receipt_for_a_sealed_archive_of_another(collector: RunningCollector) -> None:
-    collector.intake.allow_list.enrol(Device(address=OTHER_BINDING.address, enrolled_at_ms=1))
-    sealed = seal(ARCHIVE, SEALING_KEY.public_key)
+def test_one_device_cannot_take_the_receipt_for_a_encrypted_archive_of_another(collector: RunningCollector) -> None:
+    other = Device(address=OTHER_BINDING.address, archive_key=OTHER_BINDING.archive_key, enrolled_at_ms=1)
+    collector.intake.allow_list.enrol(other)
+    encrypted = encrypt(ARCHIVE, DECRYPTION_KEY.public_key)
     thief = sign_claim(
         binding=OTHER_BINDING,
-        archive=hashlib.sha256(sealed).digest(),
-        size_bytes=len(sealed),
+        archive=hashlib.sha256(encrypted).digest(),
+        size_bytes=len(encrypted),
         collector_key=COLLECTOR_KEY,
         sign=lambda message: OTHER_KEY.sign(message).signature,
     )
-    assert collector.put(sealed, thief).receipt.device == OTHER_BINDING.address
-    assert collector.put(sealed).receipt.device == BINDING.address
+    assert collector.put(encrypted, thief).receipt.device == OTHER_BINDING.address
+    assert collector.put(encrypted).receipt.device == BINDING.address
     assert len(collector.landed()) == 1
 
 
@@ -402,7 +447,7 @@ def test_a_bomb_within_a_block_is_never_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(bomb)
     tracemalloc.start()
-    verify_archive(path, claim_for(bomb), bytes(SEALING_KEY.public_key))
+    verify_archive(path, claim_for(bomb), bytes(DECRYPTION_KEY.public_key))
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak_bytes < 1_000_000

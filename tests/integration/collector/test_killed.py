@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from ingest.collector.keys import PublicKeys
-from protocol.archive import Receipt
+from protocol.archive.receipt import Receipt
 from protocol.shipping import CONTENT_TYPE_PART, UPLOAD_OFFSET, UploadClaim, archive_path
-from tests.archives import BINDING, record, write_archive
-from tests.collector_process import CollectorProcess, collector_process, make_state
-from tests.collectors import ARCHIVE, Reply, RunningCollector, claim_for, read_reply
+from tests.effort import FIRST_SEED, effort
+from tests.support.archives import BINDING, record, write_archive
+from tests.support.collector_process import CollectorProcess, collector_process, make_state
+from tests.support.collectors import ARCHIVE, Reply, RunningCollector, claim_for, read_reply
 
-KILLS = 60
+KILLS = effort(test=12, soak=120)
 UPLOADERS = 3
-ARCHIVES_PER_UPLOADER = 40
+ARCHIVES_PER_UPLOADER = effort(test=10, soak=80)
 MAX_PART_BYTES = 16_384
 
 
@@ -96,7 +97,7 @@ def check_promises(root: Path, public: PublicKeys, uploaders: list[Uploader]) ->
 def test_no_kill_leaves_a_half_stored_archive_or_an_empty_promise(tmp_path: Path) -> None:
     public = make_state(tmp_path)
     uploaders = [Uploader(number, public.signing) for number in range(UPLOADERS)]
-    chance = random.Random(1)
+    chance = random.Random(1 + FIRST_SEED)
     kills = 0
     with ThreadPoolExecutor(UPLOADERS) as threads:
         while not all(uploader.is_done for uploader in uploaders):
@@ -111,7 +112,7 @@ def test_no_kill_leaves_a_half_stored_archive_or_an_empty_promise(tmp_path: Path
                 for work in at_work:
                     work.result(60)
             check_promises(tmp_path, public, uploaders)
-    assert kills >= 50
+    assert kills >= KILLS // 2
     assert sum(uploader.resumed for uploader in uploaders) > 0
     assert len(list((tmp_path / "landing").iterdir())) == UPLOADERS * ARCHIVES_PER_UPLOADER
     assert list((tmp_path / "landing.uploads").glob("*/*.part")) == []
@@ -149,6 +150,7 @@ def test_an_archive_is_durable_before_it_has_its_name_and_the_name_before_the_re
         f"fsync {name}.part",
         f"rename to {name}.hga",
         "fsync landing/",
+        "fsync state/",  # the name of receipts/, before anything is put below it
         "fsync receipts/",
         f"fsync .{name}.receipt.new",
         f"link to {name}.receipt",

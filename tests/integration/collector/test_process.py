@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from protocol.archive import Receipt
+from protocol.archive.receipt import Receipt
 from protocol.shipping import archive_path
-from tests.certificates import make_certificate
-from tests.collector_process import PROJECT, collector_process, make_state, run_command
-from tests.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
+from tests.support.certificates import make_certificate
+from tests.support.collector_process import PROJECT, collector_process, make_state, run_command
+from tests.support.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
 
 HALF = len(ARCHIVE) // 2
 
@@ -116,9 +116,9 @@ def test_it_does_not_start_with_keys_that_others_can_read(tmp_path: Path) -> Non
     assert "others can read" in refusal_to_start(tmp_path)
 
 
-def test_it_starts_without_the_sealing_key_which_may_live_elsewhere(tmp_path: Path) -> None:
+def test_it_starts_without_the_encryption_key_which_may_live_elsewhere(tmp_path: Path) -> None:
     make_state(tmp_path)
-    (tmp_path / "state" / "keys" / "sealing.key").unlink()
+    (tmp_path / "state" / "keys" / "decryption.key").unlink()
     with collector_process(tmp_path) as running:
         assert running.stop() == 0
 
@@ -135,9 +135,9 @@ def test_a_second_one_with_the_same_state_does_not_start(tmp_path: Path) -> None
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], "HOST:PORT"),
         (["--max-archive-bytes", "0"], "not above 0"),
-        (["--max-connections", "1000000000"], "open files"),
-        (["--tls-key", "key.pem"], "go together"),
-        (["--tls-key", "no-key.pem", "--tls-certificate", "no-certificate.pem"], "cannot be used for TLS"),
+        (["--max-connections", "1000000"], "open files"),
+        (["--key-file", "key.pem"], "must be given together"),
+        (["--key-file", "no-key.pem", "--cert-file", "no-certificate.pem"], "cannot be used for TLS"),
     ],
 )
 def test_it_does_not_start_with_settings_that_make_no_sense(tmp_path: Path, options: list[str], words: str) -> None:
@@ -150,10 +150,19 @@ def subject_of(address: tuple[str, int]) -> str:
     return certificate.subject.rfc4514_string()
 
 
+def test_a_tls_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    certificate, key = make_certificate(tmp_path, "localhost")
+    key.chmod(0o644)
+    problem = refusal_to_start(tmp_path, "--cert-file", str(certificate), "--key-file", str(key))
+    assert f"{key}: others can read or change it (mode 0644)" in problem
+    assert "chmod 600" in problem
+
+
 def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(tmp_path: Path) -> None:
     claim = claim_for(ARCHIVE, collector_key=make_state(tmp_path).signing)
     certificate, key = make_certificate(tmp_path, "localhost")
-    files = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    files = ("--cert-file", str(certificate), "--key-file", str(key))
     with collector_process(tmp_path, *files) as running:
         assert running.url.startswith("https://")
         context = ssl.create_default_context(cafile=certificate)
@@ -170,6 +179,27 @@ def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(
         while subject_of(running.address) != "CN=renewed":
             pass
         assert running.stop() == 0
+
+
+def test_a_certificate_that_is_refused_at_a_reload_is_shown_by_the_manager(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    certificate, key = make_certificate(tmp_path, "localhost")
+    good = certificate.read_bytes()
+    files = ("--cert-file", str(certificate), "--key-file", str(key))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        with collector_process(tmp_path, *files, environment=environment) as running:
+            assert manager.recv(100) == b"READY=1"
+            certificate.write_text("no certificate")
+            running.process.send_signal(signal.SIGHUP)
+            assert manager.recv(1000).startswith(b"STATUS=the new certificate was refused")
+            assert subject_of(running.address) == "CN=localhost"
+            certificate.write_bytes(good)
+            running.process.send_signal(signal.SIGHUP)
+            assert manager.recv(1000) == b"STATUS="
+            assert running.stop() == 0
 
 
 def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:

@@ -8,20 +8,20 @@ import stat
 import time
 from pathlib import Path
 
-from ingest.collector.rates import BURST_S
+from ingest.collector.device_limits import BURST_S
 from ingest.collector.settings import Limits
 from protocol.shipping import archive_path
-from tests.archives import BINDING, record, write_archive
-from tests.collectors import (
+from tests.support.archives import BINDING, record, write_archive
+from tests.support.collectors import (
     ARCHIVE,
     COLLECTOR_KEY,
-    SEALING_KEY,
+    DECRYPTION_KEY,
     RunningCollector,
     claim_for,
+    encrypt,
     head_of,
     read_reply,
     running_collector,
-    seal,
 )
 
 NAME = hashlib.sha256(ARCHIVE).hexdigest() + ".hga"
@@ -162,11 +162,11 @@ def test_the_file_has_the_time_of_its_arrival_and_can_be_read_by_the_group(colle
     assert stat.S_IMODE(status.st_mode) == 0o640
 
 
-def test_a_sealed_archive_is_stored_closed(collector: RunningCollector) -> None:
-    sealed = seal(ARCHIVE, SEALING_KEY.public_key)
-    reply = collector.put(sealed)
-    assert (reply.status, reply.receipt.archive) == (201, hashlib.sha256(sealed).digest())
-    assert list(collector.landed().values()) == [sealed]
+def test_a_encrypted_archive_is_stored_closed(collector: RunningCollector) -> None:
+    encrypted = encrypt(ARCHIVE, DECRYPTION_KEY.public_key)
+    reply = collector.put(encrypted)
+    assert (reply.status, reply.receipt.archive) == (201, hashlib.sha256(encrypted).digest())
+    assert list(collector.landed().values()) == [encrypted]
 
 
 def test_a_device_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:

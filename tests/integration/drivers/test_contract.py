@@ -9,18 +9,19 @@ import pytest
 
 from drivers import (
     DRIVERS,
-    Backoff,
     ConfigError,
     DeviceChange,
     DeviceError,
     DeviceState,
     Driver,
     Reading,
-    attend,
     build_driver,
+    supervise,
 )
 from drivers.contract import MAX_READINGS_PER_READ
-from tests.integration.drivers.rigs import RIGS, Rig, fd_count
+from runtime.backoff import Backoff
+from tests.support.driver_rigs import RIGS, Rig, fd_count
+from tests.support.within import within
 
 SOON_S = 10.0
 QUICK = Backoff(first_s=0.05, max_s=0.1)
@@ -176,12 +177,12 @@ def test_a_device_that_breaks_while_read_fails_and_comes_back(kind: str, tmp_pat
 def test_each_change_of_state_is_reported_once_with_the_length_of_the_outage(kind: str, tmp_path: Path) -> None:
     async def test(rig: Rig) -> None:
         changes: list[DeviceChange] = []
-        async with contextlib.aclosing(attend(rig.build(), QUICK)) as stream:
+        async with contextlib.aclosing(supervise(rig.build(), QUICK)) as stream:
             await _until(stream, changes, DeviceState.UP)
             await rig.break_it()
             await _until(stream, changes, DeviceState.DOWN)
             with contextlib.suppress(TimeoutError):  # many failures, not one word more
-                await asyncio.wait_for(_until(stream, changes, DeviceState.UP), 0.5)
+                await within(0.5, _until(stream, changes, DeviceState.UP))
         assert [change.after for change in changes] == [DeviceState.UP, DeviceState.DOWN]
 
     with_rig(kind, tmp_path, test)
@@ -191,7 +192,7 @@ def test_each_change_of_state_is_reported_once_with_the_length_of_the_outage(kin
 def test_an_attended_device_comes_back_by_itself(kind: str, tmp_path: Path) -> None:
     async def test(rig: Rig) -> None:
         changes: list[DeviceChange] = []
-        async with contextlib.aclosing(attend(rig.build(), QUICK)) as stream:
+        async with contextlib.aclosing(supervise(rig.build(), QUICK)) as stream:
             await _until(stream, changes, DeviceState.UP)
             await rig.break_it()
             await _until(stream, changes, DeviceState.DOWN)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from drivers import Backoff, DeviceChange, DeviceError, DeviceState, Reading, attend
-from drivers.firmware.device_log import MAX_LINES
-from drivers.firmware.driver import FirmwareDriver, build
+from drivers import DeviceChange, DeviceError, DeviceState, Reading, supervise
+from drivers.firmware.driver import MAX_LINES, FirmwareDriver, build
+from runtime.backoff import Backoff
 from testbed.cable import PtyPort
-from tests.model_device import ModelDevice
+from tests.support.model_device import ModelDevice
 
 PATIENCE_S = 20.0
 NEVER_BY_ITSELF = Backoff(first_s=60, max_s=60)
@@ -122,7 +122,7 @@ def test_an_outage_is_told_with_its_length_while_the_port_stays_open(tmp_path: P
     async def test() -> None:
         async with plugged(tmp_path / "port") as plug:
             changes: list[DeviceChange] = []
-            async with contextlib.aclosing(attend(driver_of(tmp_path / "port"), NEVER_BY_ITSELF)) as events:
+            async with contextlib.aclosing(supervise(driver_of(tmp_path / "port"), NEVER_BY_ITSELF)) as events:
                 async for event in events:
                     if not isinstance(event, DeviceChange):
                         continue
@@ -132,7 +132,7 @@ def test_an_outage_is_told_with_its_length_while_the_port_stays_open(tmp_path: P
                         break
             assert [change.after for change in changes] == [DeviceState.UP, DeviceState.DOWN, DeviceState.UP]
             assert "the device does not answer" in changes[1].reason
-            assert "nothing heard for 3 s" in changes[1].reason
+            assert "no frame received for 3 s" in changes[1].reason
 
     run(test)
 
@@ -147,7 +147,7 @@ def test_where_the_port_is_a_pattern_the_device_is_found_by_its_own_word_whereve
         ):
             driver = driver_of(tmp_path / "ttyACM*", device_id="ours")
             changes = []
-            async with contextlib.aclosing(attend(driver, NEVER_BY_ITSELF)) as events:
+            async with contextlib.aclosing(supervise(driver, NEVER_BY_ITSELF)) as events:
                 async for event in events:
                     if not isinstance(event, DeviceChange):
                         assert all(reading.sensor == "ours/boiler" for reading in event)
@@ -180,8 +180,9 @@ def test_a_pattern_that_no_port_fits_says_what_was_tried(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"port": "/dev/ttyACM*"}, "device_id: missing; where port is a pattern"),
+        ({"port": "/dev/ttyACM*"}, "device_id: missing; required where port is a pattern"),
         ({"sensor": "{room}"}, "sensor: a placeholder is wrong"),
+        ({"sensor": "{sensor:>99999999999}"}, "sensor: a placeholder is wrong: only a name may stand in braces"),
         ({"baudrate": 1}, "baudrate: 1 is not between"),
     ],
 )
@@ -218,8 +219,8 @@ def test_what_the_device_logs_is_in_the_gateways_log_and_too_much_of_it_is_cut(
             await driver.close()
 
     run(test)
-    said = [record for record in caplog.records if record.getMessage().startswith("device says: valve")]
-    assert said[0].getMessage() == "device says: valve 0 stuck; driver=mcu"
+    said = [record for record in caplog.records if record.getMessage().startswith("device log: valve")]
+    assert said[0].getMessage() == "device log: valve 0 stuck; driver=mcu"
     assert said[0].levelno == logging.WARNING
     assert len(said) == MAX_LINES
 
@@ -236,7 +237,7 @@ def test_a_flood_of_garbage_is_trouble_and_costs_no_more_than_is_allowed(tmp_pat
                 await asyncio.sleep(0.001)
 
         pouring = asyncio.create_task(pour())
-        while "more than 10000 bytes a second" not in driver.trouble:
+        while "more than 10000 bytes/s" not in driver.trouble:
             await driver.read()
         assert driver.outage.startswith("mcu: the device does not answer")
         pouring.cancel()

@@ -16,7 +16,7 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 from drivers import DeviceError
 from drivers.modbus.driver import ModbusDriver, build
 from testbed.cable import joined_ports
-from tests.integration.drivers.brokers import free_port
+from tests.support.brokers import free_port
 
 BITS = [SimData(0, values=[True, False, True, True, False, False, False, True], datatype=DataType.BITS)]
 WORDS = [
@@ -112,18 +112,18 @@ def test_a_device_that_refuses_everything_is_a_device_error() -> None:
 
 def test_a_device_that_does_not_answer_over_tcp_is_a_device_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        asyncio.run(expect_no_answer(f"tcp://127.0.0.1:{silent.getsockname()[1]}"))
+        asyncio.run(expect_no_answer(f"tcp://127.0.0.1:{silent.getsockname()[1]}", advice="that the host is reachable"))
 
 
 def test_a_device_that_does_not_answer_over_a_line_is_a_device_error() -> None:
     with joined_ports() as (ours, _):
-        asyncio.run(expect_no_answer(ours))
+        asyncio.run(expect_no_answer(ours, advice="wiring, device_id and baudrate"))
 
 
-async def expect_no_answer(port: str) -> None:
+async def expect_no_answer(port: str, advice: str) -> None:
     driver = driver_of(port, timeout_s=0.1, retries=0)
     await driver.open()
-    with pytest.raises(DeviceError, match=r"meter: .* device 7 does not answer; check wiring"):
+    with pytest.raises(DeviceError, match=rf"meter: .* device 7 does not answer; check {advice}"):
         await driver.read()
     await driver.close()
 

@@ -10,10 +10,9 @@ import pytest
 
 from agent.cli import main
 from drivers import DeviceError, Reading
-from drivers.mqtt.driver import MqttDriver, build
-from drivers.mqtt.ready_made import READY_MADE
-from tests.integration.drivers.brokers import Broker
-from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from drivers.mqtt.driver import READY_MADE, MqttDriver, build
+from tests.support.brokers import Broker
+from tests.support.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
 from tests.vectors.mqtt import load, recorded
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
@@ -211,10 +210,10 @@ def test_a_broker_that_restarts_is_a_device_error_and_loses_nothing(broker: Brok
         await publish(broker, range(5))
         readings = await read_until(driver, 5)
         await asyncio.to_thread(broker.stop)
-        with pytest.raises(DeviceError, match=r"gateway: broker 127\.0\.0\.1:\d+: .*; check address"):  # noqa: PT012
+        with pytest.raises(DeviceError, match=r"gateway: mqtt://127\.0\.0\.1:\d+: .*; check address"):  # noqa: PT012
             while True:
                 await driver.read()
-        with pytest.raises(DeviceError, match="gateway: broker"):
+        with pytest.raises(DeviceError, match="gateway: mqtt://"):
             await driver.open()
         await driver.acknowledge(tokens_of(readings))
         await asyncio.to_thread(broker.start)
@@ -340,9 +339,13 @@ def test_a_wrong_password_is_told_and_the_password_is_not(broker: Broker, tmp_pa
     config.write_text(config.read_text().replace("allow_anonymous true", "allow_anonymous false"))
     broker.start()
     secret.write_text("correct horse\n")
+    secret.chmod(0o644)
 
     async def test() -> None:
         driver = driver_of(broker, username="gateway", password_file=str(secret))
+        with pytest.raises(DeviceError, match="secret: others can read or change it"):
+            await driver.open()
+        secret.chmod(0o600)
         with pytest.raises(DeviceError, match="Not authorized") as caught:
             await driver.open()
         assert "horse" not in str(caught.value) + repr(driver.settings)
@@ -350,7 +353,6 @@ def test_a_wrong_password_is_told_and_the_password_is_not(broker: Broker, tmp_pa
     run(test)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho leaves a failed handshake to gc
 @pytest.mark.needs("openssl", "openssl")
 def test_over_tls_nothing_stays_behind_in_the_decrypted_buffer(broker: Broker, tmp_path: Path) -> None:
     """Many small messages in one TLS record: the socket is not readable again when the first of them is taken."""

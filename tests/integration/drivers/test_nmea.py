@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from drivers.nmea.decoder import NmeaDecoder
-from drivers.nmea.driver import build
+from drivers.nmea.driver import NmeaDecoder, build
 from drivers.reading import Reading
 from testbed.cable import PtyPort
-from tests.unit.drivers.samples import nmea
+from tests.support.driver_samples import nmea
 
 
 def recording(epochs: int) -> bytes:

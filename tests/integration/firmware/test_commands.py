@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.firmware_devices import LineSettings, linked
+from agent.operator.firmware_devices import LineSettings, linked
 from drivers import build_driver
-from drivers.firmware.ask import ask_ports
 from drivers.firmware.driver import FirmwareDriver
+from drivers.firmware.port import probe_ports
 from firmware_bridge import LinkDown
 from protocol.link import CommandStatus
 from testbed.cable import Cable, Faults
 from testbed.microcontroller import HostBoard, QemuBoard
-from tests.unit.drivers.samples import write_tree
+from tests.support.driver_samples import write_tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "gcc"), pytest.mark.needs("make", "make")]
 needs_qemu = [
@@ -93,10 +93,10 @@ def test_who_is_behind_a_port_is_found_by_asking(tmp_path: Path, host_firmware: 
         Cable(tmp_path / "two", secret_board.uart),
     ):
         ports = [str(tmp_path / name) for name in ("one", "two", "absent")]
-        answers = ask_ports(ports, 115200)
+        answers = probe_ports(ports, 115200)
     assert [answer.description for answer in answers.values()] == [
         "green house, firmware 1.0.0: temperature Cel, relative humidity %, voltage V, state, count",
-        "vault, firmware 1.0.0: it wants a key",
+        "vault, firmware 1.0.0: requires a key",
     ]
 
 
@@ -137,7 +137,7 @@ def test_an_operator_calls_a_command_by_name(
         "say             text for the log",
         "done  5",
         '{"status": "done", "value": 42}',
-        "the device does not take that argument",
+        "invalid argument",
         "done",
     ]
     assert "the device has no command 'explode'; there are: led, interval_ms, count, say" in complaint

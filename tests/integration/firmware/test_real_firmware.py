@@ -12,7 +12,7 @@ import pytest
 from testbed.cable import CLEAN, Cable, Faults
 from testbed.microcontroller import Board, HostBoard, QemuBoard, build_firmware
 from tests.integration.firmware.conftest import KEY
-from tests.integration.firmware.gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
+from tests.support.firmware_gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,7 +44,7 @@ def test_readings_of_a_cortex_m3_arrive_signed_and_in_order(tmp_path: Path, qemu
         gateway = gateway_of(tmp_path, 20)
         run_agent(gateway, lambda: gateway.wait_for_cycles(100))
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
-        assert "device says: link up, firmware 1.0.0; driver=mcu" in gateway.agent.log()
+        assert "device log: link up, firmware 1.0.0; driver=mcu" in gateway.agent.log()
 
 
 def test_the_same_firmware_as_a_program_does_as_well(tmp_path: Path, host_firmware: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_reset_begins_a_new_count_and_what_came_before_it_is_whole(tmp_path: P
         def scene() -> None:
             gateway.wait_for_cycles(10)
             board.reset(cable)
-            gateway.wait_for_log("microcontroller met", 2)
+            gateway.wait_for_log("microcontroller connected", 2)
             gateway.wait_for_cycles(3)
 
         run_agent(gateway, scene)
@@ -182,7 +182,7 @@ def test_a_new_configuration_of_the_driver_costs_no_reading(tmp_path: Path, qemu
                 gateway.wait_for_cycles(3)
                 config.write_text(re.sub(r"silence_s = .*", f"silence_s = {number}.5", config.read_text()))
                 process.send_signal(signal.SIGHUP)
-                gateway.wait_for_log("configuration changed", number)
+                gateway.wait_for_log("new configuration in use", number)
             gateway.wait_for_cycles(3)
             process.terminate()
             assert process.wait(30) == 0
@@ -198,7 +198,7 @@ def test_with_a_key_on_both_sides_readings_arrive_and_without_it_none(
     with plugged(QemuBoard(qemu_firmware_with_key, tmp_path), tmp_path) as cable:
         assert command(tmp_path / "port", "interval_ms", 50, key_file).status == 0
         gateway = Gateway.make(tmp_path / "gateway", tmp_path / "port")
-        run_agent(gateway, lambda: gateway.wait_for_log("talks only to who has its key; set key_file"))
+        run_agent(gateway, lambda: gateway.wait_for_log("requires a key; set key_file"))
         assert gateway.cycles() == []
         config = gateway.agent.config
         config.write_text(config.read_text().replace("silence_s", f'key_file = "{key_file}"\nsilence_s'))

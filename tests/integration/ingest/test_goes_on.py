@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from ingest.archive_rows import DecodeSettings
 from ingest.job import JobSettings, run_job
 from ingest.progress import Progress
-from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything, land
-from testbed.corpus_truth import Truth
-from tests.fault.spark_processes import (
+from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, everything, land
+from tests.support.corpus_truth import Truth
+from tests.support.lake_tables import assert_messages_are_true, read_all, read_parquet
+from tests.support.spark_processes import (
     PATIENCE_S,
     await_end_of_all,
     await_line,
@@ -20,7 +21,6 @@ from tests.fault.spark_processes import (
     run_arguments,
     start_run,
 )
-from tests.integration.ingest.tables import assert_messages_are_true, read_all, read_parquet
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def test_archives_are_taken_as_they_arrive_until_the_run_is_told_to_end(spark: S
     assert facts["totals"]["messages"] == len(rows)
     assert (tmp_path / "report.html").stat().st_size > 0
     tables = read_all(tmp_path / "tables")
-    decode = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+    decode = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
     job = JobSettings(landing=tmp_path / "landing", tables=tmp_path / "tables", decode=decode, again=True)
     run_job(spark, job, Progress(quiet=True))
     assert read_all(tmp_path / "tables") == tables

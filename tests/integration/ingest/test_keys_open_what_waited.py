@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from ingest.archive_rows import DecodeSettings
 from ingest.job import JobSettings, run_job
 from ingest.progress import Progress
-from protocol.streamr.group_key import GroupKey
-from testbed.corpus import Archive, Device, noise
-from testbed.corpus_scenario import START_MS, land
-from testbed.corpus_truth import Landed, Truth
-from tests.integration.ingest.tables import assert_tables_are_true, read_all, read_parquet
+from protocol.streamr.group_keys.group_key import GroupKey
+from testbed.corpus.archives import Archive, Device, noise
+from tests.support.corpus_scenario import START_MS, land
+from tests.support.corpus_truth import Landed, Truth
+from tests.support.lake_tables import assert_tables_are_true, read_all, read_parquet
 
 pytestmark = pytest.mark.slow
 

@@ -20,13 +20,13 @@ from ingest.progress import Progress
 from ingest.query import run_query
 from ingest.report import render_page
 from ingest.store import Store
-from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything, land
-from testbed.corpus_truth import Truth
-from tests.integration.ingest.tables import NAMES, assert_tables_are_true, read_all
+from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, everything, land
+from tests.support.corpus_truth import Truth
+from tests.support.lake_tables import NAMES, assert_tables_are_true, read_all
 
 pytestmark = pytest.mark.slow
 
-DECODE = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+DECODE = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
 
 
 @pytest.fixture(scope="module")

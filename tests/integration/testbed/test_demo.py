@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.testbed.processes_left import processes_that_name
-from tests.integration.testbed.sabotage import environment_with
+from tests.support.processes_left import processes_that_name
+from tests.support.sabotage import environment_with
 
 pytestmark = pytest.mark.slow
 
@@ -39,13 +39,13 @@ def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Pat
     done = subprocess.run(DEMO, env=lacking, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no microcontroller" in done.stdout
-    assert "no Spark here, so no tables and no report: Spark needs Java" in done.stdout
+    assert "Spark is not available, so there are no tables and no report: Spark needs Java" in done.stdout
     assert done.stdout.splitlines()[-1] == "lost 0, duplicated 0"
 
 
 @pytest.mark.parametrize(
     ("moment", "number"),
-    [("a node listens", signal.SIGTERM), ("the network is cut", signal.SIGINT), ("Spark verifies", signal.SIGINT)],
+    [("started a node", signal.SIGTERM), ("network cut", signal.SIGINT), ("Spark verifies", signal.SIGINT)],
 )
 def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
     tmp_path: Path, moment: str, number: signal.Signals

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from testbed.oracle import Evidence, judge, read_lake
+from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Expectation, Scenario, parse_scenario
-from testbed.trial import Outcome, run_scenario
-from tests.integration.testbed.sabotage import DOUBLING, NO_SYNC, SILENT, SKIPPING, environment_with
+from tests.support.sabotage import DOUBLING, NO_SYNC, SILENT, SKIPPING, environment_with
 
 pytestmark = pytest.mark.slow
 
@@ -76,24 +76,24 @@ def test_an_agent_that_does_not_sync_is_found_out_by_a_power_cut(tmp_path: Path)
 
 def test_an_agent_that_skips_records_is_found_out(tmp_path: Path) -> None:
     outcome = run(SHORT, tmp_path, SKIPPING)
-    assert any(problem.startswith("lost: the witness of a has seen") for problem in outcome.problems)
-    assert any("are missing before it, and 0 of them are told" in problem for problem in outcome.problems)
+    assert any(problem.startswith("lost: the witness of a has ") for problem in outcome.problems)
+    assert any("are missing before it, of which 0 are reported" in problem for problem in outcome.problems)
 
 
-def test_an_agent_whose_manifests_are_silent_about_what_rotted_is_found_out(tmp_path: Path) -> None:
+def test_an_agent_that_is_silent_about_what_rotted_is_found_out(tmp_path: Path) -> None:
     rotting = SHORT.replace('promise = "every"', "").replace("disk_megabytes = 32", "archive_every_s = 3.0") + ROT
     outcome = run(rotting, tmp_path, SILENT)
-    assert any(problem.startswith("the ledger: lost_unexplained") for problem in outcome.problems)
+    assert any("are missing before it, of which 0 are reported" in problem for problem in outcome.problems)
 
 
 def test_an_agent_that_counts_readings_twice_is_found_out(tmp_path: Path) -> None:
     outcome = run(SHORT, tmp_path, DOUBLING)
-    assert any(problem.startswith("counted twice: ") for problem in outcome.problems)
+    assert any(problem.startswith("duplicated: ") for problem in outcome.problems)
 
 
 def test_an_archive_that_is_gone_is_missed(evidence: Evidence) -> None:
     found = problems(replace(evidence, archives=evidence.archives[1:]))
-    assert "lost: the witness of a has seen" in found
+    assert "lost: the witness of a has " in found
 
 
 def test_a_bit_that_flipped_in_the_lake_is_found(evidence: Evidence, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_bit_that_flipped_in_the_lake_is_found(evidence: Evidence, tmp_path: P
     data[len(data) // 2] ^= 1
     (tmp_path / first.name).write_bytes(data)
     found = problems(replace(evidence, archives=[tmp_path / first.name, *evidence.archives[1:]]))
-    assert "its content is not what its name says" in found
+    assert "its content does not match the digest" in found
 
 
 def test_an_archive_that_comes_twice_changes_nothing(evidence: Evidence) -> None:
@@ -114,17 +114,17 @@ def test_an_archive_that_comes_twice_changes_nothing(evidence: Evidence) -> None
 
 def test_a_number_that_no_device_said_is_found(evidence: Evidence) -> None:
     said = replace(evidence.said["meter"], produced=100)
-    assert "devices.meter never said" in problems(replace(evidence, said={"meter": said}))
+    assert "not produced by devices.meter" in problems(replace(evidence, said={"meter": said}))
 
 
 def test_a_number_that_was_promised_and_never_came_is_missed(evidence: Evidence) -> None:
     said = evidence.said["meter"]
     said = replace(said, produced=said.produced + 1, owed=said.owed | {said.produced + 1})
-    assert "lost: devices.meter was promised" in problems(replace(evidence, said={"meter": said}))
+    assert "lost after acknowledgement: " in problems(replace(evidence, said={"meter": said}))
 
 
 def test_too_little_is_not_enough(evidence: Evidence) -> None:
-    assert "at least 1000000 were expected" in "\n".join(judge(evidence, Expectation(at_least=1_000_000)).problems)
+    assert "expected at least 1000000" in "\n".join(judge(evidence, Expectation(at_least=1_000_000)).problems)
 
 
 def test_what_the_devices_said_is_what_the_lake_has(evidence: Evidence) -> None:

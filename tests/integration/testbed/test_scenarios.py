@@ -14,12 +14,12 @@ from pyspark.sql import Row, SparkSession
 from ingest.archive_rows import DecodeSettings
 from ingest.facts import collect_facts
 from ingest.job import JobSettings, run_job
+from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Scenario, list_scenarios, load_scenario
-from testbed.soak import random_scenario
-from testbed.trial import Outcome, run_scenario
+from testbed.scenario.random_scenario import random_scenario
 
 if TYPE_CHECKING:
-    from protocol.streamr import GroupKey
+    from protocol.streamr.group_keys.group_key import GroupKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto"), pytest.mark.needs("cc", "gcc")]
 

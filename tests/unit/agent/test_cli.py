@@ -7,7 +7,7 @@ import pytest
 from agent import cli
 from agent.exit_codes import ExitCode
 from protocol.errors import Corrupt
-from tests.unit.protocol.iomessage.samples import message
+from tests.support.iomessage_samples import message
 
 HEAVY = {
     "orjson",
@@ -52,7 +52,7 @@ def test_every_command_explains_itself(name: str) -> None:
 
 def test_every_action_of_a_command_says_what_it_does() -> None:
     done = headgate("collector", "keys", "init", "--help")
-    assert "\n\nMake new keys; never replaces any.\n\n" in done.stdout
+    assert "\n\nCreate new keys; existing keys are never replaced.\n\n" in done.stdout
 
 
 def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
@@ -64,7 +64,7 @@ def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
 def test_no_command_is_a_usage_error() -> None:
     done = headgate()
     assert done.returncode == ExitCode.USAGE
-    assert "a command is missing" in done.stderr
+    assert "no command given" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_command_that_needs_more_than_is_installed_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(cli.COMMANDS, "lacking", cli.Command(module, "is not here"))
     assert cli.main(["lacking"]) == ExitCode.BAD_CONFIG
-    assert f"{missing} is missing; pip install 'headgate[{extra}]'" in capsys.readouterr().err
+    assert f"{missing} is not installed; pip install 'headgate[{extra}]'" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.settings_reference import SECTIONS, settings_of
+from agent.config.reference import SECTIONS, settings_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 

@@ -3,16 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.batch import Batch
 from agent.clock import ClockReading
-from agent.events import EVENT_PRIORITY, Events, gap_notice, tell_gaps, watch_clock
-from agent.journal import Cause, DirectoryDisk, Entry, Gap, Journal, JournalSettings, Loss
-from agent.journal_thread import JournalThread
+from agent.collect import Batch
+from agent.events import EVENT_PRIORITY, Events, report_losses, watch_clock
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, PendingLoss
+from agent.journal.thread import JournalThread
 from drivers import DeviceChange, DeviceState
 from protocol.clock import CORRECTION_INFO_TYPE, ClockCorrection
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice
-from protocol.reference import Reference
 
 TIMEOUT_S = 20
 JOURNAL_ID = bytes(range(16))
@@ -40,25 +39,6 @@ def _events(queue: asyncio.Queue[Batch], clock: FakeClock | None = None) -> Even
     return Events(queue, "bench", "0xab/bench/events", clock or FakeClock())
 
 
-def _gap(number: int, chain: str) -> Gap:
-    ends = (Reference(10, 0), Reference(20, 3)) if chain else (None, None)
-    loss = Loss(lane=4, chain=chain, first_position=0, last_position=5, count=6, first=ends[0], last=ends[1])
-    return Gap(number=number, loss=loss, cause=Cause.SHED, missed_by=("out",))
-
-
-def test_a_gap_says_what_is_lost_and_why() -> None:
-    notice = gap_notice(_gap(3, "x#0/c"), JOURNAL_ID, archived=True)
-    assert notice.archived
-    assert (notice.journal, notice.number, notice.count, notice.cause) == (JOURNAL_ID, 3, 6, "shed")
-    assert (notice.first, notice.last) == ((10, 0), (20, 3))
-    assert GapNotice.from_bytes(notice.to_bytes()) == notice
-
-
-def test_a_gap_of_which_damage_hides_the_chain_is_told_all_the_same() -> None:
-    notice = gap_notice(_gap(3, ""), JOURNAL_ID, archived=False)
-    assert (notice.chain, notice.first, notice.last) == ("", None, None)
-
-
 def _journal_with_losses(folder: Path) -> Journal:
     settings = JournalSettings(max_bytes=400_000, segment_bytes=16_384, compression="none")
     journal = Journal(DirectoryDisk(folder), settings, new_journal_id=1, now_ms=0)
@@ -68,16 +48,16 @@ def _journal_with_losses(folder: Path) -> Journal:
     return journal
 
 
-def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_a_receipt_covers_it(
+def test_a_loss_is_forgotten_only_when_its_message_is_committed_and_a_receipt_covers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.events.GAP_CHECK_S", 0.001)
+    monkeypatch.setattr("agent.events.LOSS_CHECK_S", 0.001)
     journal = _journal_with_losses(tmp_path)
-    first = journal.pending_gaps()[0].number
+    first = journal.pending_losses()[0].number
     asked: asyncio.Queue[int] = asyncio.Queue()
     receipted: set[int] = set()
 
-    def is_receipted(gap: Gap) -> bool:
+    def is_receipted(gap: PendingLoss) -> bool:
         asked.put_nowait(gap.number)
         return gap.number in receipted
 
@@ -85,15 +65,17 @@ def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_a_receipt_cov
         queue = asyncio.Queue[Batch](64)
         thread = JournalThread(journal, FakeClock())
         async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
-            telling = group.create_task(tell_gaps(_events(queue), thread, JOURNAL_ID, lambda _: False, is_receipted))
+            telling = group.create_task(
+                report_losses(_events(queue), thread, JOURNAL_ID, lambda _: False, is_receipted)
+            )
             batch = await queue.get()
-            _assert_tells_of_gap(batch, first)
+            _assert_tells_of_loss(batch, first)
             assert asked.empty()
             await batch.committed()
             assert await asked.get() == first
-            assert first in {gap.number for gap in await thread.call(journal.pending_gaps)}
+            assert first in {gap.number for gap in await thread.call(journal.pending_losses)}
             receipted.add(first)
-            while first in {gap.number for gap in await thread.call(journal.pending_gaps)}:
+            while first in {gap.number for gap in await thread.call(journal.pending_losses)}:
                 await asked.get()
             telling.cancel()
         await thread.close()
@@ -101,13 +83,13 @@ def test_a_gap_is_forgotten_only_when_its_message_is_committed_and_a_receipt_cov
     asyncio.run(run())
 
 
-def _assert_tells_of_gap(batch: Batch, number: int) -> None:
+def _assert_tells_of_loss(batch: Batch, number: int) -> None:
     assert batch.route is not None
     assert batch.route.priority == EVENT_PRIORITY
     (reading,) = batch.readings
     assert reading.quantity == GAP_INFO_TYPE
     assert isinstance(reading.value, bytes)
-    assert GapNotice.from_bytes(reading.value).number == number
+    assert GapNotice.from_bytes(reading.value).loss.number == number
 
 
 def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

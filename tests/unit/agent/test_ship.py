@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
-from agent.archive import KeptArchive
-from agent.archiving import Archiving
+from agent.archive.settings import ArchiveConfig, ShipConfig
+from agent.archive.stage import Archiving
+from agent.archive.state import KeptArchive
 from agent.clock import SystemClock
-from agent.config import ArchiveConfig, ShipConfig
 from agent.errors import LinkDown
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
-from agent.journal_thread import JournalThread
+from agent.journal.thread import JournalThread
 from agent.keys import DeviceKeys
 from agent.ship import Shipper, is_whole
-from protocol.archive import sign_receipt
+from protocol.archive.receipt import sign_receipt
 from protocol.shipping import UPLOAD_OFFSET, Refusal
-from tests.small_collector import KEY, SmallCollector
+from tests.support.small_collector import KEY, SmallCollector
+from tests.support.within import within
 
 RECORDS = 700
 
@@ -250,7 +251,7 @@ def test_nonsense_from_a_collector_ends_the_attempt_and_nothing_else(
     async def act(device: Device) -> None:
         collector.part_answer = answer
         with pytest.raises(LinkDown):
-            await asyncio.wait_for(device.shipper.ship_all(), 5)
+            await within(5, device.shipper.ship_all())
         assert device.archiving.kept
         collector.part_answer = None
         await device.shipper.ship_all()

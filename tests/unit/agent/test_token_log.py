@@ -1,99 +1,193 @@
+import contextlib
+import errno
+import itertools
+import os
+import random
 from pathlib import Path
 
 import pytest
 
-from agent.batch import Batch
 from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
-from agent.journal.inspection import look
-from agent.routing import Route
-from agent.token_log import LastingReadings, Placed, Recalled, TokenLog
-from agent.wrap import Refused
-from drivers import Reading
+from agent.journal.inspection import inspect_journal
+from agent.token_log import Noted, Recalled, TokenLog, digest_of
+from tests.effort import seeds
+from tests.support.crashing_folder import CrashingFolder
 
 NOTHING = Recalled([], set())
+SMALL = JournalSettings(max_bytes=4 << 20, segment_bytes=256 << 10)
 HUGE = 2**150  # a token may be wider than any machine word
 
 
-def committed_journal(folder: Path, records: int) -> None:
-    journal = Journal(DirectoryDisk(folder), JournalSettings(), new_journal_id=1, now_ms=0)
-    journal.append_many(4, [Entry(b"x", "chain", at, 0) for at in range(records)], 0)
+def commit(folder: Path, payloads: list[bytes]) -> None:
+    journal = Journal(DirectoryDisk(folder / "journal"), SMALL, new_journal_id=1, now_ms=0)
+    journal.append_many(4, [Entry(payload, "chain", 1, at) for at, payload in enumerate(payloads)], 0)
     journal.close(0)
 
 
-def test_what_stands_at_its_place_was_committed_and_the_rest_was_lost(tmp_path: Path) -> None:
-    committed_journal(tmp_path / "journal", 3)
-    TokenLog(tmp_path).note({"mcu": [Placed(HUGE, 4, 1), Placed(HUGE + 1, 4, 2), Placed(HUGE + 2, 4, 3)]})
-    log = TokenLog(tmp_path)
-    log.compare(look(DirectoryDisk(tmp_path / "journal")))
+def fill_until_released(folder: Path, first: int) -> None:
+    journal = Journal(DirectoryDisk(folder / "journal"), SMALL, new_journal_id=1, now_ms=0)
+    for at in range(20):
+        journal.append_many(4, [Entry(os.urandom(60_000), "chain", 2, at)], 0)
+        journal.commit(0)
+        journal.cursor("publisher").acknowledge(4, first + at)
+    journal.close(0)
+
+
+def note(log: TokenLog, source: str, first_position: int, *readings: tuple[int, bytes]) -> None:
+    places = enumerate(readings, first_position)
+    log.note({source: [Noted(token, 4, position, digest_of(payload)) for position, (token, payload) in places]})
+
+
+def restarted(folder: Path) -> TokenLog:
+    log = TokenLog(folder)
+    with contextlib.closing(DirectoryDisk(folder / "journal", read_only=True)) as disk:
+        log.compare(inspect_journal(disk))
+    return log
+
+
+def test_what_the_journal_has_was_committed_and_the_rest_was_lost(tmp_path: Path) -> None:
+    commit(tmp_path, [b"x", b"a", b"b"])
+    note(TokenLog(tmp_path), "mcu", 1, (HUGE, b"a"), (HUGE + 1, b"b"), (HUGE + 2, b"c"))
+    log = restarted(tmp_path)
     assert log.recall("mcu") == ([HUGE, HUGE + 1, HUGE + 2], {HUGE + 2})
     assert log.recall("other") == NOTHING
 
 
 def test_a_lane_that_does_not_exist_holds_nothing(tmp_path: Path) -> None:
-    committed_journal(tmp_path / "journal", 3)
-    TokenLog(tmp_path).note({"mcu": [Placed(7, 2, 0)]})
-    log = TokenLog(tmp_path)
-    log.compare(look(DirectoryDisk(tmp_path / "journal")))
+    commit(tmp_path, [b"x"])
+    TokenLog(tmp_path).note({"mcu": [Noted(7, 2, 0, digest_of(b"x"))]})
+    assert restarted(tmp_path).recall("mcu").lost == {7}
+
+
+def test_a_record_of_another_source_at_the_noted_position_is_not_taken_for_the_reading(tmp_path: Path) -> None:
+    commit(tmp_path, [b"x"])
+    note(TokenLog(tmp_path), "mcu", 1, (7, b"mine"))
+    commit(tmp_path, [b"of another source"])
+    assert restarted(tmp_path).recall("mcu").lost == {7}
+
+
+def test_the_answer_is_durable_before_the_next_commit_so_a_released_position_does_not_change_it(tmp_path: Path) -> None:
+    commit(tmp_path, [b"x"])
+    note(TokenLog(tmp_path), "mcu", 1, (7, b"never committed"))
+    assert restarted(tmp_path).recall("mcu").lost == {7}
+    fill_until_released(tmp_path, 1)
+    with contextlib.closing(DirectoryDisk(tmp_path / "journal", read_only=True)) as disk:
+        assert inspect_journal(disk).lanes[4].first_position > 1
+    assert restarted(tmp_path).recall("mcu").lost == {7}
+
+
+def test_a_record_that_every_reader_has_passed_and_the_journal_released_was_committed(tmp_path: Path) -> None:
+    note(TokenLog(tmp_path), "mcu", 0, (7, b"mine"))
+    commit(tmp_path, [b"mine"])
+    fill_until_released(tmp_path, 1)
+    assert restarted(tmp_path).recall("mcu") == ([7], set())
+
+
+def test_a_disk_that_refuses_the_answers_is_asked_again_before_the_first_commit(tmp_path: Path) -> None:
+    commit(tmp_path, [b"x"])
+    note(TokenLog(tmp_path), "mcu", 1, (7, b"never committed"))
+    (tmp_path / "tokens.0").mkdir()
+    log = restarted(tmp_path)
     assert log.recall("mcu").lost == {7}
+    with pytest.raises(StorageError, match=r"tokens\.0"):
+        log.note({})
+    (tmp_path / "tokens.0").rmdir()
+    log.note({})
+    commit(tmp_path, [b"of another source"])
+    assert TokenLog(tmp_path).recall("mcu").lost == {7}
+
+
+@pytest.mark.parametrize("seed", seeds(test=3, soak=500))
+def test_the_name_of_a_new_file_is_durable_too(tmp_path: Path, seed: int) -> None:
+    with CrashingFolder(tmp_path / "data") as folder:
+        log = TokenLog(folder.path)
+        for token in (1, 2):
+            note(log, "mcu", token, (token, b"a"))
+        found = folder.after_power_loss(tmp_path / "found", random.Random(seed))
+    commit(found, [])
+    assert restarted(found).recall("mcu").latest == [2]
+
+
+def test_a_commit_without_tokens_writes_nothing(tmp_path: Path) -> None:
+    TokenLog(tmp_path).note({})
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_last_note_of_each_source_is_kept(tmp_path: Path) -> None:
     log = TokenLog(tmp_path)
-    log.note({"one": [Placed(1, 4, 0)]})
-    log.note({"two": [Placed(2, 4, 1)]})
-    log.note({"one": [Placed(3, 4, 2)]})
-    again = TokenLog(tmp_path)
-    assert again.recall("one").latest == [3]
-    assert again.recall("two").latest == [2]
+    note(log, "one", 0, (1, b"a"))
+    note(log, "two", 1, (2, b"b"))
+    note(log, "one", 2, (3, b"c"))
+    commit(tmp_path, [b"a", b"b", b"c"])
+    again = restarted(tmp_path)
+    assert again.recall("one") == ([3], set())
+    assert again.recall("two") == ([2], set())
+
+
+def test_what_this_process_noted_and_committed_is_not_lost_to_a_driver_that_begins_again(tmp_path: Path) -> None:
+    log = TokenLog(tmp_path)
+    note(log, "mcu", 0, (1, b"a"))
+    assert log.recall("mcu") == ([1], set())
 
 
 @pytest.mark.parametrize("cut", range(12))
-def test_a_note_that_a_power_cut_tore_leaves_the_one_before(tmp_path: Path, cut: int) -> None:
+def test_a_note_that_a_power_cut_tore_leaves_the_previous_one(tmp_path: Path, cut: int) -> None:
     log = TokenLog(tmp_path)
-    log.note({"mcu": [Placed(1, 4, 0)]})
-    log.note({"mcu": [Placed(2, 4, 1)]})
+    note(log, "mcu", 0, (1, b"a"))
+    note(log, "mcu", 1, (2, b"b"))
     newest = tmp_path / "tokens.0"
     newest.write_bytes(newest.read_bytes()[: cut * 4])
-    assert TokenLog(tmp_path).recall("mcu").latest == [1]
+    commit(tmp_path, [b"a"])
+    assert restarted(tmp_path).recall("mcu") == ([1], set())
 
 
-@pytest.mark.parametrize("content", [b"", b"00000000 ", b"zz", b"d202ef8d\x00", b"[" * 10_000, b"ad41d5ef {}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"00000000 ", b"zz", b"d202ef8d\x00", b"[" * 10_000, b"ad41d5ef {}", b"d5bbd40d [1]"]
+)
 def test_a_file_that_is_not_ours_counts_as_empty(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "tokens.0").write_bytes(content)
     assert TokenLog(tmp_path).recall("mcu") == NOTHING
 
 
-def test_a_disk_that_refuses_is_told_and_the_other_file_is_spared(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_is_reported_and_the_other_file_is_spared(tmp_path: Path) -> None:
     log = TokenLog(tmp_path)
-    log.note({"mcu": [Placed(1, 4, 0)]})
+    note(log, "mcu", 0, (1, b"a"))
     (tmp_path / "tokens.0").mkdir()
     for _ in range(2):
         with pytest.raises(StorageError, match=r"tokens\.0"):
-            log.note({"mcu": [Placed(2, 4, 0)]})
-    assert TokenLog(tmp_path).recall("mcu").latest == [1]
-
-
-def test_readings_are_placed_lane_by_lane_without_those_that_no_message_can_hold() -> None:
-    ours = [Reading("s", "q", at, taken_at_ms=1, token=at) for at in range(4)]
-    others = [Reading("s", "q", at, taken_at_ms=1) for at in range(2)]
-    lasting = LastingReadings([Batch("other", others), Batch("mcu", ours, is_lasting=True)])
-    high, low = Route("a", 0, "binary", 2, "", "none"), Route("b", 0, "binary", 4, "", "none")
-    routed = [
-        (low, [others[0], ours[0], ours[1]]),
-        (high, [ours[2]]),
-        (low._replace(stream_id="c"), [others[1], ours[3]]),
-    ]
-    places = lasting.place(routed, [Refused(ours[0], "why")], {2: 10, 4: 20})
-    assert places == {"mcu": [Placed(1, 4, 21), Placed(2, 2, 10), Placed(3, 4, 23)]}
-
-
-def test_a_commit_without_lasting_tokens_has_nothing_to_note() -> None:
-    assert not LastingReadings([Batch("other", [Reading("s", "q", 1, taken_at_ms=1, token=5)])])
+            note(log, "mcu", 0, (2, b"b"))
+    commit(tmp_path, [b"a"])
+    assert restarted(tmp_path).recall("mcu") == ([1], set())
 
 
 def test_the_documented_file_is_read(tmp_path: Path) -> None:
     document = (Path(__file__).parents[3] / "docs" / "wire-formats.md").read_text()
-    [example] = [line.strip() for line in document.splitlines() if '{"number": 12, "sources"' in line]
+    [example] = [line.strip() for line in document.splitlines() if '{"version": 2, "number": 12' in line]
     (tmp_path / "tokens.1").write_text(example)
-    assert TokenLog(tmp_path).recall("mcu").latest == [13497236296974650873755317165416193656496249125636]
+    commit(tmp_path, [])
+    assert restarted(tmp_path).recall("mcu") == (
+        [13497236296974650873755317165416193656496249125636],
+        {13497236296974650873755317165416193656496249125636},
+    )
+    assert TokenLog(tmp_path).recall("other") == ([5], set())
+
+
+def test_a_note_that_an_earlier_process_failed_to_sync_is_made_durable_before_the_other_file_is_overwritten(
+    tmp_path: Path,
+) -> None:
+    many = [(token, b"x") for token in range(100)]  # several sectors, so that a write can be torn
+    for seed in seeds(test=3, soak=500):
+        with CrashingFolder(tmp_path / str(seed)) as folder:
+            log = TokenLog(folder.path)
+            note(log, "mcu", 0, *many)
+            note(log, "mcu", 100, *many)
+            folder.fault = lambda operation, _: errno.EIO if operation == "sync" else None
+            with pytest.raises(StorageError):
+                note(log, "mcu", 200, *many)
+            syncs = itertools.count(1)
+            folder.fault = lambda operation, _: errno.EIO if operation == "sync" and next(syncs) == 2 else None  # noqa: B023
+            with pytest.raises(StorageError):
+                note(TokenLog(folder.path), "mcu", 300, *many)
+            found = folder.after_power_loss(tmp_path / f"found {seed}", random.Random(seed))
+            assert TokenLog(found).recall("mcu") != NOTHING

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness import Figure
+from benchmarks.harness import Figure, NotTaken, Result
 from benchmarks.results import as_json, from_json, margin, write_results
 
 HELD = Figure(name="sign <fast>", value=0.8, unit="×", at_least=0.75)
@@ -26,7 +26,8 @@ def test_a_run_leaves_a_table_json_and_a_plot(tmp_path: Path) -> None:
 
 
 def test_a_figure_comes_back_from_json() -> None:
-    assert [from_json(values) for values in as_json([HELD, MISSED, FREE])] == [HELD, MISSED, FREE]
+    results: list[Result] = [HELD, MISSED, FREE, NotTaken(name="size", reason="no compiler")]
+    assert [from_json(values) for values in as_json(results)] == results
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from drivers.byte_source import ByteSource
 from drivers.errors import DeviceError
+from tests.support.within import within
 
 TIMEOUT_S = 20
 
@@ -34,7 +35,7 @@ def test_who_writes_is_told() -> None:
             with pytest.raises(DeviceError, match="port is gone"):
                 await writing
 
-    asyncio.run(asyncio.wait_for(test(), TIMEOUT_S))
+    asyncio.run(within(TIMEOUT_S, test()))
 
 
 def test_who_reads_is_told() -> None:
@@ -49,7 +50,7 @@ def test_who_reads_is_told() -> None:
             with pytest.raises(DeviceError, match="port is gone"):
                 await source.write(b"more")
 
-    asyncio.run(asyncio.wait_for(test(), TIMEOUT_S))
+    asyncio.run(within(TIMEOUT_S, test()))
 
 
 def test_the_next_to_get_its_number_is_left_alone() -> None:
@@ -67,4 +68,4 @@ def test_the_next_to_get_its_number_is_left_alone() -> None:
             assert await heard == b"hello"
             following.close()
 
-    asyncio.run(asyncio.wait_for(test(), TIMEOUT_S))
+    asyncio.run(within(TIMEOUT_S, test()))

@@ -46,7 +46,7 @@ def test_a_sync_word_finds_the_start_again_after_noise() -> None:
 
 @pytest.mark.parametrize(("delimiter", "max_bytes"), [(b"", 10), (b"\n", 0), (b"\n", 10**6)])
 def test_a_splitter_that_cannot_work_is_refused(delimiter: bytes, max_bytes: int) -> None:
-    with pytest.raises(ValueError, match="wanted"):
+    with pytest.raises(ValueError, match="expected"):
         DelimitedFrames(delimiter, max_bytes)
 
 

@@ -18,7 +18,8 @@ from drivers.mapping import (
     measure,
     reader_of,
 )
-from drivers.reading import Reading
+from drivers.reading import MAX_NAME_CHARS, Reading
+from drivers.rejects import Rejects
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=6)
 QUANTITIES = st.builds(
@@ -34,23 +35,42 @@ QUANTITIES = st.builds(
 
 def test_a_number_is_scaled_shifted_and_rounded() -> None:
     quantity = Quantity(field="raw", unit="Cel", scale=0.1, offset=-40, decimals=1)
-    assert measure({"raw": "615"}, {"temperature": quantity}) == [("temperature", 21.5, "Cel")]
+    assert measure({"raw": "615"}, {"temperature": quantity}) == ([("temperature", 21.5, "Cel")], [])
 
 
 def test_what_is_absent_or_empty_is_left_out() -> None:
     quantities = {"a": Quantity(), "b": Quantity(), "c": Quantity()}
-    assert measure({"a": 1, "b": "", "c": None}, quantities) == [("a", 1, "")]
+    assert measure({"a": 1, "b": "", "c": None}, quantities) == ([("a", 1, "")], [])
 
 
 @pytest.mark.parametrize(("raw", "value"), [("ON", True), ("off", False), (1, True), (False, False), ("Open", True)])
 def test_words_of_on_and_off_are_truths(raw: object, value: bool) -> None:
-    assert measure({"x": raw}, {"x": Quantity(kind="boolean")}) == [("x", value, "")]
+    assert measure({"x": raw}, {"x": Quantity(kind="boolean")}) == ([("x", value, "")], [])
 
 
 @pytest.mark.parametrize("raw", ["abc", "nan", "inf", [], {"a": 1}, "1e999"])
-def test_what_is_no_number_is_refused(raw: object) -> None:
-    with pytest.raises(ValueError, match="x"):
-        measure({"x": raw}, {"x": Quantity()})
+def test_what_is_no_number_is_unreadable_and_costs_nothing_beside_it(raw: object) -> None:
+    found, (unreadable,) = measure({"x": raw, "y": 1}, {"x": Quantity(), "y": Quantity()})
+    assert found == [("y", 1, "")]
+    assert unreadable.reason in ("x is not a number", "x is not a finite number")
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [("19,4", 19.4), ("1.234,5", 1234.5), ("-1.234.567,89", -1234567.89), (",5", 0.5), ("19.4", 19.4), (19.4, 19.4)],
+)
+def test_a_decimal_comma_is_read_where_it_is_asked_for(raw: object, value: float) -> None:
+    assert measure({"x": raw}, {"x": Quantity(decimal_comma=True)}) == ([("x", value, "")], [])
+
+
+@pytest.mark.parametrize("raw", ["1,234,567", "1,234.5", "12.34,5", ",", "1.2345,6"])
+def test_what_may_be_another_way_of_writing_is_not_guessed(raw: str) -> None:
+    _, (unreadable,) = measure({"x": raw}, {"x": Quantity(decimal_comma=True)})
+    assert unreadable.reason == "x is not a number"
+
+
+def test_a_comma_is_no_part_of_a_number_otherwise() -> None:
+    assert measure({"x": "19,4"}, {"x": Quantity()})[1][0].reason == "x is not a number"
 
 
 def test_nothing_found_is_refused() -> None:
@@ -63,11 +83,14 @@ def test_nothing_found_is_refused() -> None:
     st.dictionaries(st.sampled_from(["a", "b", "x" * 129]), QUANTITIES, min_size=1),
 )
 def test_a_reader_gives_the_readings_of_what_is_measured(document: dict[str, Any], quantities: dict[str, Any]) -> None:
-    def measured(payload: bytes) -> list[Reading]:
-        found = measure(fields_of_json(payload), quantities)
-        return [Reading("boiler", name, value, unit, taken_at_ms=5, token=9) for name, value, unit in found]
+    rejects = Rejects()
 
-    payload, read = orjson.dumps(document), reader_of("boiler", quantities, fields_of_json)
+    def measured(payload: bytes) -> list[Reading]:
+        found, _ = measure(fields_of_json(payload), quantities)
+        named = [each for each in found if len(each[0]) <= MAX_NAME_CHARS]
+        return [Reading("boiler", name, value, unit, taken_at_ms=5, token=9) for name, value, unit in named]
+
+    payload, read = orjson.dumps(document), reader_of("boiler", quantities, fields_of_json, rejects.note)
     try:
         expected = measured(payload)
     except ValueError:
@@ -90,15 +113,16 @@ def test_a_reader_gives_the_readings_of_what_is_measured(document: dict[str, Any
     ],
 )
 def test_a_reader_converts_a_number_as_its_quantity_says(quantity: Quantity, value: object) -> None:
-    (reading,) = reader_of("boiler", {"t": quantity}, fields_of_json)(b'{"t":1.25}', 5, None)
+    (reading,) = reader_of("boiler", {"t": quantity}, fields_of_json, Rejects().note)(b'{"t":1.25}', 5, None)
     assert reading.value == value
 
 
 def test_a_number_as_it_stands_needs_no_conversion_but_is_still_finite() -> None:
-    read = reader_of("boiler", {"t": Quantity(unit="Cel")}, lambda payload: {"t": float(payload)})
+    rejects = Rejects()
+    read = reader_of("boiler", {"t": Quantity(unit="Cel")}, lambda payload: {"t": float(payload)}, rejects.note)
     assert read(b"21.5", 5, None) == [Reading("boiler", "t", 21.5, "Cel", taken_at_ms=5)]
-    with pytest.raises(ValueError, match="t is inf"):
-        read(b"inf", 5, None)
+    assert read(b"inf", 5, None) == []
+    assert rejects.counts == {("boiler", "t is not a finite number"): 1}
 
 
 def test_json_leaves_have_dotted_paths() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.ports import PortIdentity, find_port, identity_of, serial_ports
+from drivers.ports import PortIdentity, find_port, identity_of, is_tcp, serial_ports, tcp_address
 
 
 def plug_usb(
@@ -110,3 +110,26 @@ def test_links_that_go_while_they_are_looked_at_are_none(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Path, "iterdir", gone)
     assert [port.by_id for port in serial_ports(tmp_path)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("tcp://10.0.0.5:502", ("10.0.0.5", 502)),
+        ("tcp://[::1]:1", ("::1", 1)),
+        ("tcp://münchen:65535", ("münchen", 65535)),
+    ],
+)
+def test_a_tcp_converter_has_a_host_and_a_port(text: str, address: tuple[str, int]) -> None:
+    assert is_tcp(text)
+    assert tcp_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tcp://10.0.0.5", "tcp://h:", "tcp://h:abc", "tcp://h:0", "tcp://h:65536", "tcp://h:٣", "tcp://:1", "tcp://", "tcp://a/b:1",
+     "tcp://u@h:1", "tcp://[::1:1", "tcp://a..b:1", "tcp://h:" + "1" * 5000],
+)  # fmt: skip
+def test_a_tcp_converter_without_host_or_port_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"port|host"):
+        tcp_address(text)

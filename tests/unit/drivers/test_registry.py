@@ -71,3 +71,19 @@ def test_a_driver_that_is_not_in_the_table_is_a_config_error(table: dict[str, ob
 def test_a_driver_has_a_name_that_a_sensor_can_have(name: str) -> None:
     with pytest.raises(ConfigError, match="a driver's name has 1 to 128 characters"):
         build_driver(name, {"driver": "system"})
+
+
+@every_driver
+def test_every_driver_takes_silence_s(kind: str) -> None:
+    name, table = table_of((ROOM / kind / "sample.toml").read_text())
+    driver = build_driver(name, {**table, "silence_s": 30.0})
+    own = getattr(getattr(driver, "settings", None), "silence_s", None)
+    assert 30.0 in (driver.silence_s, own)
+    with pytest.raises(ConfigError, match=rf"drivers\.{name}\.silence_s: "):
+        build_driver(name, {**table, "silence_s": -1})
+
+
+def test_problems_of_the_common_settings_and_of_the_drivers_own_are_reported_together() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_driver("b", {"driver": "mqtt", "silence_s": "soon"})
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["drivers.b.silence_s", "drivers.b.host"]

@@ -2,7 +2,7 @@ import ctypes
 
 import pytest
 
-from tests.c_device import WITH_AUTH, WITH_UPDATE, build_library
+from tests.support.c_device import WITH_AUTH, WITH_UPDATE, build_library
 
 
 @pytest.fixture(scope="session")

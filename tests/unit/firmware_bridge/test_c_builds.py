@@ -10,8 +10,8 @@ import pytest
 
 from protocol.link import CRC_BYTES
 from protocol.link.cobs import unstuff
-from tests.c_device import LIBRARY, WARNINGS, WITH_AUTH, WITH_UPDATE
-from tests.example_firmware import make
+from tests.support.c_device import LIBRARY, WARNINGS, WITH_AUTH, WITH_UPDATE
+from tests.support.example_firmware import make
 from tests.vectors.link import load
 
 MAX_CODE_BYTES = 3000
@@ -111,6 +111,7 @@ def test_the_extremes_of_the_options_build(options: list[str], tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.needs("clang", "clang")
+@pytest.mark.needs("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a", "libclang-rt-dev")
 @pytest.mark.needs("make", "make")
 def test_a_brief_fuzzing_of_the_device_finds_nothing(tmp_path: Path) -> None:
     make(tmp_path, "fuzz")

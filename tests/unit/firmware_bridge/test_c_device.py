@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from protocol.link import Ack, Frame, Hello, LinkDecoder, LogLine, Record, Sync, TimeRequest, frame_of, message_in
-from tests.c_device import BAD_ARGUMENT, DOWN, FULL, OK, CDevice, running
+from tests.support.c_device import BAD_ARGUMENT, DOWN, FULL, OK, CDevice, running
 
 pytestmark = pytest.mark.needs("gcc", "gcc")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protocol.link import Frame, LinkDecoder
-from tests.c_device import FULL, OK, CDevice, running
+from tests.support.c_device import FULL, OK, CDevice, running
 from tests.vectors.link import load
 
 pytestmark = pytest.mark.needs("gcc", "gcc")

@@ -5,7 +5,7 @@ import pytest
 
 from firmware_bridge import DeviceLink, Event, HostSession, LinkDown, Measured
 from protocol.link import UpdateQuery, UpdateStatus
-from tests.model_device import ModelDevice
+from tests.support.model_device import ModelDevice
 
 
 class DevicePort:
@@ -111,7 +111,7 @@ def test_the_error_of_the_block_is_not_wrapped() -> None:
         device.is_lost = True
         link, _ = link_to(device)
         async with asyncio.timeout(10):
-            with pytest.raises(LinkDown, match=r"no device answers within 0\.1 s; check cable and baudrate"):
+            with pytest.raises(LinkDown, match=r"no device answered within 0\.1 s; check cable and baudrate"):
                 async with link.pumping():
                     await link.opened(0.1)
 

@@ -27,7 +27,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> No
 
 @pytest.mark.parametrize("content", ["", "00", KEY.hex() + "00", "x" * 64, KEY.hex()[:-1], "\u2460" * 64])
 def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, content: str) -> None:
-    with pytest.raises(ConfigError, match="64 hex digits are wanted") as caught:
+    with pytest.raises(ConfigError, match="64 hex digits are expected") as caught:
         read_link_key(key_file(tmp_path, content))
     assert content[:16] not in str(caught.value) or content in ("", "00")
     assert caught.value.__cause__ is None

@@ -30,7 +30,7 @@ class FailingPort:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firmware_bridge.reopening_port.REOPEN_EVERY_S", 0)
+    monkeypatch.setattr("firmware_bridge.device_link.REOPEN_EVERY_S", 0)
 
 
 def test_a_port_that_is_pulled_is_opened_again() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from firmware_bridge import LogHeard, StatusHeard
-from firmware_bridge.deliveries import MAX_OPEN_RECORDS
+from firmware_bridge import LogReceived, StatusReceived
+from firmware_bridge.received import MAX_OPEN_RECORDS
 from firmware_bridge.requests import Unanswered
 from protocol.link import (
     CommandResult,
@@ -14,8 +14,8 @@ from protocol.link import (
     frame_of,
 )
 from testbed.cable import CLEAN, Faults
-from tests.model_device import COMMANDS, SENSORS, Executed, ModelDevice
-from tests.unit.firmware_bridge.bench import UTC_MS, Bench
+from tests.support.firmware_bench import UTC_MS, Bench
+from tests.support.model_device import COMMANDS, SENSORS, Executed, ModelDevice
 
 KEY = bytes(range(32))
 SOON_MS = 1000.0  # within which the two find each other again
@@ -116,7 +116,7 @@ def test_a_device_that_says_nothing_is_lost_after_three_seconds_and_not_before()
     bench.run(2900)
     assert not bench.losses
     bench.run(1200)
-    assert [loss.reason for loss in bench.losses] == ["nothing heard for 3 s"]
+    assert [loss.reason for loss in bench.losses] == ["no frame received for 3 s"]
 
 
 def test_a_host_that_is_killed_between_commit_and_acknowledgement_takes_nothing_twice() -> None:
@@ -166,7 +166,7 @@ def test_a_device_that_describes_itself_otherwise_than_it_said_is_not_believed()
     bench = Bench(device)
     bench.run(3000)
     assert not bench.session.is_open
-    assert "describes itself otherwise" in bench.session.problem
+    assert "contradict its HELLO" in bench.session.problem
 
 
 def test_another_device_than_the_wanted_one_is_refused_by_name() -> None:
@@ -271,7 +271,7 @@ def test_a_firmware_question_is_answered_and_told() -> None:
     bench.run(500)
     bench.session.send_reliable(UpdateQuery(), answer, bench.now_ms)
     bench.run(200)
-    [status] = [event.status for event in bench.events if isinstance(event, StatusHeard)]
+    [status] = [event.status for event in bench.events if isinstance(event, StatusReceived)]
     assert answer.outcomes == [status]
 
 
@@ -286,7 +286,7 @@ def test_log_lines_come_with_the_number_of_those_that_were_lost() -> None:
     bench.device.is_lost = False
     bench.device.log("last")
     bench.run(10)
-    heard = [(event.line.text, event.lost_lines) for event in bench.events if isinstance(event, LogHeard)]
+    heard = [(event.line.text, event.lost_lines) for event in bench.events if isinstance(event, LogReceived)]
     assert heard == [("first", 0), ("last", 1)]
 
 
@@ -305,7 +305,7 @@ def test_with_the_same_key_on_both_sides_everything_works() -> None:
 @pytest.mark.parametrize(
     ("host_key", "device_key", "problem"),
     [
-        (None, KEY, "talks only to who has its key; set key_file"),
+        (None, KEY, "requires a key; set key_file"),
         (KEY, None, "does not prove that it has the key"),
         (KEY, bytes(32), "does not prove that it has the key"),
     ],

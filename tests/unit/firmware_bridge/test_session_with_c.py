@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.cable import CLEAN, Faults
-from tests.c_device import OK, CDevice, running
-from tests.model_device import ModelDevice
-from tests.unit.firmware_bridge.bench import Bench
+from tests.support.c_device import OK, CDevice, running
+from tests.support.firmware_bench import Bench
+from tests.support.model_device import ModelDevice
 
 pytestmark = pytest.mark.needs("gcc", "gcc")
 

@@ -6,7 +6,9 @@ from typing import Any
 from ingest.account import Account, Boot, ChainName, Suspect
 from ingest.small_tables import OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.spans import Span
-from ingest.summary import ArchiveSummary, ChainSummary, Correction, Notice
+from ingest.summary import ArchiveSummary, ChainSummary, Correction
+from protocol.losses import Loss
+from protocol.reference import Reference
 
 DEVICE = "0xd1"
 NAME = ChainName(DEVICE, "boiler")
@@ -33,16 +35,19 @@ def archive(number: int, *spans: Span, rejected: list[int] | None = None, **othe
     )
 
 
-def notice(number: int, first: int, last: int, cause: str = "shed") -> Notice:
-    return Notice(
-        journal="j",
+def lost(number: int, first: int, last: int, cause: str = "shed") -> tuple[str, Loss]:
+    loss = Loss(
         number=number,
+        lane=4,
         chain="boiler",
+        first_position=first,
+        last_position=last,
         count=last - first + 1,
-        first=(first, 0),
-        last=(last, 0),
+        first=Reference(first, 0),
+        last=Reference(last, 0),
         cause=cause,
     )
+    return "j", loss
 
 
 def test_a_whole_chain_balances() -> None:
@@ -55,8 +60,8 @@ def test_a_whole_chain_balances() -> None:
 
 def test_a_loss_told_twice_is_counted_once_and_explains_the_hole() -> None:
     account = Account()
-    account.add([archive(1, span(0, 2), notices=[notice(1, 3, 5)])], {})
-    account.add([archive(2, span(6, 9), notices=[notice(1, 3, 5)])], {})
+    account.add([archive(1, span(0, 2), losses=[lost(1, 3, 5)])], {})
+    account.add([archive(2, span(6, 9), losses=[lost(1, 3, 5)])], {})
     (gap,) = account.gaps()
     assert (gap.hole.missing, gap.explained, gap.cause) == (3, 3, "shed")
     (row,) = account.ledger()
@@ -65,7 +70,7 @@ def test_a_loss_told_twice_is_counted_once_and_explains_the_hole() -> None:
 
 def test_a_loss_that_was_partly_archived_before_explains_what_is_missing_and_no_more() -> None:
     account = Account()
-    account.add([archive(1, span(0, 4), span(7, 9), notices=[notice(1, 2, 6), notice(2, 7, 9)])], {})
+    account.add([archive(1, span(0, 4), span(7, 9), losses=[lost(1, 2, 6), lost(2, 7, 9)])], {})
     (gap,) = account.gaps()
     assert (gap.hole.missing, gap.explained, gap.cause) == (2, 2, "shed")
     (row,) = account.ledger()
@@ -74,8 +79,9 @@ def test_a_loss_that_was_partly_archived_before_explains_what_is_missing_and_no_
 
 def test_one_loss_does_not_explain_more_than_it_counts() -> None:
     account = Account()
-    told = Notice(journal="j", number=1, chain="boiler", count=3, first=(1, 0), last=(8, 0), cause="shed")
-    account.add([archive(1, span(0, 0), span(3, 3), span(9, 9), notices=[told])], {})
+    journal, whole = lost(1, 1, 8)
+    told = (journal, replace(whole, count=3))
+    account.add([archive(1, span(0, 0), span(3, 3), span(9, 9), losses=[told])], {})
     assert [(gap.hole.missing, gap.explained) for gap in account.gaps()] == [(2, 2), (5, 1)]
     (row,) = account.ledger()
     assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 4, True)
@@ -86,15 +92,24 @@ def placed(first: int, last: int, shift: int = 0) -> Span:
     return span(first, last)._replace(first_place=first + shift, last_place=last + shift)
 
 
-def chainless(first: int, last: int, count: int, lane: int = 4) -> Notice:
-    return Notice(
-        journal="j", number=1, chain="", count=count, first=None, last=None, cause="damaged", place=(lane, first, last)
+def chainless(first: int, last: int, count: int, lane: int = 4) -> tuple[str, Loss]:
+    loss = Loss(
+        number=1,
+        lane=lane,
+        chain="",
+        first_position=first,
+        last_position=last,
+        count=count,
+        first=None,
+        last=None,
+        cause="damaged",
     )
+    return "j", loss
 
 
-def two_chains(told: Notice) -> list[dict[str, Any]]:
+def two_chains(told: tuple[str, Loss]) -> list[dict[str, Any]]:
     """Both have a hole from 3 to 5; those of the second stood at 103 to 105."""
-    summary = archive(1, placed(0, 2), placed(6, 9), journal="j", notices=[told])
+    summary = archive(1, placed(0, 2), placed(6, 9), journal="j", losses=[told])
     other = archive(1, placed(0, 2, 100), placed(6, 9, 100))
     summary.chains["door"] = other.chains["boiler"]
     for chain in summary.chains.values():
@@ -123,13 +138,10 @@ def test_a_loss_of_another_lane_explains_nothing() -> None:
     assert [row["lost_unexplained"] for row in two_chains(chainless(0, 200, 99, lane=5))] == [3, 3]
 
 
-def test_a_loss_told_by_a_message_and_by_a_manifest_is_known_with_its_place_whichever_came_first() -> None:
-    told = notice(1, 3, 5)
-    with_place = replace(told, place=(4, 3, 5))
-    for order in ([told, with_place], [with_place, told]):
-        account = Account()
-        account.add([archive(1, span(0, 2), notices=order)], {})
-        assert list(account.notices.values()) == [with_place]
+def test_a_loss_told_by_a_message_and_by_a_manifest_is_known_once() -> None:
+    account = Account()
+    account.add([archive(1, span(0, 2), losses=[lost(1, 3, 5), lost(1, 3, 5)])], {})
+    assert list(account.losses.items()) == [((DEVICE, "j", 1), lost(1, 3, 5)[1])]
 
 
 def test_what_is_in_quarantine_is_held_and_not_lost() -> None:
@@ -159,7 +171,7 @@ def test_a_manifest_that_counts_what_is_not_there_does_not_balance() -> None:
 def test_the_account_does_not_depend_on_the_order_of_archives() -> None:
     archives = [
         archive(1, span(0, 2)),
-        archive(2, span(3, 5), rejected=[6], notices=[notice(1, 7, 8)]),
+        archive(2, span(3, 5), rejected=[6], losses=[lost(1, 7, 8)]),
         archive(3, span(9, 12)),
         archive(4, span(15, 20)),
     ]
@@ -200,27 +212,27 @@ def test_the_account_survives_its_json() -> None:
     account = Account()
     account.learn([archive(1, corrections=[Correction("b0", 10, 1000)])])
     account.boot_dates[Boot(DEVICE, "b0")] = {"2026-01-01"}
-    account.add([archive(1, span(0, 2), span(5, 6), rejected=[3], notices=[notice(1, 4, 4)])], {NAME: 1})
+    account.add([archive(1, span(0, 2), span(5, 6), rejected=[3], losses=[lost(1, 4, 4)])], {NAME: 1})
     assert Account.from_json(account.to_json()) == account
 
 
 def test_a_summary_survives_its_json() -> None:
-    summary = archive(1, span(3, 4), rejected=[9], notices=[notice(1, 4, 4)], corrections=[Correction("b0", 10, 1000)])
+    summary = archive(1, span(3, 4), rejected=[9], losses=[lost(1, 4, 4)], corrections=[Correction("b0", 10, 1000)])
     assert ArchiveSummary.from_json(summary.to_json()) == summary
 
 
 def test_no_number_that_a_device_says_is_too_large_for_the_tables(tmp_path: Path) -> None:
     account = Account()
     uncounted = Span((9, 0), (9, 0), (8, 0))
-    notices = [replace(notice(number, 1, 8), count=2**63 - 1) for number in range(2)]
-    account.add([archive(1, uncounted, notices=notices, created_at_ms=2**53 - 1)], {})
+    losses = [("j", replace(lost(number, 1, 8)[1], count=2**63 - 1)) for number in range(2)]
+    account.add([archive(1, uncounted, losses=losses, created_at_ms=2**53 - 1)], {})
     write_rows("gaps", gap_rows(account.gaps(), OPEN), tmp_path / "gaps")
     write_rows("ledger", account.ledger(), tmp_path / "ledger")
     write_rows("archives", archive_rows([archive(1, uncounted, created_at_ms=2**53 - 1)]), tmp_path / "archives")
     assert Account.from_json(account.to_json()) == account
 
 
-class Counting(tuple[int, int]):
+class Counting(Reference):
     """A reference that counts how often it is compared."""
 
     compared = 0
@@ -240,12 +252,14 @@ def test_the_cost_of_a_chain_follows_its_holes_and_not_their_square() -> None:
     thirds = 600
 
     def refs(number: int) -> list[Counting]:
-        return [Counting((3 * third + number, 0)) for third in range(thirds)]
+        return [Counting(3 * third + number, 0) for third in range(thirds)]
 
-    spans = [Span(ref, ref, Counting((ref[0] - 1, 0)) if ref[0] else None, ref[0], ref[0]) for ref in refs(0)]
-    notices = [replace(notice(number, ref[0], ref[0]), first=ref, last=ref) for number, ref in enumerate(refs(1))]
+    spans = [Span(ref, ref, Counting(ref[0] - 1, 0) if ref[0] else None, ref[0], ref[0]) for ref in refs(0)]
+    losses = [
+        ("j", replace(lost(number, ref[0], ref[0])[1], first=ref, last=ref)) for number, ref in enumerate(refs(1))
+    ]
     account = Account()
-    account.add([archive(1, *spans, notices=notices)], {})
+    account.add([archive(1, *spans, losses=losses)], {})
     account.chains[NAME].held = set(refs(2))
     Counting.compared = 0
     gaps = account.gaps()

@@ -7,8 +7,8 @@ import pytest
 import ingest.blocks
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.blocks import DamagedBlock, Neighbours, read_blocks
-from protocol.archive import OpenArchive, open_archive
-from testbed.corpus import Archive, Device
+from protocol.archive.random_access import OpenArchive, open_archive
+from testbed.corpus.archives import Archive, Device
 
 START_MS = 1_790_000_000_000
 COUNT = 60
@@ -62,7 +62,7 @@ def test_neighbours_end_where_a_block_is_damaged() -> None:
 def test_no_more_blocks_are_held_together_than_the_bound_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = opened(made())
     sizes = [block.raw_bytes for block in archive.manifest.blocks]
-    monkeypatch.setattr(ingest.blocks, "MAX_BYTES_TOGETHER", sizes[0] + 1)
+    monkeypatch.setattr(ingest.blocks, "MAX_BYTES_TOGETHER", max(sizes) + 1)
     held = [len(each.columns.texts) for each in read_blocks(archive) if isinstance(each, Neighbours)]
     assert len(held) == -(-len(sizes) // 2)
     assert sum(held) == COUNT

@@ -16,7 +16,7 @@ from ingest.clean import (
 )
 from ingest.schemas import DECODED, MESSAGES, QUARANTINE
 from ingest.summary import Correction
-from tests.unit.ingest.frames import at, day, frame
+from tests.support.frames import at, day, frame
 
 pytestmark = pytest.mark.slow
 

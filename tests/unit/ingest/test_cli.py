@@ -26,6 +26,42 @@ def test_a_landing_area_that_is_not_there_is_said_so(tmp_path: Path, capsys: pyt
     assert "no such landing area" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("action", "option"),
+    [
+        ("run", "--tables"),
+        ("run", "--landing"),
+        ("run", "--devices"),
+        ("run", "--receipts"),
+        ("run", "--group-keys"),
+        ("run", "--decryption-key"),
+        ("run", "--report"),
+        ("run", "--spark-log"),
+        ("report", "--tables"),
+        ("report", "--output"),
+        ("query", "--tables"),
+        ("gaps", "--tables"),
+        ("compact", "--tables"),
+    ],
+)
+def test_a_uri_that_cannot_be_used_is_refused_before_anything_is_written(
+    action: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    needed = {"--tables": "t", "--landing": "."} if action == "run" else {"--tables": "t"}
+    options = [part for pair in {**needed, option: "s3a://bucket/x"}.items() for part in pair]
+    with pytest.raises(SystemExit) as ended:
+        main(["ingest", action, *(["SELECT 1"] if action == "query" else []), *options])
+    assert ended.value.code == 2
+    assert f"{option}: s3a://bucket/x: only local files" in capsys.readouterr().err.replace("/-o", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_uri_is_a_local_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", "gaps", "--tables", (tmp_path / "none").as_uri()]) == 66
+    assert f"{tmp_path / 'none'}" in capsys.readouterr().err
+
+
 def test_tables_that_another_run_writes_are_refused_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,6 +71,7 @@ def test_tables_that_another_run_writes_are_refused_before_spark_starts(
 
 
 def test_key_files_are_checked_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "keys.json").touch(mode=0o600)
     (tmp_path / "keys.json").write_text("no")
     arguments = [
         "--tables",

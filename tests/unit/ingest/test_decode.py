@@ -16,16 +16,18 @@ from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES
 from ingest.summary import ArchiveSummary
-from protocol.archive import is_sealed, open_archive, sign_receipt
+from protocol.archive.encryption import is_encrypted
 from protocol.archive.layout import SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.archive.manifest import Manifest
-from protocol.streamr.group_key import GroupKey
-from protocol.streamr.signing import sign_message
-from testbed.corpus import Archive, Device, noise
-from testbed.corpus_scenario import DEVICES, GROUP_KEYS, ONE, SEALING_KEY, TWO, everything
+from protocol.archive.random_access import open_archive
+from protocol.archive.receipt import sign_receipt
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.stream_message.signing import sign_message
+from testbed.corpus.archives import Archive, Device, noise
+from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, ONE, TWO, everything
 
-AS_JSON = Device(9).chain("json", as_json=True, sealed=False).reading(1.0, 1_790_000_000_001).message.content
-SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
+AS_JSON = Device(9).chain("json", as_json=True, linked=False).reading(1.0, 1_790_000_000_001).message.content
+SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
 
 
 def rows_of(name: str, data: bytes, settings: DecodeSettings = SETTINGS) -> list[dict[str, Any]]:
@@ -69,14 +71,14 @@ def test_an_archive_that_is_known_is_not_decoded_again() -> None:
 
 
 def test_an_archive_that_could_not_be_opened_is_tried_again_with_other_settings() -> None:
-    sealed = next(landed for landed in everything()[0].landed if is_sealed(landed.data) and landed.filed)
-    without_key = rows_of(sealed.name, sealed.data, DecodeSettings())
+    encrypted = next(landed for landed in everything()[0].landed if is_encrypted(landed.data) and landed.filed)
+    without_key = rows_of(encrypted.name, encrypted.data, DecodeSettings())
     failed = summary_of(without_key)
-    assert failed.verdict == "archive sealed"
+    assert failed.verdict == "archive encrypted"
     known = {failed.archive: failed.verdict}
-    assert [row["kind"] for row in rows_of(sealed.name, sealed.data, DecodeSettings(known=known))] == ["summary"]
-    with_key = DecodeSettings(known=known, group_keys=GROUP_KEYS, unsealing_key=bytes(SEALING_KEY))
-    assert len(rows_of(sealed.name, sealed.data, with_key)) > 30
+    assert [row["kind"] for row in rows_of(encrypted.name, encrypted.data, DecodeSettings(known=known))] == ["summary"]
+    with_key = DecodeSettings(known=known, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
+    assert len(rows_of(encrypted.name, encrypted.data, with_key)) > 30
 
 
 def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
@@ -118,17 +120,17 @@ def give_receipt(folder: Path, device: Device, file: bytes) -> None:
     path.write_bytes(receipt.to_bytes())
 
 
-def test_a_sealed_archive_that_only_another_device_brought_is_refused(tmp_path: Path) -> None:
-    sealed = next(landed for landed in everything()[0].landed if is_sealed(landed.data) and landed.filed)
+def test_a_encrypted_archive_that_only_another_device_brought_is_refused(tmp_path: Path) -> None:
+    encrypted = next(landed for landed in everything()[0].landed if is_encrypted(landed.data) and landed.filed)
     settings = replace(SETTINGS, receipts=tmp_path)
-    assert summary_of(rows_of(sealed.name, sealed.data, settings)).verdict == "verified"  # nobody has a receipt
-    give_receipt(tmp_path, ONE, sealed.data)
-    rows = rows_of(sealed.name, sealed.data, settings)
+    assert summary_of(rows_of(encrypted.name, encrypted.data, settings)).verdict == "verified"  # nobody has a receipt
+    give_receipt(tmp_path, ONE, encrypted.data)
+    rows = rows_of(encrypted.name, encrypted.data, settings)
     assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["device mismatch"]
     assert f"of {TWO.address}, brought by {ONE.address}" in rows[0]["detail"]
     known = {summary_of(rows).archive: "device mismatch"}
-    give_receipt(tmp_path, TWO, sealed.data)
-    again = rows_of(sealed.name, sealed.data, replace(settings, known=known))
+    give_receipt(tmp_path, TWO, encrypted.data)
+    again = rows_of(encrypted.name, encrypted.data, replace(settings, known=known))
     assert summary_of(again).verdict == "verified"
 
 

@@ -74,5 +74,5 @@ def test_what_waits_is_known_in_whatever_order_compaction_left_the_rows(tmp_path
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_verdict_that_is_final_stays(tmp_path: Path, turned: bool) -> None:
-    rows = [summary("x.hga", verdict="archive sealed"), summary("x.hga", verdict="verified")]
+    rows = [summary("x.hga", verdict="archive encrypted"), summary("x.hga", verdict="verified")]
     assert stored(tmp_path, rows[::-1] if turned else rows).verdicts == {"a1": "verified"}

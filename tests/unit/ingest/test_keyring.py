@@ -8,21 +8,32 @@ from ingest.handed_over import HandedOver
 from ingest.keyring import Keyring, read_group_keys
 from ingest.store import Store
 from ingest.summary import ArchiveSummary, Locked
-from protocol.streamr.group_key import GroupKey
+from protocol.streamr.group_keys.group_key import GroupKey
+from runtime.errors import ConfigError
 
 KEY, OTHER = GroupKey("k1", bytes(32)), GroupKey("k1", bytes([1]) * 32)
 
 
 def test_keys_are_read_by_stream_and_id(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
+    path.touch(mode=0o600)
     path.write_text(json.dumps({"stream": {"k1": "00" * 32}}))
     assert Keyring(read_group_keys(path)).find("stream", "k1") == KEY
     assert Keyring(read_group_keys(path)).find("stream", "k2") is None
 
 
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"stream": {"k1": "00" * 32}}))
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="others can read"):
+        read_group_keys(path)
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"stream": 1}', '{"s": {"k1": "secret"}}', '{"s": {"k1": 7}}'])
 def test_a_file_that_is_none_is_refused_without_telling_what_is_in_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys.json"
+    path.touch(mode=0o600)
     path.write_text(text)
     with pytest.raises(IngestError) as refused:
         read_group_keys(path)

@@ -17,11 +17,16 @@ def entered(deliveries: Deliveries, *archives: str, verdict: str = "verified") -
 def test_what_was_known_before_and_what_came_since_are_both_known(spark: SparkSession) -> None:
     deliveries = Deliveries()
     entered(deliveries, "old")
-    entered(deliveries, "sealed", verdict="archive sealed")
+    entered(deliveries, "encrypted", verdict="archive encrypted")
     announcer = Announcer(spark, deliveries)
-    entered(deliveries, "new", "sealed")
+    entered(deliveries, "new", "encrypted")
     known = announcer.announce()
-    assert [known.get(each) for each in ("old", "new", "sealed", "other")] == ["verified", "verified", "verified", None]
+    assert [known.get(each) for each in ("old", "new", "encrypted", "other")] == [
+        "verified",
+        "verified",
+        "verified",
+        None,
+    ]
 
 
 def test_workers_know_what_was_announced(spark: SparkSession) -> None:

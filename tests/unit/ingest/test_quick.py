@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from ingest.keyring import Keyring
 from ingest.quick import QuickReader
-from ingest.reasons import Rejected
+from ingest.reasons import Quarantined, Reason
 from ingest.records import Readers, decode_record, verify_record
-from protocol.archive import Record
+from protocol.archive.records import Record
 from protocol.clock import ClockContext
 from protocol.events import GAP_INFO_TYPE
-from protocol.iomessage import EMPTY_CHAIN, IoMessage, seal
+from protocol.iomessage import EMPTY_CHAIN, IoMessage, hash_link
 from protocol.iomessage.as_bytes import Profile
-from protocol.streamr import parse_stream_message
-from protocol.streamr.signing import Verifier, sign_message
-from testbed.corpus import Device
+from protocol.streamr.stream_message import parse_stream_message
+from protocol.streamr.stream_message.signing import Verifier, sign_message
+from testbed.corpus.archives import MSG_CHAIN_ID, Device
+from tests.support.reframing import moved_into_chain_id
 
 DEVICE = Device(5)
 CHAIN = DEVICE.chain("boiler")
@@ -49,7 +50,7 @@ def read(quick: QuickReader, filed: Record) -> Any:
 
 def test_the_usual_message_is_taken(quick: QuickReader) -> None:
     opened = read(quick, record(ELEMENTS[1]))
-    assert opened.identity == (CHAIN.stream_id, 0, "c1")
+    assert opened.identity == (CHAIN.stream_id, 0, MSG_CHAIN_ID)
     assert (opened.ref, opened.previous) == (MADE[1].ref, MADE[0].ref)
     assert read(quick, record(ELEMENTS[0], ref=MADE[0].ref)).previous is None
 
@@ -63,6 +64,17 @@ def test_a_message_filed_elsewhere_or_of_another_device_is_not_taken(quick: Quic
     assert quick.read([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
 
 
+def test_a_reading_with_its_previous_reference_moved_into_the_chain_id_goes_into_quarantine(quick: QuickReader) -> None:
+    cuts = [cut for cut in moved_into_chain_id(MADE[1].message) if cut.message_id.msg_chain_id != MSG_CHAIN_ID]
+    assert cuts
+    for cut in cuts:
+        filed = record(cut.serialize().encode())
+        assert read(quick, filed) is None
+        with pytest.raises(Quarantined) as rejected:
+            decode_record(filed, 0, DEVICE.address, Keyring(), Readers())
+        assert rejected.value.reason is Reason.CHAIN_ID_MALFORMED
+
+
 @pytest.mark.parametrize("odd", ODD)
 def test_an_element_that_is_changed_is_judged_as_the_long_way_judges_it(quick: QuickReader, odd: Any) -> None:
     for place in range(len(ELEMENTS[1])):
@@ -71,7 +83,7 @@ def test_an_element_that_is_changed_is_judged_as_the_long_way_judges_it(quick: Q
         _agree(quick, record(elements))
 
 
-@pytest.mark.parametrize("odd", [*ODD, 1_790_000_000_001.0, "c1"])
+@pytest.mark.parametrize("odd", [*ODD, 1_790_000_000_001.0, MSG_CHAIN_ID])
 def test_a_part_of_an_id_that_is_changed_is_judged_as_the_long_way_judges_it(quick: QuickReader, odd: Any) -> None:
     for at, places in ((1, 6), (2, 2)):
         for place in range(places):
@@ -115,18 +127,18 @@ FIELDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("is_sealed", [True, False])
+@pytest.mark.parametrize("is_linked", [True, False])
 @pytest.mark.parametrize("fields", FIELDS)
 def test_an_unusual_reading_is_judged_as_the_long_way_judges_it(
-    quick: QuickReader, fields: dict[str, Any], is_sealed: bool
+    quick: QuickReader, fields: dict[str, Any], is_linked: bool
 ) -> None:
     for value in READINGS:
-        _agree(quick, _reading(fields, value, is_sealed=is_sealed))
+        _agree(quick, _reading(fields, value, is_linked=is_linked))
     if not {"priority", "sequence_total", "chain_position"} & fields.keys():
-        _agree(quick, _reading(fields, 20.5, is_sealed=is_sealed, profile="agent"))
+        _agree(quick, _reading(fields, 20.5, is_linked=is_linked, profile="agent"))
 
 
-def _reading(fields: dict[str, Any], value: Any, *, is_sealed: bool, profile: Profile = "minimal") -> Record:
+def _reading(fields: dict[str, Any], value: Any, *, is_linked: bool, profile: Profile = "minimal") -> Record:
     usual = {
         "id": "x",
         "timestamp": MADE[1].ref[0],
@@ -136,16 +148,16 @@ def _reading(fields: dict[str, Any], value: Any, *, is_sealed: bool, profile: Pr
         "content_data": cbor2.dumps(value),
     }
     io = IoMessage(**{**usual, **fields})
-    written = seal(io, EMPTY_CHAIN).replace(**fields) if is_sealed else io
+    written = hash_link(io, EMPTY_CHAIN).replace(**fields) if is_linked else io
     content = base64.b64encode(written.to_bytes(profile=profile)).decode()
     message = MADE[1].message.replace(content=f'{{"ioMessage":"{content}"}}')
     return record(sign_message(message, DEVICE.signer).serialize().encode())
 
 
 def test_a_usual_reading_goes_the_short_way(quick: QuickReader) -> None:
-    assert read(quick, _reading({}, 20.5, is_sealed=True)) is not None
-    assert read(quick, _reading({}, 20.5, is_sealed=False)) is not None
-    assert read(quick, _reading({"info_format": "text/plain"}, 20.5, is_sealed=True)) is not None
+    assert read(quick, _reading({}, 20.5, is_linked=True)) is not None
+    assert read(quick, _reading({}, 20.5, is_linked=False)) is not None
+    assert read(quick, _reading({"info_format": "text/plain"}, 20.5, is_linked=True)) is not None
 
 
 @given(data=st.binary(max_size=64))
@@ -166,5 +178,5 @@ def test_any_stream_is_judged_as_the_long_way_judges_it(quick: QuickReader, stre
 def test_the_long_way_refuses_what_was_tampered_with() -> None:
     elements = [*ELEMENTS[1]]
     elements[7] = ELEMENTS[2][7]
-    with pytest.raises(Rejected, match="did not sign"):
+    with pytest.raises(Quarantined, match="did not sign"):
         verify_record(record(elements), DEVICE.address, Verifier())

@@ -6,7 +6,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, ROLLUPS
-from tests.unit.ingest.frames import at, day, frame
+from tests.support.frames import at, day, frame
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import ingest.blocks
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.runs import MIN_RUN, lay_out_run
-from testbed.corpus import Archive, Chain, Device, Made
+from testbed.corpus.archives import Archive, Chain, Device, Made
+from tests.effort import effort
 
 START_MS = 1_790_000_000_000
 COUNT = 3 * MIN_RUN
@@ -63,8 +64,8 @@ def at_an_absurd_time(chain: Chain) -> list[Made]:
     [
         readings,
         lambda chain: readings(chain, 700),  # over several widths of the position, and several blocks
-        lambda chain: spoilt_in_the_middle(chain, spoil_seal=True),
-        lambda chain: [*readings(chain), chain.reading(0.5, START_MS + COUNT * 10, spoil_seal=True)],
+        lambda chain: spoilt_in_the_middle(chain, spoil_hash=True),
+        lambda chain: [*readings(chain), chain.reading(0.5, START_MS + COUNT * 10, spoil_hash=True)],
         lambda chain: spoilt_in_the_middle(chain, broken_link=True),
         lambda chain: with_another_value(chain, 7),
         lambda chain: with_another_value(chain, "text"),
@@ -103,7 +104,7 @@ def test_a_perfect_chain_is_taken_as_a_run(monkeypatch: pytest.MonkeyPatch) -> N
 SOUND = readings(Device(32).chain("c"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(test=10, soak=1_000), deadline=None)
 @given(row=st.integers(0, COUNT - 1), place=st.integers(0, len(SOUND[1].text) - 1), bit=st.integers(0, 7))
 @example(row=COUNT - 1, place=-10, bit=0)  # another signature, that is still one
 def test_one_message_that_was_tampered_with_costs_the_run_nothing_else(row: int, place: int, bit: int) -> None:

@@ -164,7 +164,8 @@ def test_a_new_folder_of_a_date_is_durable_before_the_commit_is_forgotten(
 ) -> None:
     with Store(prepared(tmp_path)) as store:
         synced: list[Path] = []
-        monkeypatch.setattr("ingest.store._sync_folder", synced.append)
+        for module in ("ingest.store", "runtime.durable_files"):
+            monkeypatch.setattr(f"{module}.sync_directory", synced.append)
         commit(store)
     plan = synced.index(tmp_path / "_headgate")
     assert any(path.name == "date=2026-01-01" for path in synced[:plan])

@@ -2,11 +2,12 @@ from typing import Any
 
 import pytest
 
-from ingest.decoded import Decoded, Seal
+from ingest.decoded import ChainLink, Decoded
 from ingest.summary import ArchiveSummary, ChainSummary
 from ingest.walk import Walk
-from protocol.archive import Record
+from protocol.archive.records import Record
 from protocol.events import GapNotice
+from tests.support.archives import LOSS
 
 LANE = 4
 
@@ -20,8 +21,8 @@ def summary() -> ArchiveSummary:
 def take(walk: Walk, number: int, place: int, event: GapNotice | None = None) -> None:
     """Message `number` of a chain without a hole, which stood at `place` in the journal."""
     row: tuple[Any, ...] = ()
-    seal = Seal("boiler", number, f"{number}", f"{number - 1}")
-    decoded = Decoded(("stream", 0, "chain"), (number, 0), (number - 1, 0), seal, row, event)
+    link = ChainLink("boiler", number, f"{number}", f"{number - 1}")
+    decoded = Decoded(("stream", 0, "chain"), (number, 0), (number - 1, 0), link, row, event)
     assert isinstance(walk.take(Record(b"", "boiler", number, 0, LANE, place, 0), decoded), str)
 
 
@@ -39,9 +40,5 @@ def test_a_span_knows_where_its_ends_stood_in_the_journal() -> None:
 @pytest.mark.parametrize("archived", [False, True])
 def test_a_message_about_a_loss_counts_unless_archives_have_what_was_lost(*, archived: bool) -> None:
     found = summary()
-    notice = GapNotice(
-        journal=bytes(16), number=7, chain="boiler", count=3, first=(10, 0), last=(12, 1), cause="shed",
-        archived=archived,
-    )  # fmt: skip
-    take(Walk(found), 1, 1, notice)
-    assert [each.number for each in found.notices] == ([] if archived else [7])
+    take(Walk(found), 1, 1, GapNotice(journal=bytes(16), loss=LOSS, archived=archived))
+    assert found.losses == ([] if archived else [("00" * 16, LOSS)])

@@ -16,10 +16,10 @@ CONFIG_ERROR = 78
         (["--join", "ws://tracker:1", "--overlay", "nowhere"], "--overlay: 'nowhere' is not HOST:PORT"),
         (["--join", "ws://tracker:1", "--advertise", "me"], "address 'me' is not ws://"),
         (["--tracker", "127.0.0.1:70000"], "--tracker: '127.0.0.1:70000' is not HOST:PORT"),
-        (["--mqtt", "broker", "--mqtt-topic", "a/#"], "the URL is not mqtt://"),
-        (["--mqtt", "mqtt://broker"], "no topic is given"),
-        (["--mqtt", "mqtt://broker", "--mqtt-topic", "a/#/b"], "'a/#/b' is no topic filter"),
-        (["--mqtt-topic", "a/#"], "no broker by --mqtt"),
+        (["--mqtt", "broker", "--mqtt-topic", "a/#"], "expected a URL mqtt://"),
+        (["--mqtt", "mqtt://broker"], "no topic to subscribe to"),
+        (["--mqtt", "mqtt://broker", "--mqtt-topic", "a/#/b"], "'a/#/b' is not a topic filter"),
+        (["--mqtt-topic", "a/#"], "--mqtt-topic needs a broker"),
     ],
 )
 def test_a_node_with_wrong_options_does_not_start(

@@ -1,6 +1,7 @@
 """What is kept no longer."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import pytest
 
 from node.config import Retention
 from node.counters import Counters
-from node.registry import Registry
+from node.limits import Holder, Limits
+from node.permissions.registry import Registry
 from node.retention import DAY_S, END_OF_TIME_S, Deletion, Retainer, plan_deletions
 from node.storage import Entry, PartTotals, ResendLast, Storage
 from node.streams import StreamPart
-from tests.unit.node.samples import ALICE, STREAM_ID, a_stream
+from tests.support.node_samples import ALICE, STREAM_ID, a_stream
 
 PART = StreamPart(STREAM_ID, 0)
 NOW_S = 1_700_000_000
@@ -50,10 +52,10 @@ def store(storage: Storage, *ages_days: int, body: str = "x") -> None:
 
 
 def retain(storage: Storage, retention: Retention, **settings: object) -> list[str]:
-    registry = Registry(storage, max_streams=10)
+    registry = Registry(storage, Limits())
 
     async def delete_and_read() -> list[str]:
-        await registry.declare(a_stream(**settings), [])
+        await registry.declare([(a_stream(**settings), [])])
         await Retainer(storage, registry, retention, Counters(), lambda: NOW_S * 1000).delete_what_is_due()
         return [body async for page in storage.resend(PART, ResendLast(count=10_000)) for body in page]
 
@@ -89,3 +91,41 @@ def test_messages_of_a_deleted_stream_are_deleted(storage: Storage) -> None:
     retain(storage, Retention())
 
     assert asyncio.run(storage.totals()) == []
+
+
+def test_a_flood_pushes_out_no_messages_but_its_own(storage: Storage) -> None:
+    asyncio.run(storage.append([Entry(PART, 1, 0, ALICE.address, "c", "honest", Holder(ALICE.address, "a"))], NOW_S))
+    flood = [Entry(PART, n, 0, "", f"{n}", "x" * 1000, Holder("", "b")) for n in range(2, 4000)]
+    asyncio.run(storage.append(flood, NOW_S))
+    left = retain(storage, Retention(max_megabytes=2))
+
+    assert left[0] == "honest"
+    assert asyncio.run(storage.used_bytes()) <= 2_000_000
+
+
+def test_each_owner_and_each_address_may_have_so_many_megabytes(storage: Storage) -> None:
+    for owner, origin in (("o", "1"), ("o", "2"), ("p", "2"), ("q", "2"), ("r", "3")):
+        holder = Holder(owner, origin)
+        batch = [Entry(PART, n, 0, owner, origin, owner * 9_936, holder) for n in range(90)]
+        asyncio.run(storage.append(batch, NOW_S))
+    left = retain(storage, Retention(max_megabytes_per_owner=1, max_megabytes_per_address=2))
+    by_owner = Counter(body[0] for body in left)
+
+    assert by_owner["o"] <= 100
+    assert by_owner["r"] == 90
+    assert sum(by_owner[owner] for owner in "opq") <= 200 + 90
+
+
+def test_much_that_is_stored_wakes_the_retention(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = Counters()
+    retainer = Retainer(storage, Registry(storage, Limits()), Retention(max_megabytes=20), counters, lambda: 0)
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        counters.stored_bytes += 400_000
+
+    monkeypatch.setattr("node.retention.asyncio.sleep", sleep)
+    asyncio.run(retainer._wait())
+
+    assert len(slept) == 3

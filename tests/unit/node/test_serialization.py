@@ -7,8 +7,8 @@ from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
 from node.serialization import Broadcast, BroadcastRun, Versions, text_frame, unicast_frames
-from protocol.streamr import EncryptedGroupKey, EncryptionType, StreamMessage
-from tests.unit.node.samples import a_message, a_signed_message
+from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, StreamMessage
+from tests.support.node_samples import a_message, a_signed_message
 
 
 def run_of(*messages: StreamMessage) -> BroadcastRun:

@@ -4,25 +4,28 @@ import base64
 import hashlib
 from dataclasses import fields
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from node.counters import Counters
-from node.status import PAGE_HEADERS, STYLE, prometheus_text
+from node.status import PAGE_HEADERS, STYLE, metrics_text
 
 
 def test_every_counter_and_gauge_is_told_to_prometheus() -> None:
-    text = prometheus_text(Counters(published=3, websocket_connections=2), {"streams": 5}, {"overlay_sent": 7})
-    samples = dict(line.split(" ") for line in text.splitlines() if not line.startswith("#"))
+    text = metrics_text(Counters(published=3, websocket_connections=2), {"streams": 5}, {"overlay_sent": 7})
+    families = list(text_string_to_metric_families(text.decode()))
+    samples = {sample.name: sample.value for family in families for sample in family.samples}
 
     assert len(samples) == len(fields(Counters)) + 2
-    assert samples["headgate_node_published_total"] == "3"
-    assert samples["headgate_node_websocket_connections"] == "2"
-    assert samples["headgate_node_storage_failing"] == "0"
-    assert samples["headgate_node_streams"] == "5"
-    assert samples["headgate_node_overlay_sent_total"] == "7"
-    assert text.endswith("\n")
+    assert samples["headgate_node_published_total"] == 3
+    assert samples["headgate_node_websocket_connections"] == 2
+    assert samples["headgate_node_storage_failing"] == 0
+    assert samples["headgate_node_streams"] == 5
+    assert samples["headgate_node_overlay_sent_total"] == 7
+    assert {family.type for family in families} == {"counter", "gauge"}
 
 
 def test_each_sample_is_announced_with_its_type() -> None:
-    lines = prometheus_text(Counters(), {"streams": 1}, {}).splitlines()
+    lines = metrics_text(Counters(), {"streams": 1}, {}).decode().splitlines()
 
     for announcement, sample in zip(lines[::2], lines[1::2], strict=True):
         _, _, name, kind = announcement.split(" ")

@@ -3,13 +3,13 @@
 import pytest
 
 from node.streams import KEY_EXCHANGE_PREFIX, MAX_STREAM_ID_BYTES, Stream, key_exchange_owner, owner_of
-from tests.unit.node.samples import ALICE
+from tests.support.node_samples import ALICE
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"id": ""}, "id: is empty"),
+        ({"id": ""}, "id: must not be empty"),
         ({"id": "ä" * MAX_STREAM_ID_BYTES}, "id: 1024 bytes are more than 512"),
         ({"id": "a", "partitions": 0}, "partitions: 0 is not between 1 and 100"),
         ({"id": "a", "partitions": 101}, "partitions: 101"),

@@ -1,8 +1,11 @@
+from typing import Any
+
 import pytest
 
 from protocol import strict_cbor
-from protocol.clock import ClockContext, ClockCorrection
+from protocol.clock import ClockContext, ClockCorrection, ExcursionNotice
 from protocol.errors import Corrupt, Truncated, WireError
+from protocol.reference import Reference
 
 BOOT = bytes(range(16))
 CONTEXT = ClockContext(boot_id=BOOT, monotonic_ms=5_000, is_synchronised=False)
@@ -51,3 +54,40 @@ def test_every_beginning_is_truncated_and_wrong_shapes_are_corrupt() -> None:
 def test_one_does_not_pass_for_the_other() -> None:
     with pytest.raises(WireError):
         ClockContext.from_bytes(CORRECTION.to_bytes())
+
+
+def excursion(**changes: Any) -> ExcursionNotice:
+    fields: dict[str, Any] = {
+        "now_ms": 5,
+        "last": Reference(900, 2),
+        "count": 3,
+        "chains": (("0xab/plant#0/x", Reference(900, 2)), ("0xab/plant#0/y", Reference(800, 0))),
+    }
+    return ExcursionNotice(**{**fields, **changes})
+
+
+def test_an_excursion_notice_reads_back() -> None:
+    assert ExcursionNotice.from_bytes(excursion().to_bytes()) == excursion()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"now_ms": -1},
+        {"now_ms": 900},
+        {"count": 1},
+        {"chains": (("x" * 1025, Reference(1, 1)),)},
+        {"chains": (("x", Reference(1, -1)),)},
+        {"last": Reference(2**53, 0)},
+        {"count": 40, "chains": (("x", Reference(1, 1)),) * 33},
+    ],
+)
+def test_an_impossible_excursion_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"now_ms|chain|reference"):
+        excursion(**changes)
+
+
+def test_bytes_that_are_no_excursion_notice_are_corrupt() -> None:
+    for data in (b"", b"\x00", excursion().to_bytes()[:-1], strict_cbor.encode({"now_ms": 1})):
+        with pytest.raises(WireError):
+            ExcursionNotice.from_bytes(data)

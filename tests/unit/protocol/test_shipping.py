@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from nacl.signing import SigningKey
 
-from protocol.archive import sign_binding
+from protocol.archive.binding import sign_binding
 from protocol.errors import WireError
 from protocol.ethereum import Signer
 from protocol.shipping import (
@@ -22,7 +22,7 @@ from protocol.shipping import (
     receipt_path,
     sign_claim,
 )
-from tests.archives import BINDING, sign
+from tests.support.archives import BINDING, sign
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "shipping"
 DIGEST = bytes(range(32))
@@ -72,8 +72,8 @@ def test_every_beginning_of_a_claim_is_refused() -> None:
 
 
 def test_a_claim_of_a_later_version_is_told_apart() -> None:
-    later = CLAIM.to_bytes().replace(b"\x67version\x01", b"\x67version\x02")
-    with pytest.raises(WireError, match="version 2"):
+    later = CLAIM.to_bytes().replace(b"\x67version\x02", b"\x67version\x03")
+    with pytest.raises(WireError, match="version 3"):
         UploadClaim.from_bytes(later)
 
 

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import random
 import subprocess
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.bench.bench import wait_until
+from testbed.bench.breaking import flip_bits
 from testbed.bench.clock import HeldClock
-from testbed.bench.rot import flip_bits
 from testbed.bench.volume import Volume, open_volume
 from testbed.errors import BenchError
 
@@ -104,3 +106,24 @@ def test_rot_flips_as_many_bits_as_it_says_and_only_where_something_is_written(t
     assert 1000 <= changed[0] < 1255
     assert (before[changed[0]] ^ after[changed[0]]).bit_count() == 1
     assert flip_bits(tmp_path.glob("*.hga"), 1, random.Random(1)) == 0
+
+
+def test_rot_leaves_out_a_file_that_was_deleted_since_it_was_listed(tmp_path: Path) -> None:
+    (tmp_path / "there.hga").write_bytes(b"x")
+    assert flip_bits([tmp_path / "gone.hga", tmp_path / "there.hga"], 5, random.Random(1)) == 1
+
+
+def test_patience_lasts_while_there_is_progress() -> None:
+    figures = iter(range(10))
+    seen: list[int] = []
+
+    def look() -> int:
+        seen.append(next(figures, 10))
+        return seen[-1]
+
+    asyncio.run(wait_until(lambda: len(seen) == 10, "ten are there", look, patience_s=0.0))
+
+
+def test_patience_ends_without_progress_and_says_where_it_stood() -> None:
+    with pytest.raises(BenchError, match="until ten are there; at 7"):
+        asyncio.run(wait_until(lambda: False, "ten are there", lambda: 7, patience_s=0.0))

@@ -6,7 +6,7 @@ from agent.cli import main
 from agent.errors import ConfigError
 from testbed.scenario import Moment, Progress, list_scenarios, load_scenario, parse_scenario
 from testbed.scenario.faults import FAULT_KINDS, TARGETS, Kill
-from testbed.soak import random_scenario
+from testbed.scenario.random_scenario import random_scenario
 
 SMALL = """
 title = "small"
@@ -35,17 +35,17 @@ def test_all_problems_are_told_at_once_each_with_its_path() -> None:
     )
     assert problems_of(text) == [
         "it.toml: 3 problems",
-        "faults[0].kind: no kind of fault is called 'kil'; did you mean kill?",
-        "agents.a.node: no part is called 'm'; there are n",
-        "faults[1].target: no part is called 'b'; there are a",
+        "faults[0].kind: unknown kind of fault 'kil'; did you mean kill?",
+        "agents.a.node: unknown part 'm'; there are n",
+        "faults[1].target: unknown part 'b'; there are a",
     ]
 
 
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        ('kind = "kill"\ntarget = "agents.a"', "faults[0].at_s: either at_s or when is wanted"),
-        ('kind = "kill"\ntarget = "agents.a"\nat_s = 1\ntimes = 2', "every_s: every_s and times go together"),
+        ('kind = "kill"\ntarget = "agents.a"', "faults[0].at_s: set either at_s or when"),
+        ('kind = "kill"\ntarget = "agents.a"\nat_s = 1\ntimes = 2', "every_s: set both every_s and times, or neither"),
         ('kind = "kill"\ntarget = "devices.a"\nat_s = 1', "devices.a is not one of agents, nodes"),
         ('kind = "kill"\ntarget = "agents.a"\nat_s = 1\nfor = 2', "faults[0].for: unknown setting"),
         ('kind = "power_cut"\ntarget = "agents.a"\nat_s = 1', "agents.a has no disk of its own; set disk_megabytes"),

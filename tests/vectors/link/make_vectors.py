@@ -20,7 +20,7 @@ TO_DEVICE, TO_HOST = 0, 1
 SYNC, HELLO, DESC_REQ, DESC, READING, ACK, TIME_REQ, TIME, COMMAND, RESULT, LOG = range(1, 12)
 FW_BEGIN, FW_CHUNK, FW_END, FW_CONFIRM, FW_QUERY, FW_STATUS = range(16, 22)
 
-# The device of the conversations; tests/c_device.c is built from the same words.
+# The device of the conversations; tests/support/c_device.c is built from the same words.
 DESCRIPTIONS = [
     [0, 0, "temperature", "temperature", "Cel", -2],
     [1, 0, "état", "state", "", 0],

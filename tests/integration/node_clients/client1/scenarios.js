@@ -10,10 +10,12 @@ const KEYS = { alice: '66', bob: '77' }
 
 const addressOf = (name) => new Web3().eth.accounts.privateKeyToAccount('0x' + KEYS[name].repeat(32)).address
 
-function connect(name) {
+const DEFAULT_QUERY = new URL(new StreamrClient({ autoConnect: false }).options.url).search
+
+function connect(name, query = '') {
     const client = new StreamrClient({
         auth: { privateKey: '0x' + KEYS[name].repeat(32) },
-        url: `ws://${address}/api/v1/ws`,
+        url: `ws://${address}/api/v1/ws${query}`,
         restUrl: `http://${address}/api/v1`,
     })
     client.on('error', (error) => console.error(name, error))
@@ -38,7 +40,7 @@ function collect(client, options, count) {
     return new Promise((resolve) => {
         const messages = []
         const subscription = client.subscribe(options, (content, message) => {
-            messages.push({ n: content.n, offset: message.offset })
+            messages.push({ n: content.n, offset: message.offset, isSigned: message.signatureType === 1 })
             if (messages.length === count) {
                 resolve(messages)
             }
@@ -72,6 +74,40 @@ const scenarios = {
             from: await readAgain({ resend_from: second }, 4),
             range: await readAgain({ resend_from: second, resend_to: fourth }, 3),
         }
+    },
+
+    // On a stream that demands signatures, with each query that a client of this release may have.
+    async signed() {
+        const alice = connect('alice')
+        const stream = await alice.createStream({ name: 'signed1', requireSignedData: true })
+        await grant(alice, stream, 'stream_get', 'bob')
+        await grant(alice, stream, 'stream_subscribe', 'bob')
+        const queries = ['', DEFAULT_QUERY, '?messageLayerVersion=29']
+        const clients = queries.map((query) => connect('bob', query))
+        const ready = clients.map((client) => once(client, 'collecting'))
+        const received = clients.map((client) => collect(client, { stream: stream.id }, 3))
+        await Promise.all(ready)
+        for (let n = 1; n <= 3; n += 1) {
+            await alice.publish(stream.id, { n })
+        }
+        const messages = await Promise.all(received)
+        return { query: DEFAULT_QUERY, live: messages.map(numbers), signed: messages.flat().every(({ isSigned }) => isSigned) }
+    },
+
+    // Messages of one millisecond, live and again.
+    async sameTime() {
+        const alice = connect('alice', DEFAULT_QUERY)
+        const stream = await alice.createStream({ name: 'sameTime1' })
+        const collecting = once(alice, 'collecting')
+        const received = collect(alice, { stream: stream.id }, 6)
+        await collecting
+        const now = Date.now()
+        for (const [n, time] of [now, now, now, now - 5, now, now + 1].entries()) {
+            await alice.publish(stream.id, { n }, time)
+        }
+        const live = await received
+        const again = await collect(connect('alice'), { stream: stream.id, resend_all: true }, 6)
+        return { live: numbers(live), again: numbers(again) }
     },
 }
 

@@ -1,28 +1,28 @@
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Self
 
 import pytest
 from nacl.public import PrivateKey
 from nacl.signing import SigningKey
 
-from agent.archive import (
-    Archiver,
-    ArchiverSettings,
-    ArchiveStore,
-    KeptArchive,
-    RealDirectory,
-    to_archive_loss,
-    to_archive_record,
-)
-from agent.archive.store import STATE_NAME
+from agent.archive.archiver import Archiver, ArchiverSettings
+from agent.archive.stage import to_archive_record
+from agent.archive.state import KeptArchive
+from agent.archive.store import STATE_NAME, ArchiveStore, RealDirectory
 from agent.errors import ConfigError, StorageError
+from agent.journal import Record as JournalRecord
 from agent.keys import DeviceKeys
-from protocol.archive import Loss, Opener, Receipt, Record, Reference, open_archive, sign_receipt
-from tests.archives import LOSS, read_archive, read_at_of, record
+from protocol.archive.encryption import Decryptor
+from protocol.archive.random_access import open_archive
+from protocol.archive.receipt import Receipt, sign_receipt
+from protocol.archive.records import Record
+from protocol.losses import Loss
+from tests.support.archives import LOSS, read_archive, read_at_of, record
 
 KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
 COLLECTOR = SigningKey(b"c" * 32)
@@ -37,13 +37,20 @@ class Device:
     def __init__(self, path: Path, settings: ArchiverSettings) -> None:
         self.path = path
         self.settings = settings
-        self.directory = RealDirectory(path)
-        self.store = ArchiveStore(self.directory, JOURNAL_ID)
-        self.archiver = Archiver(self.store, self.directory, KEYS, settings)
+        self._open()
 
-    def reopened(self) -> "Device":
+    def _open(self) -> None:
+        self.directory = RealDirectory(self.path)
+        self.store = ArchiveStore(self.directory, JOURNAL_ID)
+        self.archiver = Archiver(self.store, self.directory, KEYS, self.settings)
+
+    def close(self) -> None:
         self.directory.close()
-        return Device(self.path, self.settings)
+
+    def reopened(self) -> Self:
+        self.close()
+        self._open()
+        return self
 
     def archive(self, records: Iterable[Record] = RECORDS, losses: Iterable[Loss] = ()) -> KeptArchive | None:
         return self.archiver.archive(iter(records), lambda: losses, now_ms=1_700_000_000_000)
@@ -56,8 +63,9 @@ class Device:
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Device:
-    return Device(tmp_path / "archives", ArchiverSettings(max_records=10))
+def device(tmp_path: Path) -> Iterator[Device]:
+    with contextlib.closing(Device(tmp_path / "archives", ArchiverSettings(max_records=10))) as device:
+        yield device
 
 
 def receipt_for(archive: KeptArchive, key: SigningKey = COLLECTOR) -> Receipt:
@@ -84,10 +92,10 @@ def test_records_go_into_archives_of_the_size_that_was_set_and_none_is_taken_too
 
 
 def test_an_archive_is_also_closed_by_the_size_of_its_texts(tmp_path: Path) -> None:
-    device = Device(tmp_path, ArchiverSettings(max_text_bytes=3 * len(RECORDS[0].text)))
-    archive = device.archive()
-    assert archive is not None
-    assert len(device.records_of(archive)) == 3
+    with contextlib.closing(Device(tmp_path, ArchiverSettings(max_text_bytes=3 * len(RECORDS[0].text)))) as device:
+        archive = device.archive()
+        assert archive is not None
+        assert len(device.records_of(archive)) == 3
 
 
 def test_the_file_is_named_by_its_digest_and_private_to_user_and_group(device: Device) -> None:
@@ -144,18 +152,18 @@ def test_a_loss_goes_into_the_next_archive_when_the_one_that_told_of_it_rots(dev
     assert read_archive((device.path / again.file_name).read_bytes())[0].manifest.losses == (LOSS,)
 
 
-def test_a_sealed_archive_opens_with_the_collectors_key_and_nothing_plain_is_left(tmp_path: Path) -> None:
-    device = Device(tmp_path, ArchiverSettings(seal_to=COLLECTOR_BOX.public_key))
-    archive = device.archive()
-    assert archive is not None
-    assert {path.name for path in tmp_path.iterdir()} == {archive.file_name, STATE_NAME}
-    data = (tmp_path / archive.file_name).read_bytes()
-    assert archive.file_name == hashlib.sha256(data).hexdigest() + ".hgs"
-    opener = Opener(COLLECTOR_BOX)
-    plain = b"".join([*opener.feed(data), opener.finish()])
-    opened = open_archive(read_at_of(plain), len(plain))
-    assert [each for block in opened.blocks() for each in block.records] == RECORDS
-    assert device.reopened().archive() is None
+def test_a_encrypted_archive_opens_with_the_collectors_key_and_nothing_plain_is_left(tmp_path: Path) -> None:
+    with contextlib.closing(Device(tmp_path, ArchiverSettings(encrypt_to=COLLECTOR_BOX.public_key))) as device:
+        archive = device.archive()
+        assert archive is not None
+        assert {path.name for path in tmp_path.iterdir()} == {archive.file_name, STATE_NAME}
+        data = (tmp_path / archive.file_name).read_bytes()
+        assert archive.file_name == hashlib.sha256(data).hexdigest() + ".hgs"
+        decryptor = Decryptor(COLLECTOR_BOX)
+        plain = b"".join([*decryptor.feed(data), decryptor.finish()])
+        opened = open_archive(read_at_of(plain), len(plain))
+        assert [each for block in opened.blocks() for each in block.records] == RECORDS
+        assert device.reopened().archive() is None
 
 
 def test_a_receipt_releases_exactly_its_archive_and_the_journal_behind_it(device: Device) -> None:
@@ -201,7 +209,7 @@ def test_a_lost_or_damaged_state_is_made_anew_from_the_archives(device: Device, 
     reopened = device.reopened()
     assert reopened.store.was_rebuilt
     assert reopened.store.state.archived_up_to == state.archived_up_to
-    assert reopened.store.state.told_losses() == {LOSS.number}
+    assert reopened.store.state.reported_losses() == {LOSS.number}
     assert set(reopened.store.state.kept) == {dataclasses.replace(each, follows=()) for each in archives}
     assert reopened.archive(RECORDS, [LOSS]) is None
 
@@ -218,8 +226,18 @@ def test_an_archive_that_is_gone_without_a_receipt_is_told_and_does_not_block_th
 def test_a_second_archiver_in_the_same_directory_is_refused(device: Device) -> None:
     with pytest.raises(ConfigError, match="another process"):
         RealDirectory(device.path)
-    device.directory.close()
-    RealDirectory(device.path).close()
+    device.reopened()
+
+
+def test_a_directory_that_cannot_be_synced_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.archive.store.sync_directory", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            RealDirectory(tmp_path)
+    RealDirectory(tmp_path).close()
 
 
 def test_when_too_many_archives_wait_it_says_so_and_takes_no_more(
@@ -243,45 +261,21 @@ def test_an_endless_source_is_read_in_bounded_bites(device: Device) -> None:
     assert len(device.records_of(archive)) == 10
 
 
-class FromJournal(NamedTuple):
-    position: int = 4
-    lane: int = 1
-    payload: bytes = b"text"
-    chain: str = "chain"
-    timestamp_ms: int = 1000
-    sequence: int = 2
-    committed_at_ms: int = 1003
-
-
-@dataclasses.dataclass(frozen=True)
-class LostInJournal:
-    lane: int = 1
-    chain: str = "chain"
-    first_position: int = 3
-    last_position: int = 5
-    count: int = 2
-    first: tuple[int, int] | None = (1000, 1)
-    last: tuple[int, int] | None = (1000, 2)
-
-
-def test_what_the_journal_gives_becomes_what_an_archive_keeps() -> None:
-    assert to_archive_record(FromJournal()) == Record(b"text", "chain", 1000, 2, 1, 4, 1003)
-    loss = to_archive_loss(LostInJournal(), number=9, reason="shed")
-    assert (loss.number, loss.count, loss.first, loss.reason) == (9, 2, Reference(1000, 1), "shed")
-    unknown = to_archive_loss(LostInJournal(chain="", first=None, last=None), number=9, reason="damaged")
-    assert unknown.first is None
+def test_what_the_journal_gives_becomes_what_an_archive_stores() -> None:
+    given = JournalRecord(4, 1, b"text", "chain", 1000, 2, 1003)
+    assert to_archive_record(given) == Record(b"text", "chain", 1000, 2, 1, 4, 1003)
 
 
 def test_no_archive_is_begun_that_takes_the_room_which_all_others_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device = Device(tmp_path, ArchiverSettings(leave_free_bytes=64 << 20))
-    monkeypatch.setattr(device.directory, "free_bytes", lambda: 63 << 20)
-    assert device.archive([]) is None, "there is nothing to do, and nothing to complain of"
-    with pytest.raises(StorageError, match="63 MiB of the disk are free, and 64 are to be left"):
-        device.archive()
-    assert device.store.state.kept == ()
-    monkeypatch.setattr(device.directory, "free_bytes", lambda: 64 << 20)
-    archive = device.archive()
-    assert archive is not None
-    assert device.records_of(archive) == RECORDS
+    with contextlib.closing(Device(tmp_path, ArchiverSettings(leave_free_bytes=64 << 20))) as device:
+        monkeypatch.setattr(device.directory, "free_bytes", lambda: 63 << 20)
+        assert device.archive([]) is None, "there is nothing to do, and nothing to complain of"
+        with pytest.raises(StorageError, match="63 MiB of the disk are free, and 64 MiB must stay so"):
+            device.archive()
+        assert device.store.state.kept == ()
+        monkeypatch.setattr(device.directory, "free_bytes", lambda: 64 << 20)
+        archive = device.archive()
+        assert archive is not None
+        assert device.records_of(archive) == RECORDS

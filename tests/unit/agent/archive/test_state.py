@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.archive import ArchiveState, KeptArchive
-from protocol.archive import LaneEntry
+from agent.archive.state import ArchiveState, KeptArchive
+from protocol.archive.manifest import LaneEntry
 from protocol.errors import WireError
 
 JOURNAL = b"journal-of-tests"
@@ -35,9 +35,9 @@ def test_it_knows_how_far_each_lane_is_archived() -> None:
 
 
 def test_a_loss_is_told_while_the_archive_that_tells_of_it_waits() -> None:
-    assert STATE.told_losses() == {1, 2, 11, 12}
-    assert STATE.without_archive(FIRST).told_losses() == {2, 12}
-    assert STATE.before_archive(FIRST).told_losses() == {2, 12}
+    assert STATE.reported_losses() == {1, 2, 11, 12}
+    assert STATE.without_archive(FIRST).reported_losses() == {2, 12}
+    assert STATE.before_archive(FIRST).reported_losses() == {2, 12}
 
 
 def test_what_was_lost_before_an_archive_is_not_archived_once_it_is_given_up() -> None:
@@ -58,7 +58,7 @@ def test_a_lane_is_released_up_to_the_first_archive_that_has_no_receipt() -> Non
 def test_another_journal_starts_anew_but_old_archives_still_wait() -> None:
     state = STATE.for_journal(b"another journal!")
     assert state.archived_up_to == {}
-    assert state.told_losses() == set()
+    assert state.reported_losses() == set()
     assert not any(each.is_of_this_journal for each in state.kept)
     assert [each.file_name for each in state.kept] == ["1.hga", "2.hga"]
     assert state.with_archive(kept(3, (0, 0, 1))).released_up_to() == {0: -1}

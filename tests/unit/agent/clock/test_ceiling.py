@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ceiling"
 
 
+@pytest.fixture
+def file(path: Path) -> Iterator[CeilingFile]:
+    with closing(CeilingFile(path)) as file:
+        yield file
+
+
 def reopened(path: Path) -> int:
     file = CeilingFile(path)
     file.close()
@@ -22,16 +30,14 @@ def test_a_new_file_knows_nothing_and_has_its_full_size(path: Path) -> None:
     assert path.stat().st_size == FILE_BYTES
 
 
-def test_the_last_number_is_found_again_and_the_file_does_not_grow(path: Path) -> None:
-    file = CeilingFile(path)
+def test_the_last_number_is_found_again_and_the_file_does_not_grow(path: Path, file: CeilingFile) -> None:
     for number in (10, 5_000, 4_000):  # lower is fine: after a clean stop
         file.write(number)
         assert reopened(path) == number
     assert path.stat().st_size == FILE_BYTES
 
 
-def test_a_write_torn_at_any_byte_leaves_the_number_before_it(path: Path) -> None:
-    file = CeilingFile(path)
+def test_a_write_torn_at_any_byte_leaves_the_number_before_it(path: Path, file: CeilingFile) -> None:
     file.write(1_000)
     file.write(2_000)
     before = path.read_bytes()
@@ -45,11 +51,12 @@ def test_a_write_torn_at_any_byte_leaves_the_number_before_it(path: Path) -> Non
     assert reopened(path) == 3_000
 
 
-def test_a_failed_write_never_costs_the_slot_that_is_good(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_never_costs_the_slot_that_is_good(
+    path: Path, file: CeilingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
-    file = CeilingFile(path)
     file.write(1_000)
     with monkeypatch.context() as patch:
         patch.setattr("os.fdatasync", fail)
@@ -65,6 +72,6 @@ def test_a_failed_write_never_costs_the_slot_that_is_good(path: Path, monkeypatc
 def test_damage_of_both_slots_is_as_if_nothing_were_known_and_heals(path: Path) -> None:
     path.write_bytes(b"\xff" * 100)
     assert reopened(path) == -1
-    file = CeilingFile(path)
-    file.write(7)
+    with closing(CeilingFile(path)) as file:
+        file.write(7)
     assert reopened(path) == 7

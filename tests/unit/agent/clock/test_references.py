@@ -1,3 +1,4 @@
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.clock import CeilingFile, ChainReferences
-from agent.clock.references import RESERVE_MS
+from agent.clock import CeilingFile, ChainReferences, ClockReading
+from agent.clock.references import EARLIEST_MS, MAX_AHEAD_MS, RESERVE_MS
 from agent.errors import StorageError
 from protocol.reference import LATEST_CLOCK_MS, Reference
+from tests.effort import effort
 
 NOW_MS = 1_700_000_000_000
 
@@ -51,6 +53,10 @@ class Device:
         self.references.close()
         self.start()
 
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # closed by the test
+            self.ceiling.close()
+
     def commit(self, chain: str, now_ms: int) -> Reference:
         reference = self.references.next(chain, now_ms)
         self.journal.last[chain] = reference
@@ -58,8 +64,9 @@ class Device:
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Device:
-    return Device(tmp_path / "ceiling")
+def device(tmp_path: Path) -> Iterator[Device]:
+    with contextlib.closing(Device(tmp_path / "ceiling")) as device:
+        yield device
 
 
 def test_a_right_clock_is_followed_exactly(device: Device) -> None:
@@ -159,6 +166,47 @@ def test_a_ceiling_that_cannot_be_kept_is_a_storage_error_and_gives_nothing_out(
     assert device.commit("a", NOW_MS) == Reference(NOW_MS, 0)
 
 
+def clock(now_ms: int, *, is_synchronised: bool = True) -> ClockReading:
+    return ClockReading(
+        now_ms=now_ms, monotonic_ms=1, boot_id=bytes(16), is_synchronised=is_synchronised, max_error_ms=1
+    )
+
+
+AHEAD_MS = NOW_MS + 86_400_000
+
+
+def test_a_chain_held_less_far_ahead_than_nodes_accept_stays(device: Device) -> None:
+    device.commit("a", NOW_MS + MAX_AHEAD_MS)
+    assert not device.references.is_lost_in_future("a", clock(NOW_MS))
+    assert device.references.is_lost_in_future("a", clock(NOW_MS - 1))
+
+
+def test_a_return_outlives_the_process_though_the_journal_holds_what_is_ahead(device: Device) -> None:
+    device.commit("a", AHEAD_MS)
+    notice = device.references.return_to(NOW_MS)
+    assert (notice.last, notice.count) == (Reference(AHEAD_MS, 0), 1)
+    device.commit("b", NOW_MS)
+    device.references.reserve(NOW_MS + 1)  # after the commit that reports it
+    for restart in (device.crash_and_start, device.stop_and_start):
+        restart()
+        device.journal.last = {"new": Reference(AHEAD_MS, 0)}  # as for a lane that nothing was written to since
+        assert not device.references.is_lost_in_future("new", clock(NOW_MS + 2))
+        assert device.references.next("new", NOW_MS + 2) <= Reference(NOW_MS + RESERVE_MS + 3, 0)
+
+
+def test_a_crash_before_the_report_is_committed_leaves_the_references_ahead(device: Device) -> None:
+    """So that the next process returns, and reports it."""
+    device.commit("a", AHEAD_MS)
+    device.references.return_to(NOW_MS)
+    device.crash_and_start()
+    assert device.references.is_lost_in_future("a", clock(NOW_MS))
+
+
+def test_without_a_ceiling_the_journal_is_believed(device: Device) -> None:
+    device.journal.last["a"] = Reference(AHEAD_MS, 7)
+    assert device.references.next("a", NOW_MS) == Reference(AHEAD_MS, 8)
+
+
 CLOCKS = (
     st.integers(-1000, 3000) | st.integers(NOW_MS - 5, NOW_MS + 5) | st.sampled_from([2**40, 2**62, LATEST_CLOCK_MS])
 )
@@ -174,24 +222,49 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return (folder / str(number) for number in range(100_000))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(test=30, soak=5_000), deadline=None)
 @given(events=EVENTS)
 def test_references_strictly_increase_through_any_clock_restart_and_forgetting(
     events: list[tuple[str, str, int]], paths: Iterator[Path]
 ) -> None:
-    device = Device(next(paths))
     given_out: dict[str, list[Reference]] = {"a": [], "b": []}
-    for event, chain, now_ms in events:
-        match event:
-            case "message":
-                given_out[chain].append(device.commit(chain, now_ms))
-            case "crash":
-                device.crash_and_start()
-            case "stop":
-                device.stop_and_start()
-            case "forget":
-                device.journal.last.pop(chain, None)
-            case "reserve":
-                device.references.reserve(now_ms)
+    with contextlib.closing(Device(next(paths))) as device:
+        for event, chain, now_ms in events:
+            match event:
+                case "message":
+                    given_out[chain].append(device.commit(chain, now_ms))
+                case "crash":
+                    device.crash_and_start()
+                case "stop":
+                    device.stop_and_start()
+                case "forget":
+                    device.journal.last.pop(chain, None)
+                case "reserve":
+                    device.references.reserve(now_ms)
     for references in given_out.values():
         assert references == sorted(set(references))
+
+
+@settings(max_examples=effort(test=25, soak=5000), deadline=None)
+@given(events=st.lists(st.tuples(st.sampled_from(["message", "crash", "stop"]), CLOCKS, st.booleans()), max_size=40))
+def test_no_chain_ever_goes_back_and_a_right_clock_is_never_left_behind(
+    events: list[tuple[str, int, bool]], paths: Iterator[Path]
+) -> None:
+    """As the wrapper uses it: each process, and each return, begins a chain of its own."""
+    number, latest = 0, None
+    with contextlib.closing(Device(next(paths))) as device:
+        for event, now_ms, is_synchronised in events:
+            if event != "message":
+                device.crash_and_start() if event == "crash" else device.stop_and_start()
+                number, latest = number + 1, None
+                continue
+            device.references.reserve(now_ms)
+            reading = clock(now_ms, is_synchronised=is_synchronised)
+            if device.references.is_lost_in_future(str(number), reading):
+                device.references.return_to(now_ms)
+                number, latest = number + 1, None
+            reference = device.commit(str(number), now_ms)
+            assert latest is None or reference > latest
+            latest = reference
+            if is_synchronised and EARLIEST_MS <= now_ms <= LATEST_CLOCK_MS:
+                assert reference.timestamp_ms <= now_ms + MAX_AHEAD_MS

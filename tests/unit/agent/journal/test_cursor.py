@@ -1,7 +1,6 @@
 import pytest
 
-from tests.simulated_disk import SimulatedDisk
-from tests.unit.agent.journal.helpers import (
+from tests.support.journal_helpers import (
     NOW_MS,
     commit,
     entry,
@@ -11,6 +10,7 @@ from tests.unit.agent.journal.helpers import (
     sequences,
     settings,
 )
+from tests.support.simulated_disk import SimulatedDisk
 
 TWO = settings(cursors=("publisher", "archiver"), positions_interval_ms=1000)
 

@@ -1,4 +1,6 @@
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,13 @@ from agent.journal import DirectoryDisk
 from agent.journal.disk import MAX_OPEN_FILES
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    disk = DirectoryDisk(tmp_path / "new" / "journal")
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[DirectoryDisk]:
+    with closing(DirectoryDisk(tmp_path / "new" / "journal")) as disk:
+        yield disk
+
+
+def test_what_is_written_is_read_back(disk: DirectoryDisk) -> None:
     disk.create("a", 8192)
     disk.write("a", 4096, b"hello")
     disk.sync("a")
@@ -31,21 +38,23 @@ def test_only_one_process_may_write_and_any_may_read(tmp_path: Path) -> None:
     DirectoryDisk(tmp_path).close()
 
 
-def test_a_reader_cannot_write(tmp_path: Path) -> None:
-    DirectoryDisk(tmp_path).create("a", 4096)
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        DirectoryDisk(tmp_path, read_only=True).write("a", 0, b"x")
+def test_a_reader_cannot_write(disk: DirectoryDisk, tmp_path: Path) -> None:
+    disk.create("a", 4096)
+    with (
+        closing(DirectoryDisk(tmp_path / "new" / "journal", read_only=True)) as reader,
+        pytest.raises(OSError, match="Bad file descriptor"),
+    ):
+        reader.write("a", 0, b"x")
 
 
-def test_the_directory_and_its_files_are_private(tmp_path: Path) -> None:
-    directory = tmp_path / "journal"
-    DirectoryDisk(directory).create("a", 4096)
+def test_the_directory_and_its_files_are_private(disk: DirectoryDisk, tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "journal"
+    disk.create("a", 4096)
     assert directory.stat().st_mode & 0o777 == 0o700
     assert (directory / "a").stat().st_mode & 0o777 == 0o600
 
 
-def test_open_files_are_bounded(tmp_path: Path) -> None:
-    disk = DirectoryDisk(tmp_path)
+def test_open_files_are_bounded(disk: DirectoryDisk) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(3 * MAX_OPEN_FILES):
         disk.create(str(number), 4096)

@@ -5,8 +5,8 @@ import pytest
 
 from agent.errors import StorageError
 from agent.journal import Entry
-from tests.simulated_disk import SimulatedDisk
-from tests.unit.agent.journal.helpers import (
+from protocol.losses import Cause
+from tests.support.journal_helpers import (
     NOW_MS,
     commit,
     entry,
@@ -16,6 +16,7 @@ from tests.unit.agent.journal.helpers import (
     sequences,
     settings,
 )
+from tests.support.simulated_disk import SimulatedDisk
 
 
 class FailingDisk(SimulatedDisk):
@@ -130,7 +131,22 @@ def test_a_commit_that_failed_is_repeated_elsewhere_and_nothing_is_lost_or_doubl
     assert sequences(read_all(journal)) == [0, 1, 2, 3]
     reopened = open_journal(disk)
     assert sequences(read_all(reopened)) == [0, 1, 2, 3]
-    assert reopened.pending_gaps() == ()
+    assert reopened.pending_losses() == ()
+
+
+def test_records_that_a_reader_gives_up_later_are_durable_losses_of_that_reader_and_recorded_once() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    commit(journal, 0, entry(0), entry(1), entry(2))
+    commit(journal, 3, entry(7))
+    records = read_all(journal)
+    for _ in range(2):
+        journal.record_refused([records[3], records[2], records[1]], "publisher", NOW_MS)
+    pending = open_journal(disk).pending_losses()
+    assert {each.loss.cause for each in pending} == {Cause.REFUSED}
+    assert sorted(
+        (each.loss.lane, each.loss.first_position, each.loss.last_position, each.loss.count) for each in pending
+    ) == [(0, 1, 2, 2), (3, 0, 0, 1)]
 
 
 def test_a_large_batch_becomes_several_blocks() -> None:
@@ -159,7 +175,7 @@ def test_a_lowered_cap_is_kept_from_the_start_and_what_goes_is_told() -> None:
     smaller = settings(segments=5)
     journal = open_journal(disk, smaller)
     assert disk.used_bytes <= smaller.max_bytes
-    assert {gap.loss.lane for gap in journal.pending_gaps()} == {5}
+    assert {gap.loss.lane for gap in journal.pending_losses()} == {5}
     assert len(read_all(journal, lane=0)) == 12
 
 

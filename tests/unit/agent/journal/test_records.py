@@ -1,4 +1,5 @@
-from agent.journal.records import LossTally, Record, joined, loss_of, unknown_loss
+from agent.journal.records import LossTally, Record, damage, joined, loss_of
+from protocol.losses import Cause
 from protocol.reference import Reference
 
 
@@ -7,7 +8,7 @@ def _record(position: int, chain: str = "a") -> Record:
 
 
 def test_losses_add_up_by_chain() -> None:
-    tally = LossTally()
+    tally = LossTally(Cause.SHED)
     tally.add_records([_record(4), _record(5, "b"), _record(6)])
     tally.add_records([_record(9)])
     first, second = tally.losses()
@@ -17,14 +18,14 @@ def test_losses_add_up_by_chain() -> None:
 
 
 def test_joined_losses_of_different_chains_have_no_chain() -> None:
-    both = joined(loss_of(_record(7, "b")), loss_of(_record(2, "a")))
+    both = joined(loss_of(_record(7, "b"), Cause.SHED), loss_of(_record(2, "a"), Cause.SHED))
     assert (both.chain, both.first, both.last) == ("", None, None)
     assert (both.first_position, both.last_position, both.count) == (2, 7, 2)
 
 
 def test_a_loss_within_another_does_not_cut_it_short() -> None:
     """As when a stretch that was thinned is thinned again before anybody was told."""
-    outer, inner = LossTally(), LossTally()
+    outer, inner = LossTally(Cause.SHED), LossTally(Cause.SHED)
     outer.add_records([_record(1), _record(9)])
     inner.add_records([_record(3), _record(7)])
     [wide], [narrow] = outer.losses(), inner.losses()
@@ -33,5 +34,12 @@ def test_a_loss_within_another_does_not_cut_it_short() -> None:
         assert (both.first, both.last) == (Reference(1001, 1), Reference(1009, 9))
 
 
-def test_an_unknown_loss_counts_every_position() -> None:
-    assert unknown_loss(0, 5, 8).count == 3
+def test_damage_counts_every_position() -> None:
+    assert damage(0, 5, 8).count == 3
+
+
+def test_a_record_whose_chain_or_time_cannot_be_is_lost_without_them() -> None:
+    """The bytes of a damaged block may say anything."""
+    for impossible in (_record(3)._replace(timestamp_ms=2**64 - 1), _record(3, "")):
+        loss = loss_of(impossible, Cause.DAMAGED)
+        assert (loss.first_position, loss.count, loss.chain, loss.first) == (3, 1, "", None)

@@ -1,12 +1,13 @@
 import errno
+import random
 
 import pytest
 
+from agent.errors import StorageError
 from agent.journal import Journal
-from agent.journal.inspection import look
+from agent.journal.inspection import inspect_journal
 from agent.journal.layout import PAGE_BYTES
-from tests.simulated_disk import SimulatedDisk
-from tests.unit.agent.journal.helpers import (
+from tests.support.journal_helpers import (
     NOW_MS,
     commit,
     entry,
@@ -16,6 +17,7 @@ from tests.unit.agent.journal.helpers import (
     sequences,
     settings,
 )
+from tests.support.simulated_disk import SimulatedDisk
 
 
 def _torn(disk: SimulatedDisk, name: str, page: int) -> SimulatedDisk:
@@ -33,7 +35,7 @@ def test_a_torn_tail_is_passed_over_and_its_whole_records_are_kept() -> None:
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert sequences(read_all(reopened)) == [0, 1]
     assert reopened.stats(NOW_MS).torn_tails == 1
-    assert reopened.pending_gaps() == ()
+    assert reopened.pending_losses() == ()
 
 
 def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() -> None:
@@ -47,7 +49,7 @@ def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() 
     reopened.commit(NOW_MS)
     again = open_journal(torn.after_kill(), settings(compression="none"))
     assert sequences(read_all(again)) == [0, 1, 3]
-    assert again.pending_gaps() == ()
+    assert again.pending_losses() == ()
 
 
 def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
@@ -58,20 +60,20 @@ def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
     journal.close(NOW_MS)
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert [record.position for record in read_all(reopened)] == [0, 1]
-    assert [gap.loss.first_position for gap in reopened.pending_gaps()] == [2]
+    assert [gap.loss.first_position for gap in reopened.pending_losses()] == [2]
 
 
 def test_numbers_of_gaps_are_not_used_again_when_the_state_is_lost() -> None:
     disk = SimulatedDisk()
     journal = open_journal(disk, settings(segments=4))
     fill_segments(journal, 0, 6)
-    told = {gap.number for gap in journal.pending_gaps()}
+    told = {gap.number for gap in journal.pending_losses()}
     for name in ("state-0", "state-1"):
         disk.remove(name)
     reopened = open_journal(disk, settings(segments=4))
     fill_segments(reopened, 0, 6)
     assert told
-    assert told.isdisjoint(gap.number for gap in reopened.pending_gaps())
+    assert told.isdisjoint(gap.number for gap in reopened.pending_losses())
 
 
 def test_without_a_state_the_segments_are_found_and_ordered_by_what_they_hold() -> None:
@@ -141,7 +143,7 @@ def test_what_cannot_be_read_for_a_reason_of_ours_is_no_damage(error: int) -> No
         open_journal(disk)
     disk.error = 0
     assert sequences(read_all(journal)) == [0, 1]
-    assert journal.pending_gaps() == ()
+    assert journal.pending_losses() == ()
     assert open_journal(disk).stats(NOW_MS).lost_states == 0
 
 
@@ -157,5 +159,63 @@ class ShrinkingDisk(SimulatedDisk):
 def test_a_file_that_goes_while_it_is_looked_at_is_none() -> None:
     disk = ShrinkingDisk()
     fill_segments(open_journal(disk), 1, 3)
-    view = look(disk)
+    view = inspect_journal(disk)
     assert view.pages.keys() == {0, 2}
+
+
+def test_a_block_that_cannot_be_made_durable_is_not_read_until_it_is() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    commit(journal, 0, entry(0))
+    disk.fault = lambda operation, name: errno.EIO if operation == "sync" and name.endswith(".segment") else None
+    with pytest.raises(StorageError):
+        commit(journal, 0, entry(1))
+    left, failing = disk.after_kill(), disk.fault
+    left.fault = failing
+    reopened = open_journal(left)
+    assert sequences(read_all(reopened)) == [0]
+    assert reopened.durable_position(0) == 1
+    with pytest.raises(StorageError, match="cannot sync what the last run wrote"):
+        reopened.tick(NOW_MS)
+    left.fault = disk.after_kill().fault
+    reopened.tick(NOW_MS)
+    assert sequences(read_all(reopened)) == [1]
+    found = open_journal(left.after_power_loss(random.Random(1)))
+    assert sequences(read_all(found)) == [0, 1]
+
+
+class BadPageDisk(SimulatedDisk):
+    """One page of a file cannot be read."""
+
+    bad_page = -1
+
+    def read(self, name: str, offset: int, size: int) -> bytes:
+        first, last = offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES
+        if name == "0000.segment" and first <= self.bad_page <= last:
+            raise OSError(errno.EIO, "Input/output error", name)
+        return super().read(name, offset, size)
+
+
+def test_a_page_that_cannot_be_read_costs_its_records_only() -> None:
+    disk = BadPageDisk()
+    journal = open_journal(disk, settings(compression="none"))
+    for number in range(4):
+        commit(journal, 0, entry(number, 3000))
+    disk.bad_page = 1
+    assert sequences(read_all(journal)) == [0, 2, 3]
+    assert [(gap.loss.first_position, gap.loss.count) for gap in journal.pending_losses()] == [(1, 1)]
+
+
+def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_not_overwritten() -> None:
+    disk = BadPageDisk()
+    journal = open_journal(disk, settings(compression="none"))
+    for number in range(3):
+        commit(journal, 0, entry(number, 3000))
+    disk.bad_page = 2
+    for _ in range(2):  # reported once, however often it is opened
+        journal = open_journal(disk, settings(compression="none"))
+        [gap] = journal.pending_losses()
+        assert (gap.loss.first_position, gap.loss.count) == (2, 1)
+    commit(journal, 0, entry(3))
+    disk.bad_page = -1
+    assert sequences(read_all(journal)) == [0, 1, 2, 3], "what can be read again is there"

@@ -1,9 +1,10 @@
+import random
+
 import pytest
 
-from agent.journal import Cause
 from agent.journal.state import STATE_NAMES
-from tests.simulated_disk import SimulatedDisk
-from tests.unit.agent.journal.helpers import (
+from protocol.losses import Cause
+from tests.support.journal_helpers import (
     NOW_MS,
     commit,
     entry,
@@ -13,6 +14,7 @@ from tests.unit.agent.journal.helpers import (
     sequences,
     settings,
 )
+from tests.support.simulated_disk import SimulatedDisk
 
 
 def test_the_oldest_of_the_least_important_lane_goes_first() -> None:
@@ -23,8 +25,8 @@ def test_the_oldest_of_the_least_important_lane_goes_first() -> None:
     fill_segments(journal, 0, 1, start=8)
     assert sequences(read_all(journal, lane=7)) == [4, 5, 6, 7]
     assert len(read_all(journal, lane=3)) == 8
-    [gap] = journal.pending_gaps()
-    assert (gap.cause, gap.loss.lane, gap.loss.chain, gap.loss.count) == (Cause.SHED, 7, "boiler", 4)
+    [gap] = journal.pending_losses()
+    assert (gap.loss.cause, gap.loss.lane, gap.loss.chain, gap.loss.count) == (Cause.SHED, 7, "boiler", 4)
     assert (gap.loss.first_position, gap.loss.last_position) == (0, 3)
     assert (gap.loss.first, gap.loss.last) == ((NOW_MS, 0), (NOW_MS + 3, 3))
     assert gap.missed_by == ("publisher",)
@@ -36,8 +38,8 @@ def test_the_important_never_makes_room_for_the_unimportant() -> None:
     commit(journal, 7, entry(1), entry(2))
     assert len(read_all(journal, lane=0)) == 16
     assert read_all(journal, lane=7) == []
-    [gap] = journal.pending_gaps()
-    assert (gap.cause, gap.loss.lane, gap.loss.count) == (Cause.NO_ROOM, 7, 2)
+    [gap] = journal.pending_losses()
+    assert (gap.loss.cause, gap.loss.lane, gap.loss.count) == (Cause.NO_ROOM, 7, 2)
 
 
 def test_positions_of_what_was_never_stored_are_not_used_again() -> None:
@@ -52,12 +54,12 @@ def test_a_gap_is_durable_before_its_records_are_gone_and_until_it_is_acknowledg
     disk = SimulatedDisk()
     journal = open_journal(disk, settings(segments=4))
     fill_segments(journal, 0, 5)
-    [gap] = journal.pending_gaps()
-    [again] = open_journal(disk.after_kill(), settings(segments=4)).pending_gaps()
+    [gap] = journal.pending_losses()
+    [again] = open_journal(disk.after_kill(), settings(segments=4)).pending_losses()
     assert again == gap
-    journal.acknowledge_gap(gap.number)
+    journal.acknowledge_loss(gap.number)
     journal.close(NOW_MS)
-    assert open_journal(disk, settings(segments=4)).pending_gaps() == ()
+    assert open_journal(disk, settings(segments=4)).pending_losses() == ()
 
 
 @pytest.mark.parametrize("name", STATE_NAMES)
@@ -67,7 +69,7 @@ def test_no_single_damaged_byte_makes_a_gap_forgotten(name: str) -> None:
     fill_segments(journal, 0, 5)
     disk.files[name].content[40] ^= 1
     reopened = open_journal(disk, settings(segments=4))
-    assert reopened.pending_gaps() == journal.pending_gaps()
+    assert reopened.pending_losses() == journal.pending_losses()
     assert sequences(read_all(reopened)) == list(range(4, 20))
 
 
@@ -76,7 +78,7 @@ def test_what_every_cursor_has_passed_is_no_loss() -> None:
     fill_segments(journal, 0, 4)
     journal.cursor("publisher").acknowledge(0, 1)
     commit(journal, 0, entry(16, 3000))
-    [gap] = journal.pending_gaps()
+    [gap] = journal.pending_losses()
     assert (gap.loss.first_position, gap.loss.last_position, gap.loss.count) == (2, 3, 2)
 
 
@@ -87,8 +89,8 @@ def test_a_thinned_lane_keeps_every_second_record_of_each_chain() -> None:
         commit(journal, 4, entry(number, 1800, chain))
     commit(journal, 4, entry(16))
     assert sequences(read_all(journal)) == [0, 2, 3, 5, *range(7, 17)]
-    gaps = {gap.loss.chain: gap for gap in journal.pending_gaps()}
-    assert {gap.cause for gap in gaps.values()} == {Cause.THINNED}
+    gaps = {gap.loss.chain: gap for gap in journal.pending_losses()}
+    assert {gap.loss.cause for gap in gaps.values()} == {Cause.THINNED}
     assert gaps["frequent"].loss.count == 3
 
 
@@ -98,7 +100,7 @@ def test_what_does_not_fit_the_thinner_segment_is_told_as_well() -> None:
     for number, size in enumerate(sizes):
         commit(journal, 4, entry(number, size, chain=f"chain {number % 3}"))
     kept = len(read_all(journal))
-    assert kept + sum(gap.loss.count for gap in journal.pending_gaps()) == len(sizes)
+    assert kept + sum(gap.loss.count for gap in journal.pending_losses()) == len(sizes)
     assert journal.stats(NOW_MS).damaged_records == 0
 
 
@@ -109,7 +111,7 @@ def test_a_lane_is_thinned_evenly_before_any_part_of_it_is_thinned_again() -> No
     thinned = [number for number in range(16) if number in kept]
     assert thinned == list(range(0, 16, 2))
     assert kept[len(thinned) :] == list(range(16, total))
-    told = sum(gap.loss.count for gap in journal.pending_gaps())
+    told = sum(gap.loss.count for gap in journal.pending_losses())
     assert len(kept) + told == total
 
 
@@ -123,3 +125,18 @@ def test_thinning_survives_reopening_with_positions_unchanged() -> None:
     reopened = open_journal(disk.after_kill(), using)
     assert read_all(reopened) == before
     assert reopened.stats(NOW_MS).damaged_records == 0
+
+
+def test_a_gap_that_was_given_out_is_on_the_medium_before_and_is_never_joined_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent.journal.losses.MAX_UNREPORTED_LOSSES", 1)
+    disk = SimulatedDisk()
+    journal = open_journal(disk, settings(segments=4))
+    end = fill_segments(journal, 4, 5)
+    given = {gap.number: gap.loss.count for gap in journal.pending_losses()}
+    disk = disk.after_power_loss(random.Random(1))
+    journal = open_journal(disk, settings(segments=4))
+    fill_segments(journal, 4, 6, end)
+    given.update({gap.number: gap.loss.count for gap in journal.pending_losses()})
+    assert sum(given.values()) == journal.stats(NOW_MS).shed_records

@@ -1,20 +1,22 @@
+from dataclasses import replace
+
 import pytest
 
-from agent.journal.gaps import Cause, Gap
-from agent.journal.records import unknown_loss
-from agent.journal.state import STATE_NAMES, LaneState, Segment, State, StateFiles, Told, decode_state, encode_state
-from tests.simulated_disk import SimulatedDisk
+from agent.journal.losses import PendingLoss
+from agent.journal.records import damage
+from agent.journal.state import STATE_NAMES, LaneState, Reported, Segment, State, StateFiles, decode_state, encode_state
+from tests.support.simulated_disk import SimulatedDisk
 
 STATE = State(
     journal_id=2**64 - 1,
     next_segment_id=12,
     lanes={
-        0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 7, {8: Told(1, 77), 9: Told(3, 2**32 - 1)})]),
+        0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 7, {8: Reported(1, 77), 9: Reported(3, 2**32 - 1)})]),
         31: LaneState(0, []),
     },
     cursors={"publisher": {0: 4}},
-    gaps=(Gap(number=1, loss=unknown_loss(0, 1, 3), cause=Cause.DAMAGED, missed_by=("publisher",)),),
-    next_gap=2,
+    losses=(PendingLoss(loss=replace(damage(0, 1, 3), number=1), missed_by=("publisher",)),),
+    next_loss=2,
 )
 
 

@@ -38,6 +38,17 @@ def test_rotation_keeps_every_key_and_the_last_is_current(folder: Path) -> None:
         assert reopened.history(STREAM) == tuple(group_key(number) for number in range(3))
 
 
+def test_all_keys_of_all_streams_are_found(folder: Path) -> None:
+    store = GroupKeyStore(folder, KEYS)
+    for number, stream in enumerate(("b", "a", "b")):
+        store.add(stream, group_key(number))
+    assert GroupKeyStore(folder, KEYS).all() == {"a": (group_key(1),), "b": (group_key(0), group_key(2))}
+    (first, second) = sorted(folder.iterdir())
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(ConfigError, match="another stream"):
+        GroupKeyStore(folder, KEYS).all()
+
+
 def test_streams_do_not_share_keys(folder: Path) -> None:
     store = GroupKeyStore(folder, KEYS)
     store.add(STREAM, group_key(1))
@@ -51,7 +62,7 @@ def test_the_same_key_twice_is_kept_once_and_an_id_cannot_change_its_key(folder:
     store.add(STREAM, group_key(1))
     assert store.history(STREAM) == (group_key(1),)
     other = KeptGroupKey(key_id="key-1", created_at_ms=0, secret=Secret(b"\x99" * 32))
-    with pytest.raises(ValueError, match="already names another key"):
+    with pytest.raises(ValueError, match="is already used by another key"):
         store.add(STREAM, other)
 
 
@@ -69,7 +80,7 @@ def test_a_damaged_or_foreign_file_is_an_error_and_never_an_empty_history(folder
     GroupKeyStore(folder, KEYS).add(STREAM, group_key(1))
     file = only_file(folder)
     good = file.read_bytes()
-    with pytest.raises(ConfigError, match="of another device"):
+    with pytest.raises(ConfigError, match="from another device"):
         GroupKeyStore(folder, OTHER_KEYS).current(STREAM)
     for bad in (good[:-1], good[:20], b"", b"rubbish", good[:40] + b"!" + good[41:]):
         file.write_bytes(bad)
@@ -93,7 +104,7 @@ def test_a_full_history_is_refused_and_not_cut(folder: Path, monkeypatch: pytest
     store = GroupKeyStore(folder, KEYS)
     store.add(STREAM, group_key(1))
     store.add(STREAM, group_key(2))
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="no key can be added"):
         store.add(STREAM, group_key(3))
     assert len(store.history(STREAM)) == 2
 

@@ -44,14 +44,14 @@ def test_a_new_key_file_is_private_in_a_private_folder_whatever_the_umask(key_pa
     assert key_path.stat().st_mode & 0o777 == 0o600
     assert key_path.parent.stat().st_mode & 0o777 == 0o700
     assert load_keys(key_path, no_passphrase).binding == KEYS.binding
-    assert [each.name for each in key_path.parent.iterdir()] == ["device.keys"]
+    assert {each.name for each in key_path.parent.iterdir()} <= {"device.keys", "device.keys.machine"}
 
 
 def test_nothing_is_ever_overwritten_by_new_keys_not_even_rubbish(key_path: Path) -> None:
     key_path.parent.mkdir(mode=0o700)
     key_path.write_bytes(b"rubbish")
     key_path.chmod(0o600)
-    with pytest.raises(ConfigError, match="left as it is"):
+    with pytest.raises(ConfigError, match="was not changed"):
         create_key_file(key_path, KEYS, None)
     assert key_path.read_bytes() == b"rubbish"
 
@@ -88,7 +88,7 @@ def test_who_has_the_secrets_needs_no_recovery_to_check_the_public_part(
 def test_no_traceback_of_a_file_that_cannot_be_used_has_its_secrets(key_path: Path) -> None:
     create_key_file(key_path, KEYS, None)
     forge_archive_key(key_path)
-    with pytest.raises(ConfigError, match="belong to another device") as caught:
+    with pytest.raises(ConfigError, match="belong to different devices") as caught:
         load_keys(key_path, no_passphrase)
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
     assert "\\x11" * 8 not in shown
@@ -96,7 +96,7 @@ def test_no_traceback_of_a_file_that_cannot_be_used_has_its_secrets(key_path: Pa
 
 
 def test_a_missing_file_is_an_error_not_a_new_identity(key_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=f"there are no keys; .* headgate keys init --keys {key_path}"):
+    with pytest.raises(FileNotFoundError, match=f"no keys; .* headgate keys init --keys {key_path}"):
         load_keys(key_path, no_passphrase)
     assert not key_path.exists()
 
@@ -113,9 +113,9 @@ def test_a_file_that_others_could_use_is_refused(key_path: Path, mode: int) -> N
 def test_a_folder_that_others_could_enter_is_refused(key_path: Path, mode: int) -> None:
     create_key_file(key_path, KEYS, None)
     key_path.parent.chmod(mode)
-    with pytest.raises(ConfigError, match="others can enter"):
+    with pytest.raises(ConfigError, match="accessible to other users"):
         read_key_file(key_path)
-    with pytest.raises(ConfigError, match="others can enter"):
+    with pytest.raises(ConfigError, match="accessible to other users"):
         create_key_file(key_path.with_name("second.keys"), KEYS, None)
 
 
@@ -143,7 +143,7 @@ def test_what_root_writes_is_given_to_the_owner_of_the_folder(key_path: Path, mo
     create_key_file(key_path, KEYS, None)
     replace_key_file(key_path, KEYS, None)
     owner = key_path.parent.stat()
-    assert given == [(owner.st_uid, owner.st_gid)] * 2
+    assert set(given) == {(owner.st_uid, owner.st_gid)}
 
 
 def test_a_file_of_another_user_is_refused_unless_root_asks(key_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_the_service_manager_may_hand_in_the_key_file_and_grant_access_by_list(t
     assert find_key_file(environment) == credential
     assert load_keys(credential, no_passphrase).binding == KEYS.binding
     credential.chmod(0o444)
-    with pytest.raises(ConfigError, match="others can read it"):
+    with pytest.raises(ConfigError, match="readable by other users"):
         load_keys(credential, no_passphrase)
 
 
@@ -216,7 +216,7 @@ def test_an_empty_or_endless_passphrase_is_refused(answer: str) -> None:
 def test_a_new_passphrase_is_asked_for_twice() -> None:
     answers = iter(["one", "one", "one", "two"])
     assert new_passphrase_from(None, {}, ask=lambda _: next(answers)) == Secret(b"one")
-    with pytest.raises(ConfigError, match="differ"):
+    with pytest.raises(ConfigError, match="do not match"):
         new_passphrase_from(None, {}, ask=lambda _: next(answers))
 
 

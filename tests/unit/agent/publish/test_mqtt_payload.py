@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.journal import Record
-from agent.publish.contract import Refused, run_of
+from agent.pack.wrap import chain_name
+from agent.publish.contract import RejectedRun, run_of
 from agent.publish.mqtt_payload import (
     PACKET_OVERHEAD_BYTES,
     PayloadForm,
@@ -16,9 +17,9 @@ from agent.publish.mqtt_payload import (
     check_topic_template,
     pack,
 )
-from agent.wrap import chain_name
-from protocol.streamr import EncryptionType, MessageID, StreamMessage
-from tests.unit.agent.publish.records import record
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import EncryptionType, StreamMessage
+from tests.support.publish_records import record
 
 MAX_BYTES = 1_000_000
 
@@ -35,7 +36,7 @@ def message(number: int, *, stream: str = "site/boiler", content: str = '{"n":1}
 
 def packed(
     records: list[Record], template: str = "{stream}", form: PayloadForm = "stream_message", max_bytes: int = MAX_BYTES
-) -> list[Publication | Refused]:
+) -> list[Publication | RejectedRun]:
     return list(pack(records, template, form, max_messages=3, max_bytes=max_bytes))
 
 
@@ -118,10 +119,10 @@ def test_what_the_broker_would_not_take_is_refused_alone() -> None:
     records = [message(0), message(1, content=json.dumps("x" * 2_000)), message(2)]
     first, second, third = packed(records, max_bytes=1_000)
     assert isinstance(first, Publication)
-    assert isinstance(second, Refused)
+    assert isinstance(second, RejectedRun)
     assert isinstance(third, Publication)
     assert second[:3] == (0, 1, 1)
-    assert "1000 that the broker takes" in second.reason
+    assert "broker's limit of 1000" in second.reason
     assert (first.records, third.records) == ([records[0]], [records[2]])
 
 
@@ -130,7 +131,7 @@ def test_what_the_broker_would_not_take_is_refused_alone() -> None:
 )
 def test_what_is_no_message_is_refused(payload: bytes) -> None:
     (refused,) = packed([record(0, payload=payload)])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedRun)
 
 
 def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
@@ -144,7 +145,7 @@ def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
 
 def test_an_encrypted_message_has_no_io_message_to_show() -> None:
     (refused,) = packed([message(0, content="ab" * 20, encrypted=True)], form="io_message")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedRun)
     assert "encrypted" in refused.reason
 
 

@@ -10,7 +10,9 @@ import pytest
 from agent.errors import LinkDown, Rejected
 from agent.publish.node_rest import NodeRest, NodeSession, Reply, refusal_text
 from agent.publish.node_url import NodeUrl
-from protocol.streamr import Signer
+from protocol.ethereum.login_challenge import challenge_text
+from protocol.ethereum.signer import Signer
+from tests.support.wallets import personal_sign
 
 SIGNER = Signer(b"\x05" * 32)
 
@@ -23,13 +25,14 @@ class FakeNode(NodeRest):
         self.replies: dict[str, Reply] = {}
         self.asked: list[tuple[str, Any]] = []
         self.expires: str | None = None
+        self.challenge = challenge_text(SIGNER.address, "a" * 30)
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Reply:  # noqa: ARG002
         self.asked.append((path, orjson.loads(body) if body else None))
         if path in self.replies:
             return self.replies[path]
         logins = sum(asked == "/login/response" for asked, _ in self.asked)
-        answer = {"id": "1", "challenge": "sign me", "token": f"token {logins}", "expires": self.expires}
+        answer = {"id": "1", "challenge": self.challenge, "token": f"token {logins}", "expires": self.expires}
         return Reply(200, orjson.dumps(answer))
 
 
@@ -51,7 +54,7 @@ def test_a_challenge_is_signed_and_the_token_kept(node: FakeNode) -> None:
     (challenge, _), (response, answer) = node.asked
     assert challenge == f"/login/challenge/{SIGNER.address}"
     assert response == "/login/response"
-    assert answer["signature"] == SIGNER.sign("sign me")
+    assert answer["signature"] == personal_sign(SIGNER, node.challenge)
     assert answer["address"] == SIGNER.address
 
 
@@ -89,6 +92,23 @@ def test_a_login_that_is_refused_says_so(node: FakeNode, status: int, error: typ
         NodeSession(node, SIGNER).token()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sign me",
+        challenge_text(SIGNER.address, "a" * 30) + "a",
+        challenge_text("0x" + "1" * 40, "a" * 30),
+        f"stream01700000000000{SIGNER.address}chain{{}}",
+    ],
+)
+def test_what_is_no_login_challenge_is_not_signed(node: FakeNode, text: str) -> None:
+    node.challenge = text
+    with pytest.raises(Rejected, match="is not a login challenge, and was refused"):
+        NodeSession(node, SIGNER).token()
+    assert [path for path, _ in node.asked] == [f"/login/challenge/{SIGNER.address}"]
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"token":5}'])
 def test_what_is_no_node_is_no_session(node: FakeNode, body: bytes) -> None:
     node.replies["/login/response"] = Reply(200, body)
@@ -104,6 +124,33 @@ def test_a_stream_is_made_or_the_reason_given(node: FakeNode) -> None:
     node.replies["/streams"] = Reply(403, b'{"error":"not yours"}')
     assert "not yours" in session.make_stream("0xb/b", 1)
     assert not session.has_just_made("0xb/b")
+
+
+def test_readers_are_let_in_once_for_each_session(node: FakeNode) -> None:
+    session = NodeSession(node, SIGNER)
+    for _ in range(2):
+        session.share_stream("0xa/b", ["0xc"])
+    session.share_stream("0xa/d", [])
+
+    assert [asked for asked in node.asked if "permissions" in asked[0]] == [
+        ("/streams/0xa%2Fb/permissions", {"user": "0xc", "operation": operation})
+        for operation in ("stream_get", "stream_subscribe")
+    ]
+
+
+def test_a_node_that_lets_no_readers_in_is_not_asked_again_and_one_that_is_away_is(
+    node: FakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    session, path = NodeSession(node, SIGNER), "/streams/0xa%2Fb/permissions"
+    node.replies[path] = Reply(503, b"")
+    with pytest.raises(LinkDown):
+        session.share_stream("0xa/b", ["0xc"])
+    node.replies[path] = Reply(403, b'{"error":"not yours"}')
+    for _ in range(2):
+        session.share_stream("0xa/b", ["0xc"])
+
+    assert len([asked for asked, _ in node.asked if asked == path]) == 2
+    assert "cannot grant readers access on the node; stream=0xa/b" in caplog.text
 
 
 def test_a_refusal_is_one_bounded_line() -> None:

@@ -1,12 +1,16 @@
 import base64
+import errno
 import json
-import logging
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from agent.errors import StorageError
+from agent.journal import Record
 from agent.publish.quarantine import Quarantine, SetAside
-from tests.unit.agent.publish.records import NOW_MS, record
+from tests.support.publish_records import NOW_MS, record
 
 
 def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
@@ -33,21 +37,76 @@ def test_bytes_that_are_no_text_are_kept_too(tmp_path: Path) -> None:
     assert len(told["reason"]) == 1_000
 
 
-def test_a_full_file_makes_room_and_the_one_before_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "aside.jsonl"
-    quarantine = Quarantine(path, "cloud", max_bytes=1_000)
-    for number in range(20):
+def fill(quarantine: Quarantine, count: int) -> None:
+    for number in range(count):
         quarantine.add([SetAside(record(number), "no")], NOW_MS)
-    kept = sorted(tmp_path.iterdir())
-    assert [each.name for each in kept] == ["aside.jsonl", "aside.jsonl.1"]
-    assert sum(each.stat().st_size for each in kept) <= 2 * 1_200
 
 
-def test_a_disk_that_refuses_is_told_once_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def positions_in(folder: Path) -> list[int]:
+    lines = [line for path in folder.iterdir() for line in path.read_text().splitlines()]
+    return sorted(json.loads(line)["position"] for line in lines)
+
+
+def test_full_files_are_numbered_and_nothing_is_removed_before_there_are_too_many(tmp_path: Path) -> None:
+    quarantine = Quarantine(tmp_path / "aside.jsonl", "cloud", max_bytes=1_000, max_files=8)
+    fill(quarantine, 20)
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names[:3] == ["aside.jsonl", "aside.jsonl.1", "aside.jsonl.2"]
+    assert positions_in(tmp_path) == list(range(20))
+
+
+def test_what_is_removed_is_recorded_as_lost_before(tmp_path: Path) -> None:
+    lost: list[int] = []
+
+    def removing(records: Sequence[Record]) -> None:
+        lost.extend(each.position for each in records)
+
+    quarantine = Quarantine(tmp_path / "aside.jsonl", "cloud", max_bytes=1_000, max_files=2, on_removal=removing)
+    fill(quarantine, 40)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 2 * 1_200
+    assert sorted(lost + positions_in(tmp_path)) == list(range(40))
+
+
+def test_a_loss_that_cannot_be_recorded_leaves_the_file_and_takes_no_more(tmp_path: Path) -> None:
+    def refuse(_records: Sequence[Record]) -> None:
+        raise StorageError("No space left on device")
+
+    path = tmp_path / "aside.jsonl"
+    fill(Quarantine(path, "cloud", max_bytes=1_000, max_files=8), 20)
+    before = positions_in(tmp_path)
+    with pytest.raises(StorageError, match="No space left"):
+        fill(Quarantine(path, "cloud", max_bytes=1_000, max_files=2, on_removal=refuse), 1)
+    assert positions_in(tmp_path) == before
+
+
+def test_a_disk_that_refuses_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     quarantine = Quarantine(in_the_way / "aside.jsonl", "cloud")
-    with caplog.at_level(logging.ERROR):
-        for _ in range(3):
-            quarantine.add([SetAside(record(0), "no")], NOW_MS)
-    assert len(caplog.records) == 1
+    with pytest.raises(StorageError, match=r"aside\.jsonl: "):
+        quarantine.add([SetAside(record(0), "no")], NOW_MS)
+
+
+def test_a_failed_write_leaves_no_half_line_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarantine = Quarantine(tmp_path / "aside.jsonl", "cloud")
+    fill(quarantine, 1)
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(StorageError, match="Input/output"):
+            quarantine.add([SetAside(record(1), "no")], NOW_MS)
+    quarantine.add([SetAside(record(1), "no")], NOW_MS)
+    assert positions_in(tmp_path) == [0, 1]
+
+
+def test_a_line_that_a_crash_cut_short_is_ended(tmp_path: Path) -> None:
+    path = tmp_path / "aside.jsonl"
+    path.write_text('{"set_aside_at')
+    fill(Quarantine(path, "cloud"), 1)
+    torn, whole = path.read_text().splitlines()
+    assert torn == '{"set_aside_at'
+    assert json.loads(whole)["position"] == 0

@@ -29,7 +29,7 @@ class Waiting:
     def acknowledge(self, numbers: Collection[int]) -> None:
         self.acknowledged += numbers
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 
@@ -39,7 +39,7 @@ def message(topic: str, payload: bytes, number: int, *, again: bool = False, ret
 
 def driver_over(connection: Waiting, *subscriptions: dict[str, Any], **more: Any) -> MqttDriver:
     driver = build("gateway", {"host": "127.0.0.1", "subscriptions": list(subscriptions), **more})
-    driver._connection = connection  # type: ignore[assignment]
+    driver._link = connection  # type: ignore[assignment]
     return driver
 
 
@@ -112,12 +112,35 @@ def test_what_gives_no_reading_is_acknowledged_at_once_and_counted_where_it_is_d
     assert (driver.quality.good_frames, driver.quality.damaged_frames) == (1, 1)
 
 
-def test_a_message_with_one_wrong_quantity_gives_none_of_the_others() -> None:
-    connection = Waiting(message("plant/a/data", b'{"t":1,"h":"wet"}', 1))
+def test_a_message_with_one_unreadable_quantity_gives_the_others_and_rejects_that_one() -> None:
+    connection = Waiting(message("plant/a/data", b'{"t":1,"h":"19,4"}', 1), message("plant/a/data", b'{"h":"wet"}', 2))
+    driver = driver_over(connection, JSON)
+    assert values_of(read(driver)) == [("a", "t", 1)]
+    assert connection.acknowledged == [2]
+    assert driver.rejects.counts == {("a", "h is not a number"): 2}
+    assert [sample.raw for sample in driver.rejects.take_samples()] == [b'{"t":1,"h":"19,4"}', b'{"h":"wet"}']
+    assert (driver.quality.good_frames, driver.quality.damaged_frames) == (1, 1)
+
+
+def test_a_decimal_comma_is_an_option_of_the_mapping() -> None:
+    quantities = {"t": {"decimal_comma": True}, "h": {"decimal_comma": True}}
+    connection = Waiting(message("plant/a/data", b'{"t":"19,4","h":"1.000,5"}', 1), message("plant/b", b"7,25", 2))
+    driver = driver_over(
+        connection,
+        {**JSON, "quantities": quantities},
+        {"topic": "plant/{sensor}", "quantity": "q", "decimal_comma": True},
+    )
+    assert values_of(read(driver)) == [("a", "t", 19.4), ("a", "h", 1000.5), ("b", "q", 7.25)]
+
+
+def test_a_message_that_cannot_be_read_at_all_is_rejected_under_its_topic() -> None:
+    connection = Waiting(message("plant/a/data", b"no JSON", 1), message("plant/a/data", b'{"x":1}', 2))
     driver = driver_over(connection, JSON)
     assert read(driver) == []
-    assert connection.acknowledged == [1]
-    assert driver.quality.damaged_frames == 1
+    assert driver.rejects.counts == {
+        ("plant/a/data", "not a JSON document"): 1,
+        ("plant/a/data", "it contains none of the quantities"): 1,
+    }
 
 
 def test_what_comes_again_is_acknowledged_if_it_is_committed_and_else_left_under_way() -> None:
@@ -161,8 +184,28 @@ def test_the_first_mapping_that_claims_a_message_reads_it() -> None:
 def test_a_source_that_invents_topics_costs_no_more_memory_than_that(topic: str) -> None:
     driver = driver_over(Waiting(), {**JSON, "topic": topic})
     for start in range(0, 3 * MAX_REMEMBERED_TOPICS, 500):
-        driver._connection = Waiting(  # type: ignore[assignment]
+        driver._link = Waiting(  # type: ignore[assignment]
             *(message(f"plant/{number}/data", b'{"t":1}', 0) for number in range(start, start + 500))
         )
         assert len(read(driver)) == 500
         assert len(driver._readers) <= MAX_REMEMBERED_TOPICS
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "sensor", "reason"),
+    [
+        (
+            "tele/a/SENSOR",
+            b'{"AM2301":{"Temperature":"19,4","Humidity":55}}',
+            "a/AM2301",
+            "temperature is not a number",
+        ),
+        ("zigbee2mqtt/a", b'{"temperature":"19,4","humidity":55}', "a", "temperature is not a number"),
+    ],
+)
+def test_known_firmware_with_a_number_that_cannot_be_read_gives_the_others(
+    topic: str, payload: bytes, sensor: str, reason: str
+) -> None:
+    driver = driver_over(Waiting(message(topic, payload, 1)), ready_made=["tasmota", "zigbee2mqtt"])
+    assert values_of(read(driver)) == [(sensor, "humidity", 55)]
+    assert driver.rejects.counts == {(sensor, reason): 1}

@@ -18,14 +18,15 @@ from drivers.mqtt.mappings import (
     plain_filter,
 )
 from drivers.reading import Reading
-from drivers.settings import check_settings
+from drivers.rejects import Rejects
+from runtime.settings import check_settings
 
 AT_MS = 1_700_000_000_000
 TOKEN = 7
 
 
 def mapping(**table: Any) -> SubscriptionMapping:
-    return SubscriptionMapping("broker", check_settings(Subscription, table))
+    return SubscriptionMapping("broker", check_settings(Subscription, table), Rejects().note)
 
 
 def read(mapping: Mapping, topic: str, payload: bytes) -> list[Reading] | None:
@@ -105,11 +106,18 @@ def test_a_reader_keeps_to_its_own_topic() -> None:
     ],
 )
 def test_names_that_no_reading_can_have_are_refused_with_each_message(table: dict[str, Any], topic: str) -> None:
-    reader = mapping(**table).reader(topic)
+    rejects = Rejects()
+    reader = SubscriptionMapping("broker", check_settings(Subscription, table), rejects.note).reader(topic)
     assert reader is not None
+    payload = b'{"t":1}' if table.get("format") == "json" else b"1"
     for _ in range(2):
-        with pytest.raises(ValueError, match="want 1 to 128 characters"):
-            reader(b'{"t":1}' if table.get("format") == "json" else b"1", AT_MS, TOKEN)
+        if table.get("format") == "raw":
+            with pytest.raises(ValueError, match="must have 1 to 128 characters"):
+                reader(payload, AT_MS, TOKEN)
+        else:
+            assert reader(payload, AT_MS, TOKEN) == []
+    assert rejects.total == (0 if table.get("format") == "raw" else 2)
+    assert all("must have 1 to 128 characters" in reason for _, reason in rejects.counts)
 
 
 class Chatty:
@@ -121,10 +129,10 @@ class Chatty:
 
 def test_what_a_firmware_says_becomes_readings_and_what_it_does_not_claim_stays_unclaimed() -> None:
     firmware: Firmware = Chatty()
-    assert FirmwareMapping(firmware).filters == firmware.filters
+    assert FirmwareMapping(firmware, Rejects().note).filters == firmware.filters
     expected = [reading_of(Sample("chat/x", "a", 1, "V")), reading_of(Sample("chat/x", "b", b"hi", "", "text/plain"))]
-    assert read(FirmwareMapping(firmware), "chat/x", b"hi") == expected
-    assert read(FirmwareMapping(firmware), "chat/x", b"") is None
+    assert read(FirmwareMapping(firmware, Rejects().note), "chat/x", b"hi") == expected
+    assert read(FirmwareMapping(firmware, Rejects().note), "chat/x", b"") is None
 
 
 @pytest.mark.parametrize(
@@ -147,7 +155,10 @@ def test_subscriptions_that_cannot_work_are_refused(table: dict[str, Any], probl
 
 @given(st.sampled_from(["number", "boolean", "text"]), st.binary(max_size=50))
 def test_any_payload_gives_samples_or_a_value_error(kind: str, payload: bytes) -> None:
+    rejects = Rejects()
+    table = {"topic": "a", "quantity": "x", "format": kind}
     try:
-        assert read(mapping(topic="a", quantity="x", format=kind), "a", payload)
+        readings = read(SubscriptionMapping("b", check_settings(Subscription, table), rejects.note), "a", payload)
     except ValueError:
         return
+    assert bool(readings) != bool(rejects.total)

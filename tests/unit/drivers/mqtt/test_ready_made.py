@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivers.mqtt.driver import READY_MADE
 from drivers.mqtt.mappings import Sample, match_topic
-from drivers.mqtt.ready_made import READY_MADE
 from drivers.reading import Reading
-from tests.unit.drivers.mqtt.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from tests.support.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
 
 MESSAGES = {"tasmota": TASMOTA, "zigbee2mqtt": ZIGBEE2MQTT, "esphome": ESPHOME}
 EACH = [(kind, *message) for kind, messages in MESSAGES.items() for message in messages]
@@ -53,8 +53,8 @@ def test_any_payload_on_any_topic_gives_samples_or_a_value_error(
     kind, topic = kind_and_topic
     try:
         for sample in READY_MADE[kind]().read(topic, payload) or []:
-            Reading(
-                sample.sensor, sample.quantity, sample.value, sample.unit, taken_at_ms=0, mime_type=sample.mime_type
-            )
+            if isinstance(sample, Sample):
+                sensor, quantity, value, unit, mime_type = sample
+                Reading(sensor, quantity, value, unit, taken_at_ms=0, mime_type=mime_type)
     except ValueError:
         return

@@ -6,8 +6,8 @@ import orjson
 import pytest
 from hatasmota.sensor import get_sensor_entities
 
+from drivers.mqtt.driver import READY_MADE
 from drivers.mqtt.mappings import Sample, match_topic
-from drivers.mqtt.ready_made import READY_MADE
 from drivers.mqtt.zigbee2mqtt import Zigbee2Mqtt
 from tests.vectors.mqtt import Recorded, load, recorded
 
@@ -97,6 +97,7 @@ def test_what_zigbee2mqtts_own_converters_write_is_read_with_their_units(message
 def test_a_unit_we_give_by_name_is_the_one_that_nearly_all_models_have(name: str) -> None:
     """Voltage and pressure go by the size of the number instead."""
     sample = (Zigbee2Mqtt().read("zigbee2mqtt/it", orjson.dumps({name: 1})) or [])[0]
+    assert isinstance(sample, Sample)
     models = {unit: count for unit, count in CONVERTED["units"][name].items() if unit}
     agreeing = sum(count for unit, count in models.items() if UCUM.get(unit) == sample.unit)
     assert not sample.unit or agreeing >= MOST * sum(models.values()), models
@@ -104,5 +105,5 @@ def test_a_unit_we_give_by_name_is_the_one_that_nearly_all_models_have(name: str
 
 def test_whatever_is_measured_often_has_a_unit() -> None:
     document = orjson.dumps(dict.fromkeys(MEASURED, 1))
-    without = [sample.quantity for sample in Zigbee2Mqtt().read("zigbee2mqtt/it", document) or [] if not sample.unit]
-    assert without == []
+    samples = [each for each in Zigbee2Mqtt().read("zigbee2mqtt/it", document) or [] if isinstance(each, Sample)]
+    assert [sample.quantity for sample in samples if not sample.unit] == []

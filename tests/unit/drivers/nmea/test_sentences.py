@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from drivers.nmea.sentences import checksum, parse_sentence, read_sentence
-from tests.unit.drivers.samples import nmea
+from tests.support.driver_samples import nmea
 
 
 def test_the_well_known_example_is_read() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from drivers.errors import DeviceError
 from drivers.reading import Reading
-from drivers.settings import check_settings
 from drivers.simulated.driver import SimulatedDriver, SimulatedSettings
+from runtime.settings import check_settings
 
 START_MS = 1_700_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 
 from drivers.reading import Scalar
 from drivers.sysfs.channels import CLASSES, channels_of, read_channel
-from tests.unit.drivers.samples import write_tree
+from tests.support.driver_samples import write_tree
 
 W1_SLAVE = "57 01 4b 46 7f ff 0c 10 a1 : crc=a1 {}\n57 01 4b 46 7f ff 0c 10 a1 t={}\n"
 

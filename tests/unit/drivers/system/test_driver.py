@@ -8,7 +8,7 @@ import pytest
 
 from drivers.reading import Scalar
 from drivers.system.driver import build
-from tests.unit.drivers.samples import write_tree
+from tests.support.driver_samples import write_tree
 
 NET = "  eth0: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
 TREE = {

@@ -3,8 +3,8 @@
 import pytest
 
 from protocol.firmware import Package
-from tests.boot_library import BootableDevice, Running, SimulatedFlash, Status, record_address, slot_address
-from tests.firmware_samples import BUILDER_KEY, STRANGER, image, package
+from tests.support.boot_library import BootableDevice, Running, SimulatedFlash, Status, record_address, slot_address
+from tests.support.firmware_samples import BUILDER_KEY, STRANGER, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.boot_library import SOURCES, WARNINGS
-from tests.firmware_samples import BUILDER_KEY
+from tests.support.boot_library import SOURCES, WARNINGS
+from tests.support.firmware_samples import BUILDER_KEY
 
 ROOT = Path(__file__).parents[4]
 MAX_BOOT_LOADER_BYTES = 6 * 1024

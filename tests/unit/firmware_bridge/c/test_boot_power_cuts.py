@@ -7,16 +7,16 @@ import random
 import pytest
 
 from protocol.firmware import Package
-from tests.boot_library import SECTOR_BYTES, BootableDevice, PowerCut, SimulatedFlash, Status
-from tests.firmware_samples import BUILDER_KEY, image, package
+from tests.effort import seeds
+from tests.support.boot_library import SECTOR_BYTES, BootableDevice, PowerCut, SimulatedFlash, Status
+from tests.support.firmware_samples import BUILDER_KEY, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 
 OLDEST = package(image(2 * SECTOR_BYTES, seed=0), version="0.9.0", counter=0)
 OLD = package(image(3 * SECTOR_BYTES + 100, seed=1), version="1.0.0", counter=1)
 NEW = package(image(3 * SECTOR_BYTES + 333, seed=2), version="1.1.0", counter=2)
-SLOW = pytest.mark.slow
-TEARINGS = [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 3))]  # each tears the operation in another way
+TEARINGS = seeds(test=1, soak=10)  # each tears the operation in another way
 
 
 def device_with_old(*, cut_at: int | None = None, fail_at: int | None = None, seed: int = 0) -> BootableDevice:
@@ -109,7 +109,7 @@ def test_an_update_goes_on_at_the_sector_in_which_it_was_cut(seed: int) -> None:
             assert arrived + 64 >= just_done, "only a torn mark makes it begin anew"
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 15))])
+@pytest.mark.parametrize("seed", seeds(test=3, soak=100))
 def test_power_that_keeps_failing_only_delays_the_update(seed: int) -> None:
     chance = random.Random(seed)
     device = device_with_old(cut_at=chance.randrange(40), seed=seed)

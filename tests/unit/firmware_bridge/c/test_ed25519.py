@@ -7,7 +7,8 @@ import pytest
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
-from tests.boot_library import ed25519_verify, sha512
+from tests.effort import seeds
+from tests.support.boot_library import ed25519_verify, sha512
 from tests.vectors import load_vectors
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
@@ -45,7 +46,7 @@ def test_the_examples_of_the_rfc_verify(vector: dict[str, str]) -> None:
 
 def test_what_libsodium_signs_verifies_and_nothing_close_to_it_does() -> None:
     chance = random.Random(1)
-    for seed in range(200):
+    for seed in seeds(test=30, soak=2_000):
         key, signature, message = signed(seed)
         assert ed25519_verify(key, signature, message)
         assert not ed25519_verify(key, flipped(signature, chance), message)
@@ -62,7 +63,7 @@ def test_the_prefix_is_part_of_what_is_signed_wherever_it_ends() -> None:
 
 
 def test_a_signature_has_one_form_only() -> None:
-    for seed in range(50):
+    for seed in seeds(test=10, soak=500):
         key, signature, message = signed(seed)
         s = int.from_bytes(signature[32:], "little")
         for again in range(s + ORDER, 2**256, ORDER):  # the same number by the order, up to what fits

@@ -3,8 +3,15 @@
 import pytest
 
 from protocol.firmware import Package
-from tests.boot_library import CAPACITY_BYTES, SECTOR_BYTES, BootableDevice, SimulatedFlash, Status, slot_address
-from tests.firmware_samples import BUILDER_KEY, STRANGER, image, package
+from tests.support.boot_library import (
+    CAPACITY_BYTES,
+    SECTOR_BYTES,
+    BootableDevice,
+    SimulatedFlash,
+    Status,
+    slot_address,
+)
+from tests.support.firmware_samples import BUILDER_KEY, STRANGER, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 

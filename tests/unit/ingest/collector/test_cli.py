@@ -7,7 +7,7 @@ from agent.cli import main
 from agent.exit_codes import ExitCode
 from ingest.collector.cli import DEFAULT_STATE, find_state
 from protocol.ethereum import checksum_address
-from tests.archives import BINDING
+from tests.support.archives import BINDING
 
 ADDRESS = checksum_address(BINDING.address)
 
@@ -31,14 +31,14 @@ def test_keys_are_made_once_and_shown_without_their_secrets(tmp_path: Path, caps
     assert capsys.readouterr().out == first
     assert collector(tmp_path, "keys", "show", "--json") == ExitCode.OK
     shown = capsys.readouterr().out
-    assert set(json.loads(shown)) == {"signing_key", "sealing_key"}
-    for name in ("signing.key", "sealing.key"):
+    assert set(json.loads(shown)) == {"signing_key", "encryption_key"}
+    for name in ("signing.key", "decryption.key"):
         assert (tmp_path / "state" / "keys" / name).read_bytes()[9:41].hex() not in first + shown
 
 
 def test_a_device_is_enrolled_by_its_address_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert collector(tmp_path, "enrol", ADDRESS.lower(), "--label", "boiler house") == ExitCode.OK
-    assert capsys.readouterr().out == f"{ADDRESS}  enrolled  any key  boiler house\n"
+    assert capsys.readouterr().out == f"{ADDRESS}  enrolled  key not known yet  boiler house\n"
     assert collector(tmp_path, "revoke", ADDRESS) == ExitCode.OK
     assert "revoked" in capsys.readouterr().out
     (device,) = devices(tmp_path, capsys)
@@ -59,9 +59,28 @@ def test_a_device_is_enrolled_with_its_key_by_what_it_exported(
     assert (device["device"], device["archive_key"]) == (exported["device"], exported["archive_key"])
 
 
+def test_a_device_enrolled_by_its_address_is_confirmed_by_the_key_that_the_device_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "ab" * 32
+    assert collector(tmp_path, "enrol", ADDRESS) == ExitCode.OK
+    assert "uploads are refused until the key that it offers is confirmed" in capsys.readouterr().err
+    assert collector(tmp_path, "confirm", ADDRESS, key) == ExitCode.OK
+    assert capsys.readouterr().out == f"{ADDRESS}  enrolled  key abababababababab…\n"
+    (device,) = devices(tmp_path, capsys)
+    assert (device["archive_key"], device["offered_key"]) == (key, None)
+    assert collector(tmp_path, "confirm", ADDRESS, "cd" * 32) == ExitCode.BAD_CONFIG
+    assert collector(tmp_path, "enrol", ADDRESS, "--archive-key", "cd" * 32) == ExitCode.OK
+    (device,) = devices(tmp_path, capsys)
+    assert device["archive_key"] == "cd" * 32
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
     [
+        (["confirm", ADDRESS, "ab" * 32], ExitCode.BAD_CONFIG),
+        (["enrol", ADDRESS, "--archive-key", "ab"], ExitCode.BAD_CONFIG),
+        (["enrol", "boiler.json", "--archive-key", "ab" * 32], ExitCode.BAD_CONFIG),
         (["enrol", "0x12"], ExitCode.BAD_CONFIG),
         (["enrol", "no-such-file.json"], ExitCode.NO_INPUT),
         (["enrol", ADDRESS, "--label", "two\nlines"], ExitCode.BAD_CONFIG),

@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from ingest.collector.devices import AllowList, Device, device_from_public_file, parse_address
-from ingest.collector.errors import ConfigError
+from ingest.collector.errors import ConfigError, UploadRefused
 from protocol.ethereum import checksum_address
-from tests.archives import BINDING
+from protocol.shipping import Refusal, sign_claim
+from tests.support.archives import BINDING, sign
 
 DEVICE = Device(address=BINDING.address, enrolled_at_ms=5, archive_key=BINDING.archive_key, label="boiler house")
 
@@ -56,6 +57,58 @@ def test_a_public_file_is_believed_only_if_its_binding_is_true(tmp_path: Path) -
         path.write_text(json.dumps({**public, **change}))
         with pytest.raises(ConfigError, match="export-public"):
             device_from_public_file(path, 5, "")
+
+
+CLAIM = sign_claim(binding=BINDING, archive=bytes(32), size_bytes=1, collector_key=bytes(32), sign=sign)
+KEY = BINDING.archive_key.hex()
+
+
+def offered(folder: Path) -> AllowList:
+    """A device that was enrolled by its address, and has offered its key."""
+    allow_list = AllowList(folder)
+    allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=5))
+    with pytest.raises(UploadRefused) as caught:
+        allow_list.check(CLAIM)
+    assert caught.value.refusal is Refusal.KEY_UNCONFIRMED
+    return allow_list
+
+
+def test_a_key_that_is_offered_waits_for_the_operator_and_counts_once_confirmed(tmp_path: Path) -> None:
+    allow_list = offered(tmp_path)
+    (device,) = allow_list.devices()
+    assert (device.archive_key, device.offered_key) == (None, BINDING.archive_key)
+    with pytest.raises(UploadRefused):
+        allow_list.check(CLAIM)
+    assert allow_list.confirm(BINDING.address, KEY[:16].upper()).archive_key == BINDING.archive_key
+    allow_list.check(CLAIM)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize("key", ["", KEY[:15], KEY[1:20], "0" * 16, "g" * 64, KEY + "0"])
+def test_what_does_not_name_the_offered_key_confirms_nothing(tmp_path: Path, key: str) -> None:
+    allow_list = offered(tmp_path)
+    with pytest.raises(ConfigError):
+        allow_list.confirm(BINDING.address, key)
+    with pytest.raises(UploadRefused):
+        allow_list.check(CLAIM)
+
+
+def test_the_operator_may_name_another_key_than_the_offered_one_in_full(tmp_path: Path) -> None:
+    allow_list = offered(tmp_path)
+    assert allow_list.confirm(BINDING.address, "ab" * 32).archive_key == b"\xab" * 32
+    with pytest.raises(UploadRefused) as caught:
+        allow_list.check(CLAIM)
+    assert caught.value.refusal is Refusal.DEVICE_UNKNOWN
+
+
+def test_an_offer_cannot_undo_a_revocation(tmp_path: Path) -> None:
+    allow_list = AllowList(tmp_path)
+    allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=5))
+    allow_list.revoke(BINDING.address, now_ms=7)
+    with pytest.raises(UploadRefused) as caught:
+        allow_list.check(CLAIM)
+    assert caught.value.refusal is Refusal.DEVICE_REVOKED
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
 def test_a_label_is_short_and_printable() -> None:

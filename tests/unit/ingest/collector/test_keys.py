@@ -5,12 +5,12 @@ import pytest
 
 from ingest.collector.errors import ConfigError
 from ingest.collector.keys import (
+    DECRYPTION_KEY,
     PUBLIC_KEYS,
-    SEALING_KEY,
     SIGNING_KEY,
     create_keys,
+    load_decryption_key,
     load_public_keys,
-    load_sealing_key,
     load_signing_key,
 )
 
@@ -24,9 +24,9 @@ def folder(tmp_path: Path) -> Path:
 def test_keys_are_private_and_belong_together(folder: Path) -> None:
     public = load_public_keys(folder)
     assert bytes(load_signing_key(folder / SIGNING_KEY).verify_key) == public.signing
-    assert bytes(load_sealing_key(folder / SEALING_KEY).public_key) == public.sealing
+    assert bytes(load_decryption_key(folder / DECRYPTION_KEY).public_key) == public.encryption
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
-    assert modes == {"keys": 0o700, SIGNING_KEY: 0o600, SEALING_KEY: 0o600, PUBLIC_KEYS: 0o644}
+    assert modes == {"keys": 0o700, SIGNING_KEY: 0o600, DECRYPTION_KEY: 0o600, PUBLIC_KEYS: 0o644}
 
 
 def test_keys_are_never_replaced(folder: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_folder_that_others_can_enter_is_refused(folder: Path) -> None:
 
 def test_one_key_does_not_pass_for_the_other(folder: Path) -> None:
     with pytest.raises(ConfigError, match="not a signing key"):
-        load_signing_key(folder / SEALING_KEY)
+        load_signing_key(folder / DECRYPTION_KEY)
 
 
 def test_damage_to_any_byte_is_noticed_and_no_key_is_told(folder: Path) -> None:
@@ -71,7 +71,7 @@ def test_without_keys_the_operator_is_told_how_to_make_them(tmp_path: Path) -> N
         load_public_keys(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"signing_key": "zz", "sealing_key": ""}', '{"signing_key": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"signing_key": "zz", "encryption_key": ""}', '{"signing_key": 1}'])
 def test_a_file_of_public_keys_that_is_none_is_refused(folder: Path, text: str) -> None:
     (folder / PUBLIC_KEYS).write_text(text)
     with pytest.raises(ConfigError):

@@ -1,12 +1,15 @@
+import random
 from pathlib import Path
 
 import pytest
 from nacl.signing import SigningKey
 
 from ingest.collector.receipts import Receipts
-from protocol.archive import Receipt
+from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
-from tests.collectors import ARCHIVE, claim_for
+from tests.effort import seeds
+from tests.support.collectors import ARCHIVE, claim_for
+from tests.support.crashing_folder import CrashingFolder
 
 OLD_KEY, NEW_KEY = SigningKey(b"o" * 32), SigningKey(b"n" * 32)
 CLAIM = claim_for(ARCHIVE)
@@ -15,6 +18,15 @@ CLAIM = claim_for(ARCHIVE)
 def test_a_receipt_that_was_given_is_found_as_it_was(tmp_path: Path) -> None:
     given = Receipts(tmp_path, OLD_KEY).give(CLAIM, now_ms=5)
     assert Receipts(tmp_path, OLD_KEY).find(CLAIM) == given
+
+
+@pytest.mark.parametrize("seed", seeds(test=4, soak=500))
+def test_a_receipt_survives_a_power_cut_also_in_a_directory_of_a_killed_process(tmp_path: Path, seed: int) -> None:
+    with CrashingFolder(tmp_path / "receipts") as folder:
+        (folder.path / CLAIM.device.hex()).mkdir()
+        given = Receipts(folder.path, OLD_KEY).give(CLAIM, now_ms=5)
+        found = folder.after_power_loss(tmp_path / "found", random.Random(seed))
+    assert Receipts(found, OLD_KEY).find(CLAIM) == given
 
 
 def test_a_receipt_is_never_made_twice(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from node.errors import ErrorCode, Refused
 from node.http import Request
-from node.http.messages import error_response, parse_target
+from node.http.messages import error_response, parse_query
 
 
 def request(**fields: object) -> Request:
@@ -43,10 +43,10 @@ def test_a_missing_number_has_its_default_or_is_refused() -> None:
         request().number("count")
 
 
-def test_a_target_is_path_and_query() -> None:
-    assert parse_target("/a%2Fb?x=1&y=a%26b&z") == ("/a%2Fb", {"x": "1", "y": "a&b", "z": ""})
+def test_a_query_is_fields_and_they_are_few() -> None:
+    assert parse_query("x=1&y=a%26b&z") == {"x": "1", "y": "a&b", "z": ""}
     with pytest.raises(Refused, match="too many fields"):
-        parse_target("/?" + "a=1&" * 60)
+        parse_query("a=1&" * 60)
 
 
 @pytest.mark.parametrize(

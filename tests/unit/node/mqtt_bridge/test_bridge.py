@@ -5,34 +5,33 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from paho.mqtt.client import MQTTMessage
 
-from node.mqtt_bridge.bridge import MqttBridge, _Arrived
+from node.mqtt_bridge.bridge import MqttBridge
 from node.mqtt_bridge.settings import MqttSettings, Route
+from runtime.mqtt.packets import Message
 
 
 class Acknowledged:
     def __init__(self) -> None:
-        self.mids: list[int] = []
+        self.numbers: list[int] = []
 
-    def ack(self, mid: int, _qos: int) -> None:
-        self.mids.append(mid)
+    def acknowledge(self, numbers: list[int]) -> None:
+        self.numbers += numbers
 
 
-@pytest.mark.parametrize(("topic", "payload"), [(b"sensors/\xff", b"{}"), (b"sensors/a\nb", b"\xff")])
+@pytest.mark.parametrize(("topic", "payload"), [("sensors/\ufffd", b"{}"), ("sensors/a\nb", b"\xff")])
 def test_whatever_a_broker_calls_a_topic_is_dropped_and_acknowledged(
-    topic: bytes, payload: bytes, caplog: pytest.LogCaptureFixture
+    topic: str, payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    message = MQTTMessage(7, topic)
-    message.payload = payload
-    client = Acknowledged()
+    message = Message(topic, payload, 7, is_duplicate=False, is_retained=False)
+    link = Acknowledged()
 
     async def take() -> MqttBridge:
         settings = MqttSettings(host="h", port=1883, routes=(Route("sensors/#"),), client_id="c")
         bridge = MqttBridge(cast("Any", None), settings, chance=Random(1))
-        bridge._take(_Arrived(cast("Any", client), 0, message))
+        bridge._take(cast("Any", link), message)
         return bridge
 
     assert asyncio.run(take()).counters["bad_payloads"] == 1
-    assert client.mids == [7]
+    assert link.numbers == [7]
     assert "\n" not in caplog.messages[0]

@@ -1,5 +1,5 @@
 from node.errors import StorageError
-from node.mqtt_bridge.delivery import Delivery
+from node.mqtt_bridge.bridge import Delivery
 
 PROBLEM = StorageError("disk full")
 

@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.mqtt_bridge.payload import MAX_MESSAGES, read_payload
+from node.mqtt_bridge.bridge import MAX_MESSAGES, read_payload
 from protocol.errors import Corrupt, Unsupported, WireError
-from protocol.streamr import MessageID, StreamMessage
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import StreamMessage
 
 MESSAGE = StreamMessage(MessageID("stream", 0, 5, 0, "0xpublisher", "chain"), '{"a":"é"}')
 OTHER = MESSAGE.replace(message_id=MessageID("stream", 0, 6, 0, "0xpublisher", "chain"))

@@ -9,23 +9,23 @@ ROUTES = (Route("headgate/#"),)
 
 
 @pytest.mark.parametrize(
-    ("url", "host", "port", "uses_tls", "username"),
+    ("url", "host", "port", "tls", "username"),
     [
-        ("mqtt://broker", "broker", 1883, False, None),
-        ("mqtts://broker/", "broker", 8883, True, None),
-        ("mqtt://pi%40home@[::1]:77", "::1", 77, False, "pi@home"),
+        ("mqtt://broker", "broker", 1883, "off", None),
+        ("mqtts://broker/", "broker", 8883, "on", None),
+        ("mqtt://pi%40home@[::1]:77", "::1", 77, "off", "pi@home"),
     ],
 )
-def test_a_url_names_the_broker(url: str, host: str, port: int, uses_tls: bool, username: str | None) -> None:
+def test_a_url_names_the_broker(url: str, host: str, port: int, tls: str, username: str | None) -> None:
     settings = MqttSettings.from_url(url, client_id="id", routes=ROUTES)
-    assert (settings.host, settings.port, settings.uses_tls, settings.username) == (host, port, uses_tls, username)
+    assert (settings.host, settings.port, settings.tls, settings.username) == (host, port, tls, username)
 
 
 @pytest.mark.parametrize(
     "url", ["broker", "http://broker", "mqtt://", "mqtt://h:x", "mqtt://h:99999", "mqtt://h/path", "mqtt://[::1"]
 )
 def test_another_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not mqtt://"):
+    with pytest.raises(ConfigError, match="expected a URL mqtt://"):
         MqttSettings.from_url(url, client_id="id", routes=ROUTES)
 
 
@@ -38,8 +38,21 @@ def test_a_password_in_the_url_is_refused_and_told_to_nobody() -> None:
 def test_a_bridge_without_topics_or_with_missing_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no topic"):
         MqttSettings(host="h", port=1, client_id="id", routes=())
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="missing: No such file"):
         MqttSettings(host="h", port=1, client_id="id", routes=ROUTES, password_file=tmp_path / "missing")
+    with pytest.raises(ConfigError, match="no such file"):
+        MqttSettings(host="h", port=1, client_id="id", routes=ROUTES, tls="on", ca_file=tmp_path / "missing")
+
+
+def test_secrets_that_others_can_read_and_tls_files_that_do_not_fit_are_refused_all_at_once(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("geheim")
+    secret.chmod(0o644)
+    with pytest.raises(ConfigError) as refused:
+        MqttSettings(host="h", port=1, client_id="id", routes=ROUTES, password_file=secret, key_file=secret)
+    assert len(refused.value.problems) == 4
+    assert str(refused.value).count("others can read or change it") == 2
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_route_takes_its_stream_on_its_topics_only() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from random import Random
 
 from node.overlay.mesh import (
@@ -5,6 +6,8 @@ from node.overlay.mesh import (
     IDLE_LINK_S,
     IDLE_PART_S,
     MAX_PARTS,
+    MAX_PARTS_OF_NEIGHBOURS,
+    MAX_PARTS_OF_ONE_ORIGIN,
     Action,
     Dial,
     HangUp,
@@ -13,14 +16,14 @@ from node.overlay.mesh import (
     Report,
     Send,
 )
-from node.peers.backoff import LONGEST_DELAY_S
+from node.peers.connection import RECONNECT
 from node.streams import StreamPart
 from node.tracker.status import PartStatus
 from protocol.streamr.control import SubscribeRequest, UnsubscribeRequest
 from protocol.streamr.tracker import InstructionMessage
 
 PART = StreamPart("stream", 0)
-A, B = "ws://a", "ws://b"
+A, B, C = "ws://a", "ws://b", "ws://c"
 
 
 def make_mesh(*, keeps_everything: bool = True) -> Mesh:
@@ -93,11 +96,43 @@ def test_a_neighbour_that_subscribes_is_linked_though_nobody_told_of_it() -> Non
     assert mesh.neighbours(PART) == {A}
 
 
+def test_after_the_end_of_one_of_several_links_subscription_and_recent_messages_go_over_the_one_that_is_left() -> None:
+    mesh = linked_mesh(A, B)
+    actions = mesh.link_replaced(A)
+    assert sent(actions) == [(A, SubscribeRequest)]
+    assert Replay(A, PART) in actions
+    mesh.link_up(C, "id of c", 0)
+    mesh.receive(C, subscribe(), 0)
+    assert mesh.link_replaced(C) == [Replay(C, PART)], "it subscribed here; it was not asked to"
+
+
 def test_a_neighbour_that_the_next_instruction_leaves_out_is_unsubscribed() -> None:
     mesh = linked_mesh(A, B)
     actions = mesh.instruct(instruction(B, counter=2), 1)
     assert sent(actions) == [(A, UnsubscribeRequest)]
     assert mesh.neighbours(PART) == {B}
+
+
+def test_a_link_is_given_up_only_when_another_is_there() -> None:
+    mesh = linked_mesh(A)
+    assert sent(mesh.instruct(instruction(B, C, counter=2), 0)) == []
+    assert sent(mesh.link_up(B, "b", 0)) == [(B, SubscribeRequest)]
+    assert mesh.neighbours(PART) == {A, B}
+    assert (A, UnsubscribeRequest) in sent(mesh.link_down(C, 0))
+    assert mesh.neighbours(PART) == {B}
+    assert mesh.status()[PART].counter == 2
+
+
+def test_a_link_is_kept_where_no_other_can_be_made() -> None:
+    mesh = linked_mesh(A)
+    mesh.instruct(instruction(B, counter=2), 0)
+    assert sent(mesh.link_down(B, 0)) == []
+    assert mesh.status()[PART] == PartStatus(linked=frozenset({f"id of {A}"}), counter=2)
+    assert (A, UnsubscribeRequest) in sent(mesh.link_up(B, "b", 1))
+
+
+def test_a_link_is_given_up_at_once_where_no_neighbour_is_wanted() -> None:
+    assert sent(linked_mesh(A).instruct(instruction(counter=2), 0)) == [(A, UnsubscribeRequest)]
 
 
 def test_a_late_instruction_is_not_followed() -> None:
@@ -118,7 +153,7 @@ def test_a_lost_link_that_is_wanted_is_dialled_again_after_a_delay() -> None:
     assert mesh.link_down(A, 100) == [Report()]
     assert mesh.neighbours(PART) == frozenset()
     assert mesh.tick(100) == []
-    assert mesh.tick(100 + LONGEST_DELAY_S) == [Dial(A)]
+    assert mesh.tick(100 + RECONNECT.max_s) == [Dial(A)]
 
 
 def test_an_instruction_does_not_shorten_the_delay_of_a_neighbour_that_fails() -> None:
@@ -132,7 +167,7 @@ def test_a_lost_link_that_nobody_wants_any_more_is_not_dialled() -> None:
     mesh = linked_mesh(A)
     mesh.link_down(A, 0)
     mesh.instruct(instruction(counter=2), 0)
-    assert mesh.tick(LONGEST_DELAY_S) == []
+    assert mesh.tick(RECONNECT.max_s) == []
 
 
 def test_a_neighbour_that_unsubscribes_is_let_go() -> None:
@@ -169,18 +204,66 @@ def test_another_node_leaves_what_it_has_not_used_for_a_while() -> None:
     assert mesh.parts == []
 
 
-def test_no_more_partitions_than_the_limit_are_entered() -> None:
+def test_neighbours_of_one_machine_add_a_limited_number_of_partitions() -> None:
+    mesh = make_mesh()
+    mesh.link_up(A, "id of a", 0, origin="10.0.0.1")
+    mesh.link_up(B, "id of b", 0, origin="10.0.0.1")
+    for number in range(MAX_PARTS_OF_ONE_ORIGIN):
+        mesh.receive(A if number % 2 else B, subscribe(StreamPart("flood", number)), 0)
+    mesh.receive(B, subscribe(StreamPart("one more", 0)), 0)
+    mesh.use(StreamPart("published to", 0), 0, added_by="10.0.0.1")
+
+    assert len(mesh.parts) == MAX_PARTS_OF_ONE_ORIGIN
+    mesh.link_up(C, "id of c", 0, origin="10.0.0.2")
+    mesh.receive(C, subscribe(PART), 0)
+    assert PART in mesh.parts
+
+
+def test_all_neighbours_together_leave_space_for_clients_and_the_tracker() -> None:
+    mesh = make_mesh()
+    for number in range(MAX_PARTS):
+        mesh.use(StreamPart("flood", number), 0, added_by=f"10.0.0.{number % 100}")
+    assert len(mesh.parts) == MAX_PARTS_OF_NEIGHBOURS
+
+    mesh.want(PART, 0, wanted=True)
+    mesh.instruct(replace(instruction(B), stream_id="told"), 0)
+    assert PART in mesh.parts
+    assert StreamPart("told", 0) in mesh.parts
+
+
+def test_a_partition_that_a_client_wants_as_well_is_charged_to_no_neighbour_any_more() -> None:
+    mesh = make_mesh()
+    for number in range(MAX_PARTS_OF_ONE_ORIGIN):
+        mesh.use(StreamPart("flood", number), 0, added_by="10.0.0.1")
+    mesh.want(StreamPart("flood", 7), 0, wanted=True)
+    mesh.use(PART, 0, added_by="10.0.0.1")
+
+    assert PART in mesh.parts
+
+
+def test_a_storage_node_leaves_what_only_a_neighbour_added_and_may_add_it_again() -> None:
+    mesh = make_mesh(keeps_everything=True)
+    for number in range(MAX_PARTS_OF_ONE_ORIGIN):
+        mesh.use(StreamPart("flood", number), 0, added_by="10.0.0.1")
+    mesh.use(PART, 0)
+    mesh.tick(IDLE_PART_S + 1)
+
+    assert mesh.parts == [PART]
+    mesh.use(StreamPart("flood", 1), 0, added_by="10.0.0.1")
+    assert len(mesh.parts) == 2
+
+
+def test_a_neighbour_cannot_add_a_name_that_no_stream_can_have() -> None:
     mesh = make_mesh()
     mesh.link_up(A, "id of a", 0)
+    mesh.receive(A, subscribe(StreamPart("x" * 100_000, 0)), 0)
+
+    assert mesh.parts == []
+
+
+def test_no_more_partitions_than_the_limit_are_entered() -> None:
+    mesh = make_mesh()
     for number in range(MAX_PARTS + 1):
-        mesh.receive(A, subscribe(StreamPart("stream", number)), 0)
+        mesh.want(StreamPart("stream", number), 0, wanted=True)
     assert len(mesh.parts) == MAX_PARTS
-    assert (
-        mesh.instruct(
-            InstructionMessage(
-                version=1, request_id="", stream_id="new", stream_partition=0, node_addresses=(B,), counter=1
-            ),
-            0,
-        )
-        == []
-    )
+    assert mesh.instruct(replace(instruction(B), stream_id="new"), 0) == []

@@ -1,12 +1,15 @@
 import json
+from typing import Any
 
 import pytest
 
 from node.peers.dialects import Dialect, NetworkLayer, Plain
 from node.serialization import Broadcast
 from protocol.errors import Unsupported, WireError
-from protocol.streamr import EncryptedGroupKey, MessageID, StreamMessage, tracker
+from protocol.streamr import tracker
 from protocol.streamr.control import BroadcastMessage, SubscribeRequest
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import EncryptedGroupKey, StreamMessage
 
 MESSAGE = StreamMessage(MessageID("stream", 0, 5, 0, "0xpublisher", "chain"), '{"a":1}')
 BROADCAST = Broadcast(MESSAGE, MESSAGE.serialize())
@@ -52,7 +55,27 @@ def test_whoever_writes_as_the_documents_do_is_answered_so() -> None:
     dialect = NetworkLayer("me")
     dialect.read_tracker('["4.4.3",2,"sender","stream-id"]')
     assert json.loads(dialect.write_tracker(FOUND))[1:] == [3, "me", "s", ["ws://a"]]
-    assert json.loads(dialect.write_broadcast(BROADCAST))[1:4] == [4, "me", [2, 0, "", MESSAGE.elements()]]
+    assert json.loads(dialect.write_control(SUBSCRIBE))[1:4] == [4, "me", [2, 9, "r", "stream", 0, None]]
+
+
+def payload_of(frame: str) -> list[Any]:
+    payload: list[Any] = json.loads(json.loads(frame)["payload"]["serializedControlLayerPayload"])
+    return payload
+
+
+def test_a_peer_that_has_said_nothing_gets_messages_that_every_release_can_read() -> None:
+    payload = payload_of(NetworkLayer("me").write_broadcast(BROADCAST))
+    assert (payload[0], payload[2][0]) == (1, 31)
+    rotating = MESSAGE.replace(new_group_key=EncryptedGroupKey('["id","00"]'))  # only version 32 holds it
+    payload = payload_of(NetworkLayer("me").write_broadcast(Broadcast(rotating, rotating.serialize())))
+    assert (payload[0], payload[3][0]) == (2, 32)
+
+
+def test_a_message_of_an_older_version_does_not_hide_that_the_peer_speaks_a_newer_one() -> None:
+    dialect = NetworkLayer("me")
+    dialect.read_control(NetworkLayer("peer").write_control(SUBSCRIBE))
+    dialect.read_control(NetworkLayer("peer").write_broadcast(BROADCAST))
+    assert payload_of(dialect.write_broadcast(BROADCAST))[0] == 2
 
 
 def test_whoever_speaks_control_version_1_gets_messages_that_its_release_can_read() -> None:
@@ -60,7 +83,7 @@ def test_whoever_speaks_control_version_1_gets_messages_that_its_release_can_rea
     dialect.read_control(
         '{"version":"13.0.0","code":4,"payload":{"serializedControlLayerPayload":"[1,9,\\"s\\",0,null]"}}'
     )
-    payload = json.loads(json.loads(dialect.write_broadcast(BROADCAST))["payload"]["serializedControlLayerPayload"])
+    payload = payload_of(dialect.write_broadcast(BROADCAST))
     assert payload[:2] == [1, 0]
     assert payload[2][0] == 31
 

@@ -8,13 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from node.errors import StorageError
-from node.storage import DATABASE_NAME, Entry, ResendFrom, ResendLast, ResendQuery, ResendRange, Storage, reading
+from node.errors import Refused, StorageError
+from node.limits import Holder, QuotaLimits
+from node.storage import (
+    DATABASE_NAME,
+    ArrivalQuery,
+    Entry,
+    ResendFrom,
+    ResendLast,
+    ResendQuery,
+    ResendRange,
+    Storage,
+    StoredStream,
+    StoredText,
+    reading,
+)
 from node.storage import queries as queries_module
 from node.storage.messages import ROWS_AT_ONCE
 from node.streams import ANYBODY, Grant, Operation, StreamPart
-from protocol.streamr import MessageRef
-from tests.unit.node.samples import ALICE, BOB, STREAM_ID, a_stream
+from protocol.streamr.ids import MessageRef
+from tests.support.node_samples import ALICE, BOB, STREAM_ID, a_stream
 
 PART = StreamPart(STREAM_ID, 0)
 NOW_S = 1_700_000_000
@@ -31,8 +44,10 @@ def entry(timestamp: int, sequence: int = 0, publisher: str = ALICE.address, cha
     return Entry(PART, timestamp, sequence, publisher, chain, body or f"{timestamp}.{sequence}")
 
 
-def append(storage: Storage, *entries: Entry) -> list[bool]:
-    return asyncio.run(storage.append(entries, NOW_S))
+def append(storage: Storage, *entries: Entry) -> list[bool | Refused]:
+    """For each entry, whether it is new, or why it was refused."""
+    outcomes = asyncio.run(storage.append(entries, NOW_S))
+    return [outcome if isinstance(outcome, Refused) else bool(outcome) for outcome in outcomes]
 
 
 def resend(storage: Storage, query: ResendQuery, part: StreamPart = PART) -> list[str]:
@@ -160,7 +175,7 @@ def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, mo
 def test_totals_follow_what_is_stored_and_deleted(storage: Storage) -> None:
     append(storage, entry(1, body="äö"), entry(2, body="xyz"), entry(3))
     (before,) = asyncio.run(storage.totals())
-    deleted = asyncio.run(storage.delete_first(2))
+    deleted = asyncio.run(storage.delete_of_heaviest(2, max_bytes=10**9))
     (after,) = asyncio.run(storage.totals())
 
     assert before[3:] == (3, 10, 1, 3, NOW_S)
@@ -185,7 +200,7 @@ def test_a_clock_that_goes_back_does_not_make_new_messages_old(tmp_path: Path) -
     first.close()
     second = Storage(tmp_path)
     asyncio.run(second.append([entry(2)], 5))
-    asyncio.run(second.delete_first(1))
+    asyncio.run(second.delete_of_heaviest(1, max_bytes=10**9))
 
     assert asyncio.run(second.totals())[0].stored_since_s == NOW_S
     second.close()
@@ -204,13 +219,16 @@ def test_streams_and_grants_are_there_after_reopening(tmp_path: Path) -> None:
     first = Storage(tmp_path)
     stream = a_stream(partitions=3, require_signed_data=True, storage_days=7, name="boiler")
     grants = [Grant(STREAM_ID, ALICE.address, Operation.SHARE), Grant(STREAM_ID, ANYBODY, Operation.GET)]
-    numbers = asyncio.run(first.put_stream(stream, grants))
+    numbers = asyncio.run(first.create_stream(stream, grants, Holder(ALICE.address, "10.0.0.1")))
     same = asyncio.run(first.put_grant(grants[0]))
     first.close()
     second = Storage(tmp_path)
 
     assert same == numbers[0]
-    assert second.load() == ([stream], list(zip(numbers, grants, strict=True)))
+    assert second.load() == (
+        [StoredStream(stream, Holder(ALICE.address, "10.0.0.1"), is_declared=False)],
+        list(zip(numbers, grants, strict=True)),
+    )
     asyncio.run(second.delete_grant(numbers[0]))
     assert second.load()[1] == [(numbers[1], grants[1])]
     second.close()
@@ -272,7 +290,151 @@ def test_a_damaged_database_is_a_storage_error(tmp_path: Path) -> None:
 
 def test_one_node_uses_a_directory_at_a_time(tmp_path: Path) -> None:
     first = Storage(tmp_path)
-    with pytest.raises(StorageError, match="another node keeps its data here"):
+    with pytest.raises(StorageError, match="another node uses this directory"):
         Storage(tmp_path)
     first.close()
     Storage(tmp_path).close()
+
+
+# --- usage by user ---
+
+MALLORY, HONEST = Holder("0xmallory", "10.9.9.9"), Holder(ALICE.address, "10.0.0.1")
+
+
+def test_a_chain_beyond_the_quota_is_refused_and_the_rest_of_the_batch_stored(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, QuotaLimits(total=3, per_owner=2, per_address=3))
+    mine = [entry(n, chain=f"c{n}")._replace(holder=MALLORY) for n in range(4)]
+    outcomes = append(storage, mine[0], mine[1], mine[2], mine[0], entry(9, chain="honest")._replace(holder=HONEST))
+
+    assert [outcome for outcome in outcomes if isinstance(outcome, bool)] == [True, True, False, True]
+    assert isinstance(outcomes[2], Refused)
+    assert "limits.max_chains_per_owner" in str(outcomes[2])
+    assert append(storage, mine[1]._replace(timestamp=50)) == [True]  # what is there may go on
+    storage.close()
+
+    again = Storage(tmp_path, QuotaLimits(total=3, per_owner=2, per_address=3))
+    assert isinstance(append(again, mine[3])[0], Refused)
+    again.close()
+
+
+def test_a_chain_is_gone_with_its_last_message_and_another_may_begin(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, QuotaLimits(total=1, per_owner=1, per_address=1))
+    append(storage, entry(1, chain="x" * 10_000))
+    assert asyncio.run(storage.delete_of_heaviest(10, max_bytes=10**9)) == 1
+
+    with reading(tmp_path) as connection:
+        assert connection.execute("SELECT count(*) FROM chains").fetchone() == (0,)
+    assert storage.chain_quota.total == 0
+    assert append(storage, entry(1, chain="next")) == [True]
+    storage.close()
+
+
+def test_a_batch_that_fails_charges_no_user(storage: Storage) -> None:
+    with pytest.raises((StorageError, OverflowError)):
+        append(storage, entry(1, chain="a"), entry(2**63, chain="b"))
+
+    assert storage.chain_quota.total == 0
+
+
+def test_the_heaviest_gives_way_first_however_many_names_it_has(storage: Storage) -> None:
+    append(storage, *(entry(n, chain="honest", body="h" * 300)._replace(holder=HONEST) for n in range(10)))
+    for name in range(20):
+        sybil = Holder(f"0x{name}", MALLORY.origin)
+        part = StreamPart(f"0x{name}/s", 0)
+        append(storage, *(entry(n, chain="m", body="m" * 200)._replace(part=part, holder=sybil) for n in range(2)))
+    while sum(part.bytes for part in asyncio.run(storage.totals())) > 7000:
+        assert asyncio.run(storage.delete_of_heaviest(1, max_bytes=10**9))
+
+    assert len(resend(storage, ResendLast(count=99))) == 10
+
+
+def test_of_one_owner_the_oldest_messages_go_first(storage: Storage) -> None:
+    append(storage, *(entry(n, body=f"{n}" * 100)._replace(holder=HONEST) for n in range(5)))
+    append(storage, entry(9, chain="other", body="o")._replace(holder=Holder("0xother", HONEST.origin)))
+    asyncio.run(storage.delete_of_heaviest(3, max_bytes=10**9))
+
+    assert [body[0] for body in resend(storage, ResendLast(count=99))] == ["3", "4", "o"]
+
+
+def test_what_one_owner_has_beyond_so_many_bytes_can_be_deleted(storage: Storage) -> None:
+    append(storage, *(entry(n, body="x" * 936)._replace(holder=HONEST) for n in range(10)))
+    append(storage, *(entry(n, chain="m", body="x" * 936)._replace(holder=MALLORY) for n in range(4)))
+    while asyncio.run(storage.delete_of_heaviest(1, max_bytes=10**9, by="owner", beyond_bytes=5_000)):
+        pass
+
+    with reading(storage.directory) as connection:
+        counts = connection.execute("SELECT owner, messages FROM chains ORDER BY owner").fetchall()
+    assert counts == [(ALICE.address, 5), ("0xmallory", 4)]
+
+
+def test_no_more_is_deleted_than_must_be(storage: Storage) -> None:
+    append(storage, *(entry(n, body="x" * 936)._replace(holder=HONEST) for n in range(10)))
+
+    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=2_500)) == 3
+    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=10**9, beyond_bytes=5_000)) == 2
+    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=10**9, beyond_bytes=5_000)) == 0
+
+
+# --- the order of arrival, for legacy clients ---
+
+
+def arrivals(storage: Storage, **query: int) -> list[str]:
+    async def collect() -> list[StoredText]:
+        return [text async for page in storage.resend_by_arrival(PART, ArrivalQuery(**query)) for text in page]
+
+    found = asyncio.run(collect())
+    assert [text.offset for text in found] == sorted({text.offset for text in found})
+    return [text.text for text in found]
+
+
+def test_offsets_rise_in_the_order_of_arrival_whatever_the_messages_times(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.storage.arrival_queries.PAGE_MESSAGES", 3)
+    times = [5, 5, 5, 9, 2, 7, 7, 1]
+    chains = iter("abcdefgh")
+    numbers = [
+        number
+        for time in times
+        for number in asyncio.run(storage.append([entry(time, chain=next(chains))], NOW_S))
+        if isinstance(number, int)
+    ]
+    bodies = [f"{time}.0" for time in times]
+
+    assert numbers == sorted(set(numbers))
+    assert arrivals(storage) == bodies
+    assert arrivals(storage, last=3) == bodies[-3:]
+    assert arrivals(storage, last=99) == bodies
+    assert arrivals(storage, last=0) == []
+    assert arrivals(storage, start=numbers[2]) == bodies[2:]
+    assert arrivals(storage, start=numbers[2], end=numbers[4]) == bodies[2:5]
+    assert arrivals(storage, start=numbers[-1] + 1) == []
+    assert arrivals(storage, end=numbers[0] - 1) == []
+    assert arrivals(storage, since_ms=7) == ["9.0", "7.0", "7.0"]
+    assert arrivals(storage, start=2**70, end=2**71) == arrivals(storage, since_ms=2**70) == []
+
+
+def test_offsets_of_a_full_batch_are_those_it_is_read_back_with(storage: Storage) -> None:
+    batch = [entry(n, chain=f"{n % 3}") for n in range(ROWS_AT_ONCE * 2 + 5)]
+    numbers = asyncio.run(storage.append(batch, NOW_S))
+
+    async def collect() -> list[StoredText]:
+        return [text async for page in storage.resend_by_arrival(PART, ArrivalQuery()) for text in page]
+
+    assert asyncio.run(collect()) == [
+        StoredText(number, each.body) for number, each in zip(numbers, batch, strict=True) if isinstance(number, int)
+    ]
+
+
+def test_an_offset_is_never_given_twice_even_if_everything_was_deleted(storage: Storage) -> None:
+    (first,) = asyncio.run(storage.append([entry(1)], NOW_S))
+    asyncio.run(storage.delete_of_heaviest(10, max_bytes=10**9))
+    (second,) = asyncio.run(storage.append([entry(2)], NOW_S))
+
+    assert isinstance(first, int)
+    assert isinstance(second, int)
+    assert second > first
+
+
+def test_a_resend_by_arrival_of_nothing_is_empty(storage: Storage) -> None:
+    assert arrivals(storage) == arrivals(storage, last=3) == []

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from node.streams import StreamPart
-from node.tracker.tracker import Outgoing, Peer, Tracker
+from node.tracker.tracker import REPORT_S, REUNION_S, Outgoing, Peer, Tracker
 from protocol.streamr.tracker import (
     ErrorMessage,
     InstructionMessage,
@@ -179,14 +179,63 @@ def test_nodes_without_counters_are_told_again_until_they_are_linked() -> None:
 
 def test_storage_nodes_are_put_into_every_partition_whoever_comes_first() -> None:
     tracker = make_tracker()
+    empty = StatusMessage(version=1, request_id="s", status={"streams": {}})
     tracker.connect(websocket_peer("s1", is_storage=True), 0)
+    tracker.receive("s1", empty, 0)
     told = instructions(join(tracker, "a"))
     assert told["s1"].node_addresses == ("ws://a",)
-    later = instructions(tracker.connect(websocket_peer("s2", is_storage=True), 0))
+    assert tracker.connect(websocket_peer("s2", is_storage=True), 0) == []
+    later = instructions(tracker.receive("s2", empty, 0))
     assert set(later["s2"].node_addresses) == {"ws://a", "ws://s1"}
-    empty = StatusMessage(version=1, request_id="s", status={"streams": {}})
     tracker.receive("s2", empty, 1)
     assert "s2" in tracker.topology(PART)
+
+
+def test_a_storage_node_is_in_no_partition_before_it_has_reported_its_own() -> None:
+    tracker = make_tracker()
+    tracker.connect(websocket_peer("s", is_storage=True), 0)
+    assert instructions(join(tracker, "a", "b")).keys() == {"a", "b"}
+    assert instructions(tracker.receive("s", status(["c"]), 0)) == {}  # linked with one that has yet to come
+
+
+def test_a_storage_node_that_has_nothing_to_report_joins_after_a_while() -> None:
+    tracker = make_tracker()
+    tracker.connect(websocket_peer("s", is_storage=True), 0)
+    join(tracker, "a")
+    assert tracker.tick(REPORT_S - 1) == []
+    told = instructions(tracker.tick(REPORT_S))
+    assert told["s"].node_addresses == ("ws://a",)
+    assert told["a"].node_addresses == ("ws://s",)
+    assert tracker.tick(2 * REPORT_S) == []
+
+
+def test_a_tracker_that_has_just_started_cuts_no_link_to_a_node_that_it_has_yet_to_hear_from() -> None:
+    tracker = make_tracker()
+    for name, linked in (("a", ["b", "c"]), ("b", ["a"]), ("new", [])):
+        tracker.connect(websocket_peer(name), 0)
+        assert instructions(tracker.receive(name, status(linked, counter=7), 1)) == {}
+    tracker.connect(websocket_peer("c"), 2)
+    told = instructions(tracker.receive("c", status(["a"], counter=7), 2))
+    assert {"ws://b", "ws://c"} <= set(told["a"].node_addresses)
+    assert told["a"].counter == 8
+    assert told["new"].node_addresses
+
+
+def test_a_node_that_does_not_come_back_is_waited_for_only_so_long() -> None:
+    tracker = make_tracker()
+    for name, linked in (("a", ["gone"]), ("b", [])):
+        tracker.connect(websocket_peer(name), 0)
+        assert instructions(tracker.receive(name, status(linked), 1)) == {}
+    told = instructions(tracker.receive("b", status([]), REUNION_S))
+    assert (told["a"].node_addresses, told["b"].node_addresses) == (("ws://b",), ("ws://a",))
+
+
+def test_a_link_that_is_gone_is_waited_for_no_longer() -> None:
+    tracker = make_tracker()
+    for name, linked in (("a", ["gone"]), ("b", [])):
+        tracker.connect(websocket_peer(name), 0)
+        tracker.receive(name, status(linked), 1)
+    assert instructions(tracker.receive("a", status([]), 2)).keys() == {"a", "b"}
 
 
 def test_storage_nodes_are_looked_up() -> None:

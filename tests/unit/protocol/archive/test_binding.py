@@ -1,7 +1,8 @@
 import pytest
 
-from protocol.archive import Binding, binding_statement, sign_binding
-from tests.archives import BINDING, IDENTITY
+from protocol.archive.binding import Binding, binding_statement, sign_binding
+from tests.support.archives import BINDING, IDENTITY
+from tests.support.wallets import personal_sign
 
 
 def test_a_binding_is_the_same_bytes_every_time() -> None:
@@ -28,7 +29,11 @@ def test_a_signature_that_fits_no_key_binds_nothing(signature: bytes) -> None:
         Binding(address=BINDING.address, archive_key=BINDING.archive_key, signature=signature)
 
 
-def test_the_statement_says_what_it_means() -> None:
+def test_a_binding_signed_as_a_wallet_signs_texts_is_none() -> None:
     statement = binding_statement(BINDING.address, BINDING.archive_key)
-    assert statement.startswith("Headgate device 0x")
-    assert statement.endswith(f"signs its archives with the Ed25519 key {BINDING.archive_key.hex()}.")
+    device, key = BINDING.address.hex(), BINDING.archive_key.hex()
+    sentence = f"Headgate device 0x{device} signs its archives with the Ed25519 key {key}."
+    for text in (sentence, b"headgate binding 1\n" + statement.body, statement.body, statement.digest):
+        signature = bytes.fromhex(personal_sign(IDENTITY, text)[2:])
+        with pytest.raises(ValueError, match="not signed by"):
+            Binding(address=BINDING.address, archive_key=BINDING.archive_key, signature=signature)

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from protocol.archive import Columns, CorruptArchive, Record
 from protocol.archive.block import decode_block, encode_block
+from protocol.archive.errors import CorruptArchive
 from protocol.archive.limits import MAX_CHAIN_BYTES, MAX_RECORDS_PER_BLOCK, MAX_TEXT_BYTES
-from tests.archives import record
+from protocol.archive.records import Columns, Record
+from tests.support.archives import record
 
 RECORDS = [record(number) for number in range(7)]
 RAW = encode_block(Columns.of(RECORDS))

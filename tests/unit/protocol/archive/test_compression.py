@@ -1,8 +1,8 @@
 import pytest
 import zstandard
 
-from protocol.archive import CorruptArchive
-from protocol.archive.compression import compressor, decompress
+from protocol.archive.block import compressor, decompress
+from protocol.archive.errors import CorruptArchive
 from protocol.archive.limits import MAX_RAW_BLOCK_BYTES
 
 CONTENT = b"some content, some content, some content"

@@ -10,12 +10,16 @@ from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt
 from nacl.public import PrivateKey, SealedBox
 from nacl.signing import SigningKey, VerifyKey
 
-from protocol.archive import Loss, Opener, Receipt, Record, Reference
-from tests.archives import read_archive
+from protocol.archive.encryption import Decryptor
+from protocol.archive.receipt import Receipt
+from protocol.archive.records import Record
+from protocol.losses import Loss
+from protocol.reference import Reference
+from tests.support.archives import read_archive
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "archive"
 ARCHIVE = (VECTORS / "tiny.hga").read_bytes()
-SEALED = (VECTORS / "tiny.hgs").read_bytes()
+ENCRYPTED = (VECTORS / "tiny.hgs").read_bytes()
 RECEIPT = (VECTORS / "tiny.receipt").read_bytes()
 COLLECTOR_BOX = PrivateKey(b"\x04" * 32)
 
@@ -32,7 +36,7 @@ LOSS = Loss(
     count=2,
     first=Reference(1_699_999_999_000, 0),
     last=Reference(1_699_999_999_500, 0),
-    reason="shed",
+    cause="shed",
 )
 
 
@@ -44,9 +48,9 @@ def test_the_golden_archive_reads_as_it_was_written() -> None:
     assert archive.header.binding.address.hex() == "7e5f4552091a69125d5dfcb7b8c2659029395bdf"
 
 
-def test_the_golden_sealed_archive_opens() -> None:
-    opener = Opener(COLLECTOR_BOX)
-    assert b"".join([*opener.feed(SEALED), opener.finish()]) == ARCHIVE
+def test_the_golden_encrypted_archive_opens() -> None:
+    decryptor = Decryptor(COLLECTOR_BOX)
+    assert b"".join([*decryptor.feed(ENCRYPTED), decryptor.finish()]) == ARCHIVE
 
 
 def test_the_golden_receipt_covers_the_golden_archive() -> None:
@@ -74,14 +78,14 @@ def test_plain_libraries_take_the_archive_apart_and_find_it_true() -> None:
     assert raw.endswith(b'boiler["first"]["second"]')
     manifest_offset, signature = struct.unpack(">Q64s", frames[b"S"][1])
     assert manifest_offset == frames[b"M"][0]
-    signed = b"headgate archive 1\n" + hashlib.sha256(frames[b"M"][1]).digest()
+    signed = b"headgate archive 2\n" + hashlib.sha256(frames[b"M"][1]).digest()
     VerifyKey(header["archive_key"]).verify(signed, signature)
 
 
-def test_plain_libraries_open_the_sealed_archive() -> None:
-    key = SealedBox(COLLECTOR_BOX).decrypt(SEALED[40:120])
+def test_plain_libraries_open_the_encrypted_archive() -> None:
+    key = SealedBox(COLLECTOR_BOX).decrypt(ENCRYPTED[40:120])
     last_chunk_0 = bytes(23) + b"\x01"
-    assert crypto_aead_xchacha20poly1305_ietf_decrypt(SEALED[124:], SEALED[:124], last_chunk_0, key) == ARCHIVE
+    assert crypto_aead_xchacha20poly1305_ietf_decrypt(ENCRYPTED[124:], ENCRYPTED[:124], last_chunk_0, key) == ARCHIVE
 
 
 def test_plain_libraries_check_the_receipt() -> None:

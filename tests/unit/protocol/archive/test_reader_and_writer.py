@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from protocol.archive import ArchiveReader, ArchiveWriter, Columns, CorruptArchive, Manifest, Record, open_archive
-from protocol.archive.block import encode_block
-from protocol.archive.compression import compressor
+from protocol.archive.block import compressor, encode_block
+from protocol.archive.errors import CorruptArchive
 from protocol.archive.layout import (
     FRAME_HEAD,
     PREAMBLE,
@@ -18,10 +17,14 @@ from protocol.archive.layout import (
     encode_frame,
 )
 from protocol.archive.limits import MAX_BLOCK_BYTES, MAX_RAW_BLOCK_BYTES
-from protocol.archive.manifest import BlockEntry
+from protocol.archive.manifest import BlockEntry, Manifest
+from protocol.archive.random_access import open_archive
+from protocol.archive.reader import ArchiveReader
+from protocol.archive.records import Columns, Record
 from protocol.archive.tally import Tally
+from protocol.archive.writer import ArchiveWriter
 from protocol.errors import Truncated, Unsupported, WireError
-from tests.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
+from tests.support.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
 
 RECORDS = [record(number) for number in range(40)]
 ARCHIVE = write_archive(RECORDS, [LOSS])
@@ -114,8 +117,8 @@ def test_bytes_after_the_end_are_corrupt_in_both_readers() -> None:
 def test_what_is_not_an_archive_says_so_at_once() -> None:
     with pytest.raises(CorruptArchive, match="not an archive"):
         read_archive(b"PK\x03\x04")
-    with pytest.raises(Unsupported, match="archive format 0002"):
-        read_archive(b"HGARCH\x00\x02" + ARCHIVE[8:])
+    with pytest.raises(Unsupported, match="archive format 0003"):
+        read_archive(b"HGARCH\x00\x03" + ARCHIVE[8:])
 
 
 def test_any_block_is_read_alone_and_knows_its_place() -> None:

@@ -4,7 +4,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from protocol import strict_cbor
-from protocol.archive import Receipt, sign_receipt
+from protocol.archive.receipt import Receipt, sign_receipt
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 
 COLLECTOR = SigningKey(b"c" * 32)

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from coincurve._libsecp256k1 import ffi
 
+from protocol.ethereum import coincurve_backend
 from protocol.ethereum.coincurve_backend import CoincurveBackend
 from protocol.ethereum.eth_keys_backend import EthKeysBackend
 from protocol.ethereum.secp256k1 import Backend, default_backend
-from tests.unit.protocol.streamr.backends import on_every_backend
+from tests.effort import effort
+from tests.support.curve_backends import on_every_backend
 
 SECRET = bytes(range(1, 33))
 DIGEST = bytes(range(32))
@@ -74,7 +76,8 @@ def test_public_key_must_be_a_point_on_the_curve(backend: Backend, public_key: b
 
 def test_default_is_coincurve_and_eth_keys_is_not_even_imported() -> None:
     assert isinstance(default_backend(), CoincurveBackend)
-    program = "import sys, protocol.streamr.signing as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
+    signing = "protocol.streamr.stream_message.signing"
+    program = f"import sys, {signing} as s; s.default_backend(); sys.exit('eth_keys' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -83,24 +86,69 @@ def test_without_compiled_libraries_everything_still_signs_and_verifies() -> Non
         "import sys; sys.modules['coincurve'] = sys.modules['tiny_keccak'] = None\n"
         "from protocol.ethereum.signer import Signer\n"
         "from protocol.ethereum.secp256k1 import default_backend\n"
-        "print(type(default_backend()).__name__, Signer(b'\\x01' * 32).sign('x'))"
+        "print(type(default_backend()).__name__, Signer(b'\\x01' * 32).sign_message_digests([bytes(32)])[0].hex())"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     from protocol.ethereum.signer import Signer
 
-    assert done.stdout.split() == ["EthKeysBackend", Signer(b"\x01" * 32).sign("x")]
+    assert done.stdout.split() == ["EthKeysBackend", Signer(b"\x01" * 32).sign_message_digests([bytes(32)])[0].hex()]
 
 
-def test_threads_that_sign_and_recover_at_once_do_not_spoil_each_other() -> None:
-    backend = CoincurveBackend()
-    key = backend.load_private_key(SECRET)
-    digests = [bytes([n]) * 32 for n in range(200)]
-    expected = [(key.sign(digest), key.public_key) for digest in digests]
+# Runs in a process of its own: libsecp256k1 ends the process when it finds its arguments spoiled.
+EVERY_FUNCTION_IN_FOUR_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from protocol.ethereum.coincurve_backend import CoincurveBackend
+from protocol.ethereum.eth_keys_backend import EthKeysBackend
+from protocol.ethereum.hashing import eip191_digest, keccak256
 
-    def sign_and_recover(digest: bytes) -> tuple[bytes, bytes | None]:
-        signature = key.sign(digest)
-        return signature, backend.recover(digest, signature)
+name, calls = sys.argv[1], int(sys.argv[2])
+backend = CoincurveBackend() if name == "coincurve" else EthKeysBackend(pure_python=True)
+digests = [bytes([n]) * 32 for n in range(4)]
+keys = [backend.load_private_key(bytes([n]) * 32) for n in range(1, 5)]
+signatures = [key.sign(digest) for key, digest in zip(keys, digests)]
+public_keys = [backend.load_public_key(key.public_key) for key in keys]
+functions = [
+    lambda n: [backend.recover(digests[n], signatures[n]) for _ in range(4)],
+    lambda n: backend.recover(digests[n - 1], signatures[n]),
+    lambda n: keys[0].sign(digests[n]),
+    lambda n: keys[n].sign_all(digests[:2]),
+    lambda n: public_keys[0].verify(digests[n], signatures[n]),
+    lambda n: public_keys[n].verify_all(digests, signatures),
+    lambda n: backend.load_private_key(bytes([n + 1]) * 32).public_key,
+    lambda n: backend.load_public_key(keys[n].public_key).verify(digests[n], signatures[n]),
+    lambda n: keccak256(digests[n]) + eip191_digest(digests[n]),
+]
 
-    with ThreadPoolExecutor(max_workers=8) as threads:
-        for _ in range(5):
-            assert list(threads.map(sign_and_recover, digests)) == expected
+def call_again_and_again(function, number, expected):
+    assert all(function(number) == expected for _ in range(calls))
+
+def call_all_in_turn(number):
+    assert all([function(number) for function in functions] == expected_of_all[number] for _ in range(calls // 4))
+
+expected_of_all = [[function(number) for function in functions] for number in range(4)]
+with ThreadPoolExecutor(max_workers=4) as threads:
+    for index, function in enumerate(functions):
+        expected = [expected_of_all[number][index] for number in range(4)]
+        list(threads.map(call_again_and_again, [function] * 4, range(4), expected))
+    list(threads.map(call_all_in_turn, range(4)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "calls"), [("coincurve", effort(test=200, soak=100_000)), ("eth-keys", effort(test=1, soak=100))]
+)
+def test_threads_that_use_one_function_at_once_do_not_spoil_each_other(backend: str, calls: int) -> None:
+    program = [sys.executable, "-c", EVERY_FUNCTION_IN_FOUR_THREADS, backend, str(calls)]
+    done = subprocess.run(program, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_coincurve_backend_holds_no_foreign_memory_that_calls_write_to() -> None:
+    foreign = {
+        name
+        for name, value in vars(coincurve_backend).items()
+        if isinstance(value, ffi.CData) and ffi.typeof(value).kind == "pointer"
+    }
+    assert foreign == {"_CONTEXT", "_NULL"}

@@ -6,8 +6,8 @@ import pytest
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from protocol.firmware import MAX_COUNTER, MAX_IMAGE_BYTES, Manifest, is_signed_by
 from protocol.firmware.manifest import MAX_MANIFEST_BYTES
-from tests.boot_library import parse_manifest
-from tests.firmware_samples import BUILDER_KEY, STRANGER, package
+from tests.support.boot_library import parse_manifest
+from tests.support.firmware_samples import BUILDER_KEY, STRANGER, package
 from tests.vectors import load_vectors
 
 VECTORS = load_vectors("firmware/manifests.json")

@@ -5,7 +5,7 @@ import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from protocol.firmware import Package, is_signed_by, slot_bytes
-from tests.firmware_samples import BUILDER_KEY, package
+from tests.support.firmware_samples import BUILDER_KEY, package
 
 TINY = Path(__file__).parents[3] / "vectors" / "firmware" / "tiny.hgfw"
 

@@ -2,7 +2,7 @@ import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.iomessage import IoMessage, Quirk
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
+from tests.support.iomessage_samples import EVERY_FIELD, message
 
 
 def with_timestamp_bytes(timestamp: bytes) -> bytes:

@@ -4,7 +4,8 @@ import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from protocol.iomessage import IoMessage
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
+from protocol.iomessage.fields import INTEGER_LIMITS
+from tests.support.iomessage_samples import EVERY_FIELD, message
 
 DOCUMENT_KEYS = [
     "id",
@@ -31,12 +32,28 @@ DOCUMENT_KEYS = [
 
 
 def test_every_key_is_written_in_lower_case_and_never_null() -> None:
-    written = json.loads(message().to_json())
+    written = json.loads(message(**EVERY_FIELD).to_json())
     assert list(written) == DOCUMENT_KEYS
-    assert written["tag"] == ""
-    assert written["priority"] == 0
-    assert written["contextdata"] == ""
-    assert '"difficultytarget":0,' in message().to_json()
+    assert json.loads(message().to_json())["tag"] == ""
+    assert json.loads(message().to_json())["contextdata"] == ""
+    assert '"difficultytarget":0,' in message(difficulty_target=0).to_json()
+
+
+@pytest.mark.parametrize("name", INTEGER_LIMITS)
+@pytest.mark.parametrize("number", [0, 5])
+def test_an_absent_integer_is_left_out_and_0_is_not(name: str, number: int) -> None:
+    key = name.replace("_", "")
+    assert json.loads(message(**{name: number}).to_json())[key] == number
+    assert getattr(IoMessage.from_json(message(**{name: number}).to_json()), name) == number
+    if name != "timestamp":
+        assert key not in json.loads(message().to_json())
+        assert getattr(IoMessage.from_json(message().to_json()), name) is None
+
+
+def test_a_stream_without_a_known_end_differs_from_one_of_no_messages() -> None:
+    endless = message(group_id="g", sequence_number=3)
+    assert IoMessage.from_json(endless.to_json()).sequence_total is None
+    assert IoMessage.from_json(endless.replace(sequence_total=0).to_json()).sequence_total == 0
 
 
 def test_every_field_comes_back() -> None:

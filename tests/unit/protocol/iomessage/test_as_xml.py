@@ -1,12 +1,18 @@
+import json
 import subprocess
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from protocol.errors import Corrupt, Unsupported, WireError
-from protocol.iomessage import IoMessage
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
+from protocol.errors import Unsupported, WireError
+from protocol.iomessage import IoMessage, Quirk
+from tests.support.iomessage_samples import EVERY_FIELD, message
 
+TMG: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "vectors" / "iomessage" / "tmg-1.1-xml.json").read_text()
+)
 BILLION_LAUGHS = """<!DOCTYPE iomessage [<!ENTITY a "haha"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>
 <iomessage><tag>&c;</tag></iomessage>"""
 EXTERNAL = '<!DOCTYPE iomessage SYSTEM "file:///etc/passwd"><iomessage/>'
@@ -20,7 +26,7 @@ def test_every_field_comes_back() -> None:
 
 
 def test_every_element_is_written_in_the_order_of_the_document() -> None:
-    elements = list(ElementTree.fromstring(message().to_xml()))
+    elements = list(ElementTree.fromstring(message(**EVERY_FIELD).to_xml()))
     assert [element.tag for element in elements][:4] == ["id", "tag", "groupid", "sequencenumber"]
     assert len(elements) == 20
 
@@ -74,9 +80,42 @@ def test_the_document_s_own_example_is_read() -> None:
     assert read.content_data == b"21.5"
 
 
-def test_plain_text_where_base64_belongs_is_refused() -> None:
-    with pytest.raises(Corrupt, match="content_data is not base64"):
-        IoMessage.from_xml("<iomessage><contentdata>21.5 °C</contentdata></iomessage>")
+def test_an_absent_integer_has_no_element_and_0_has_one() -> None:
+    endless = message(group_id="g", sequence_number=3)
+    assert "<sequencetotal>" not in endless.to_xml()
+    assert IoMessage.from_xml(endless.to_xml()).sequence_total is None
+    assert IoMessage.from_xml(endless.replace(sequence_total=0).to_xml()).sequence_total == 0
+
+
+def test_plain_text_where_base64_belongs_is_taken_as_it_is_and_flagged() -> None:
+    read = IoMessage.from_xml("<iomessage><contentdata> 21.5 °C\n</contentdata></iomessage>")
+    assert (read.content_data, read.context_data) == (" 21.5 °C\n".encode(), None)
+    assert read.quirks == Quirk.RAW_CONTENT
+
+
+def test_contents_are_both_base64_or_both_text() -> None:
+    read = IoMessage.from_xml("<iomessage><contextdata>open</contextdata><contentdata>21.5</contentdata></iomessage>")
+    assert (read.context_data, read.content_data) == (b"open", b"21.5")
+
+
+@pytest.mark.parametrize("text", ["hello world", "a\tb", "two words\nMjEuNQ=="])
+def test_a_blank_within_a_line_makes_it_a_text(text: str) -> None:
+    assert IoMessage.from_xml(f"<iomessage><contentdata>{text}</contentdata></iomessage>").content_data == text.encode()
+
+
+@pytest.mark.parametrize("vector", TMG)
+def test_what_the_test_message_generator_wrote_is_read(vector: dict[str, Any]) -> None:
+    read = IoMessage.from_xml(vector["xml"])
+    assert (read.tag, read.sequence_number, read.sequence_total) == ("Camera 16", 3, 12)
+    if vector["is_base64_by_chance"]:
+        assert read.quirks == Quirk.NONE
+        return
+    assert (read.content_data or b"").hex() == vector["contentdata_hex"]
+    assert (read.context_data or b"").hex() == vector["contextdata_hex"]
+
+
+def test_every_vector_of_the_test_message_generator_is_here() -> None:
+    assert (len(TMG), sum(vector["is_base64_by_chance"] for vector in TMG)) == (36, 7)
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ from protocol.iomessage import (
     BreakKind,
     ChainHead,
     IoMessage,
+    hash_link,
     message_hash,
-    seal,
     verify_chain,
 )
 from protocol.iomessage.chain import leading_zero_bits
-from tests.unit.protocol.iomessage.samples import message
+from tests.support.iomessage_samples import message
 
 
 def chain_of(length: int, *, tag: str = "", head: ChainHead = EMPTY_CHAIN) -> list[IoMessage]:
     messages = []
     for number in range(length):
-        messages.append(seal(message(sequence_number=number, tag=f"{tag}{number}"), head))
+        messages.append(hash_link(message(sequence_number=number, tag=f"{tag}{number}"), head))
         head = ChainHead.of(messages[-1])
     return messages
 
@@ -30,14 +30,14 @@ def breaks(messages: list[IoMessage], head: ChainHead | None = None) -> list[tup
 
 
 def test_the_hash_is_sha256_of_the_binary_embodiment_with_the_hash_field_empty() -> None:
-    sealed = seal(message(), EMPTY_CHAIN)
-    assert sealed.hash == hashlib.sha256(sealed.replace(hash=None).to_bytes()).hexdigest()
+    linked = hash_link(message(), EMPTY_CHAIN)
+    assert linked.hash == hashlib.sha256(linked.replace(hash=None).to_bytes()).hexdigest()
 
 
 def test_sha256sum_gives_the_same_hash() -> None:
-    sealed = seal(message(), EMPTY_CHAIN)
-    done = subprocess.run(["sha256sum"], input=sealed.replace(hash=None).to_bytes(), capture_output=True, check=True)
-    assert done.stdout.split()[0].decode() == sealed.hash
+    linked = hash_link(message(), EMPTY_CHAIN)
+    done = subprocess.run(["sha256sum"], input=linked.replace(hash=None).to_bytes(), capture_output=True, check=True)
+    assert done.stdout.split()[0].decode() == linked.hash
 
 
 def test_a_whole_chain_has_no_breaks_from_its_start_and_from_its_middle() -> None:
@@ -67,7 +67,7 @@ def test_an_altered_message_is_the_only_break() -> None:
 
 def test_a_replaced_message_with_a_good_hash_of_its_own_breaks_the_next_link() -> None:
     messages = chain_of(6)
-    messages[3] = seal(messages[3].replace(content_data=b"forged"), ChainHead.of(messages[2]))
+    messages[3] = hash_link(messages[3].replace(content_data=b"forged"), ChainHead.of(messages[2]))
     assert breaks(messages) == [(4, BreakKind.FORKED)]
 
 
@@ -107,42 +107,42 @@ def test_a_late_message_that_does_not_follow_the_one_before_is_a_fork() -> None:
     assert breaks([*messages[:3], messages[6], other[3]]) == [(3, BreakKind.MISSING), (4, BreakKind.FORKED)]
 
 
-def test_a_message_without_hash_is_unsealed() -> None:
+def test_a_message_without_hash_is_unlinked() -> None:
     assert breaks([message(), message(hash="ab"), message(chain_position=0, hash="")]) == [
-        (0, BreakKind.UNSEALED),
-        (1, BreakKind.UNSEALED),
-        (2, BreakKind.UNSEALED),
+        (0, BreakKind.UNLINKED),
+        (1, BreakKind.UNLINKED),
+        (2, BreakKind.UNLINKED),
     ]
 
 
 def test_work_is_done_and_checked() -> None:
-    sealed = seal(message(), EMPTY_CHAIN, difficulty_target=8)
-    assert sealed.hash is not None
-    assert sealed.hash.startswith("00")
-    assert sealed.nonce
-    assert breaks([sealed]) == []
+    linked = hash_link(message(), EMPTY_CHAIN, difficulty_target=8)
+    assert linked.hash is not None
+    assert linked.hash.startswith("00")
+    assert linked.nonce
+    assert breaks([linked]) == []
 
 
 def test_a_hash_that_does_not_reach_its_own_target_is_unworked() -> None:
-    lazy = seal(message(), EMPTY_CHAIN).replace(difficulty_target=200)
+    lazy = hash_link(message(), EMPTY_CHAIN).replace(difficulty_target=200)
     lazy = lazy.replace(hash=message_hash(lazy))
     assert breaks([lazy]) == [(0, BreakKind.UNWORKED)]
 
 
 def test_an_impossible_difficulty_is_refused() -> None:
     with pytest.raises(ValueError, match="between 0 and 256 bits, and is 257"):
-        seal(message(), EMPTY_CHAIN, difficulty_target=257)
+        hash_link(message(), EMPTY_CHAIN, difficulty_target=257)
 
 
-def test_an_incomplete_message_is_not_sealed() -> None:
+def test_an_incomplete_message_is_not_linked() -> None:
     with pytest.raises(
-        ValueError, match="a message without id, timestamp, publisher, info_type, info_format is not sealed"
+        ValueError, match="a message without id, timestamp, publisher, info_type, info_format is not linked"
     ):
-        seal(IoMessage.from_bytes(b"\x00\x04" + bytes(31)), EMPTY_CHAIN)
+        hash_link(IoMessage.from_bytes(b"\x00\x04" + bytes(31)), EMPTY_CHAIN)
 
 
-def test_a_head_needs_a_sealed_message() -> None:
-    with pytest.raises(ValueError, match="not sealed"):
+def test_a_head_needs_a_linked_message() -> None:
+    with pytest.raises(ValueError, match="not linked"):
         ChainHead.of(message())
 
 
@@ -153,6 +153,6 @@ def test_leading_zero_bits_are_counted_in_bits() -> None:
 
 
 def test_a_message_that_cannot_be_written_again_is_altered_not_a_crash() -> None:
-    sealed = seal(message(id="x" * 200), EMPTY_CHAIN)
-    read = IoMessage.from_bytes(sealed.to_bytes().replace(b"x" * 200, b"\xe9" * 200))
+    linked = hash_link(message(id="x" * 200), EMPTY_CHAIN)
+    read = IoMessage.from_bytes(linked.to_bytes().replace(b"x" * 200, b"\xe9" * 200))
     assert breaks([read]) == [(0, BreakKind.ALTERED)]

@@ -1,10 +1,16 @@
+import json
 from itertools import islice
+from pathlib import Path
+from uuid import UUID, uuid5
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from protocol.iomessage import RANDOM_BYTES, message_ids
-from protocol.iomessage.ids import ALPHABET
+from protocol.iomessage import RANDOM_BYTES, element_id, message_ids
+from protocol.iomessage.ids import ALPHABET, ELEMENT_NAMESPACE
 
+VECTORS = Path(__file__).parents[3] / "vectors" / "iomessage"
 LOWEST, HIGHEST = bytes(RANDOM_BYTES), b"\xff" * RANDOM_BYTES
 
 
@@ -42,3 +48,26 @@ def test_at_least_160_bits_are_random() -> None:
 def test_too_little_randomness_is_refused() -> None:
     with pytest.raises(ValueError, match="32 random bytes, not 16"):
         message_ids(bytes(16))
+
+
+DEVICE = "0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a"
+
+
+@given(sensor=st.text(min_size=1))
+def test_an_element_id_is_the_uuid_of_device_and_sensor(sensor: str) -> None:
+    expected = uuid5(UUID(bytes=ELEMENT_NAMESPACE), f"{DEVICE}/{sensor}")
+    written = element_id(DEVICE, sensor)
+    assert len(written) == 22
+    assert UUID(int=number_of(written)) == expected
+
+
+def test_element_ids_are_those_of_the_golden_data() -> None:
+    vectors = json.loads((VECTORS / "element_ids.json").read_text())
+    for vector in vectors:
+        assert element_id(vector["device"], vector["sensor"]) == vector["element"]
+        assert UUID(int=number_of(vector["element"])) == UUID(vector["uuid"])
+    assert len({vector["element"] for vector in vectors}) == len(vectors)
+
+
+def test_the_case_of_an_address_does_not_change_its_elements() -> None:
+    assert element_id(DEVICE.replace("a", "A"), "boiler") == element_id(DEVICE, "boiler")

@@ -6,7 +6,7 @@ import pytest
 from protocol.errors import Corrupt, WireError
 from protocol.iomessage import IoMessage, Quirk
 from protocol.iomessage.fields import INTEGER_LIMITS, REQUIRED, TEXT_LIMITS
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, REQUIRED_FIELDS, message
+from tests.support.iomessage_samples import EVERY_FIELD, REQUIRED_FIELDS, message
 
 
 def test_absent_fields_are_none_and_differ_from_zero_and_empty() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.iomessage import IoMessageReader
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, message
+from tests.support.iomessage_samples import EVERY_FIELD, message
 
 MESSAGES = [message(), message(**EVERY_FIELD), message(content_data=bytes(5000))]
 STREAM = b"".join(each.to_bytes() for each in MESSAGES)

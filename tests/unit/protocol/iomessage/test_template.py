@@ -1,16 +1,16 @@
 import pytest
 
 from protocol.errors import Corrupt
-from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, SealedTemplate, Sealing, verify_chain
-from tests.unit.protocol.iomessage.samples import EVERY_FIELD, REQUIRED_FIELDS, message
+from protocol.iomessage import EMPTY_CHAIN, ChainHead, ChainLinker, IoMessage, LinkedTemplate, verify_chain
+from tests.support.iomessage_samples import EVERY_FIELD, REQUIRED_FIELDS, message
 
 
-def test_sealed_messages_form_a_chain_and_keep_what_the_prototype_says() -> None:
-    template, sealing = SealedTemplate(message(**EVERY_FIELD)), Sealing(EMPTY_CHAIN)
+def test_linked_messages_form_a_chain_and_keep_what_the_prototype_says() -> None:
+    template, linker = LinkedTemplate(message(**EVERY_FIELD)), ChainLinker(EMPTY_CHAIN)
     drafts = [(template, f"id-{number}", number, bytes(number), b"") for number in range(5)]
-    messages = [IoMessage.from_bytes(data) for data in sealing.seal_all(drafts)]
+    messages = [IoMessage.from_bytes(data) for data in linker.link_all(drafts)]
     assert list(verify_chain(messages, head=EMPTY_CHAIN)) == []
-    assert sealing.head == ChainHead.of(messages[-1])
+    assert linker.head == ChainHead.of(messages[-1])
     assert [each.chain_position for each in messages] == [0, 1, 2, 3, 4]
     assert {(each.tag, each.group_id, each.priority, each.publisher) for each in messages} == {
         (EVERY_FIELD["tag"], "boiler", 0, REQUIRED_FIELDS["publisher"])
@@ -19,9 +19,9 @@ def test_sealed_messages_form_a_chain_and_keep_what_the_prototype_says() -> None
 
 def test_a_chain_of_nothing_stays_where_it_is() -> None:
     for head in (EMPTY_CHAIN, ChainHead(4, "ab" * 32)):
-        sealing = Sealing(head)
-        assert list(sealing.seal_all([])) == []
-        assert sealing.head == head
+        linker = ChainLinker(head)
+        assert list(linker.link_all([])) == []
+        assert linker.head == head
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_chain_of_nothing_stays_where_it_is() -> None:
     ],
 )
 def test_what_a_message_refuses_the_template_refuses(message_id: str, timestamp: int, problem: str) -> None:
-    sealing = Sealing(EMPTY_CHAIN)
+    linker = ChainLinker(EMPTY_CHAIN)
     with pytest.raises(Corrupt, match=problem):
-        list(sealing.seal_all([(SealedTemplate(message()), message_id, timestamp, b"", b"")]))
-    assert sealing.head == EMPTY_CHAIN
+        list(linker.link_all([(LinkedTemplate(message()), message_id, timestamp, b"", b"")]))
+    assert linker.head == EMPTY_CHAIN

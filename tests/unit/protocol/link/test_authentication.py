@@ -23,13 +23,13 @@ def _ack(rseq: int = 0) -> Frame:
     return frame_of(Ack(committed_rseq=rseq), session=7)
 
 
-def test_the_far_end_takes_what_was_sealed_in_order(host: Authenticator, device: Authenticator) -> None:
+def test_the_far_end_takes_what_was_proved_in_order(host: Authenticator, device: Authenticator) -> None:
     for number in range(3):
-        device.check(host.seal(_ack(number)))
+        device.check(host.prove(_ack(number)))
 
 
 def test_frames_may_be_lost_but_not_replayed_or_turned_round(host: Authenticator, device: Authenticator) -> None:
-    first, second, third = (host.seal(_ack(number)) for number in range(3))
+    first, second, third = (host.prove(_ack(number)) for number in range(3))
     device.check(first)
     device.check(third)
     for replayed in (first, second, third):
@@ -39,32 +39,32 @@ def test_frames_may_be_lost_but_not_replayed_or_turned_round(host: Authenticator
 
 def test_a_frame_sent_back_to_its_maker_proves_nothing(host: Authenticator) -> None:
     with pytest.raises(Corrupt, match="direction"):
-        host.check(host.seal(_ack()))
+        host.check(host.prove(_ack()))
 
 
 @pytest.mark.parametrize("change", [{"session": 8}, {"seq": 1}, {"is_nak": True}, {"payload": b"\x81\x01"}])
 def test_no_part_of_a_frame_can_be_changed(
     host: Authenticator, device: Authenticator, change: dict[str, int | bool | bytes]
 ) -> None:
-    sealed = host.seal(_ack())
+    proved = host.prove(_ack())
     with pytest.raises(Corrupt, match="another key"):
-        device.check(replace(sealed, **change))  # type: ignore[arg-type]
+        device.check(replace(proved, **change))  # type: ignore[arg-type]
 
 
 def test_a_counter_cannot_be_changed(host: Authenticator, device: Authenticator) -> None:
-    sealed = host.seal(_ack())
-    assert sealed.proof is not None
+    proved = host.prove(_ack())
+    assert proved.proof is not None
     with pytest.raises(Corrupt, match="another key"):
-        device.check(replace(sealed, proof=sealed.proof._replace(counter=1)))
+        device.check(replace(proved, proof=proved.proof._replace(counter=1)))
 
 
 def test_a_forgery_does_not_use_up_a_counter(host: Authenticator, device: Authenticator) -> None:
-    sealed = host.seal(_ack())
-    assert sealed.proof is not None
-    forged = replace(sealed, proof=sealed.proof._replace(counter=2**32 - 2))
+    proved = host.prove(_ack())
+    assert proved.proof is not None
+    forged = replace(proved, proof=proved.proof._replace(counter=2**32 - 2))
     with pytest.raises(Corrupt):
         device.check(forged)
-    device.check(sealed)
+    device.check(proved)
 
 
 def test_a_frame_without_proof_is_refused(device: Authenticator) -> None:
@@ -74,10 +74,10 @@ def test_a_frame_without_proof_is_refused(device: Authenticator) -> None:
 
 def test_a_session_ends_before_its_counters_do(host: Authenticator) -> None:
     host._next_sent = 2**32 - 2
-    host.seal(_ack())
+    host.prove(_ack())
     assert host.is_exhausted
     with pytest.raises(ValueError, match="begin a new one"):
-        host.seal(_ack())
+        host.prove(_ack())
 
 
 def test_every_part_of_the_handshake_changes_the_session_key() -> None:

@@ -25,7 +25,7 @@ def test_the_other_figures_of_the_document() -> None:
         bytes(range(32)), host_nonce=bytes(range(0xA0, 0xA8)), boot_id=bytes(range(0xB0, 0xB8)), syncs=1
     )
     assert f"{key.hex()[:8]}…{key.hex()[-8:]}" in prose
-    proved = Authenticator(key, sends=Direction.TO_HOST).seal(READING)
+    proved = Authenticator(key, sends=Direction.TO_HOST).prove(READING)
     assert proved.proof is not None
     assert (proved.proof.counter.to_bytes(4, "little") + proved.proof.tag).hex(" ") in prose
     assert f"has {len(proved.to_bytes())} bytes" in prose

@@ -120,7 +120,7 @@ def test_a_message_becomes_the_frame_that_others_write(case: dict[str, Any]) -> 
     if "counter" in case:
         authenticator = Authenticator(SESSION_KEY, sends=Direction(case["direction"]))
         authenticator._next_sent = case["counter"]
-        frame = authenticator.seal(frame)
+        frame = authenticator.prove(frame)
     assert frame.to_bytes().hex() == case["wire"]
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from protocol.errors import WireError
-from protocol.streamr import parse_control_message, parse_stream_message, parse_tracker_message
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.control import parse_control_message
+from protocol.streamr.stream_message import parse_stream_message
+from protocol.streamr.tracker import parse_tracker_message
+from tests.support.streamr_vectors import load_vectors
 
 BAD = load_vectors("bad")
 ODD = load_vectors("accepted_oddities")
@@ -28,6 +30,9 @@ READ_ALL_THE_SAME = {
     "v31 prevMsgRef [null,null]": "release 2.2.15 wrote it for messages converted from 28 and 29",
     "v1 SubscribeRequest no partition": "releases up to 4.1.1 took it for partition 0",
     "v1 SubscribeResponse no partition": "releases up to 4.1.1 took it for partition 0",
+    "v2 SubscribeRequest no partition": "the documents: optional, defaults to 0",
+    "v2 SubscribeRequest null partition": "the documents: optional, defaults to 0",
+    "v2 SubscribeResponse no partition": "the documents: optional, defaults to 0",
     "v2 Status": "version 2 of the tracker layer came after the release that judged it",
     "seed 002 example [2,15,...]": "the document's own numbering; nothing else looks like it",
     "seed 002 example [2,16,...]": "the document's own numbering; nothing else looks like it",
@@ -38,9 +43,7 @@ REFUSED_ALL_THE_SAME = {
 }
 DOCUMENT_FORMS = {
     "v32 seed-000 example layout, 9 fields (no groupKeyId)",
-    "v2 SubscribeRequest no partition",
-    "v2 SubscribeRequest null partition",
-    "v2 SubscribeResponse no partition",
+    "v2 SubscribeRequest without requestId (v1 layout, as in seed WrapperMessage example)",
     "v2 ResendLast requestId empty",
     "v2 Unicast empty requestId",
     "v0 resending without sub (seed 003)",

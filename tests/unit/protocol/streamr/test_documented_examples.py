@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.streamr import parse_control_message, parse_network_message, parse_stream_message, parse_tracker_message
+from protocol.streamr.control import parse_control_message
+from protocol.streamr.network import parse_network_message
+from protocol.streamr.stream_message import parse_stream_message
+from protocol.streamr.tracker import parse_tracker_message
 
 DOCS = Path(__file__).parents[4] / "docs"
 BLOCK = re.compile(r"^```json streamr-(?P<layer>[a-z-]+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.streamr import MessageID, MessageRef, next_message_ref
+from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
 
 
 def test_references_are_ordered_by_timestamp_and_then_by_sequence_number() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
-from protocol.streamr import SubscribeRequest, parse_network_message
+from protocol.streamr.control import SubscribeRequest
 from protocol.streamr.network import (
     FindStorageNodesMessage,
     InstructionMessage,
@@ -13,21 +13,25 @@ from protocol.streamr.network import (
     StatusMessage,
     StorageNodesMessage,
     WrapperMessage,
+    parse_network_message,
 )
-from tests.unit.protocol.streamr.expected_fields import assert_has_fields
-from tests.unit.protocol.streamr.vectors import load_vectors
+from tests.support.expected_fields import assert_has_fields
+from tests.support.streamr_vectors import load_vectors
 
 VECTORS = load_vectors("messages_network")
 FRAMES = [vector for vector in VECTORS if vector["type"] != "INVALID"]
 INVALID = [vector for vector in VECTORS if vector["type"] == "INVALID"]
 DOCUMENT_STATUS = '["4.4.3", 0, "sender", "status"]'
-"""Refused by the nodes, which never spoke the documents' arrays; read here, because the documents show it."""
+DOCUMENT_WRAPPER = '["4.4.3", 4, "sender", [2, 9, "stream-id", 0, "my-session-token"]]'
+DOCUMENT_FORMS = (DOCUMENT_STATUS, DOCUMENT_WRAPPER)
+"""Refused by the nodes, which never spoke the documents' arrays; read here, because the documents show them."""
 
 
 def test_every_vector_is_here() -> None:
     assert (len(FRAMES), len(INVALID)) == (23, 14)
     assert {vector["fields"]["code"] for vector in FRAMES} == {0, 1, 2, 3, 4}
     assert sum(vector["serialized"] == DOCUMENT_STATUS for vector in INVALID) == 4
+    assert sum(vector["serialized"] == DOCUMENT_WRAPPER for vector in INVALID) == 3
 
 
 @pytest.mark.parametrize("vector", FRAMES)
@@ -38,7 +42,7 @@ def test_a_real_frame_is_read_to_its_fields_and_written_byte_for_byte(vector: di
     assert message.serialize() == vector["serialized"]
 
 
-@pytest.mark.parametrize("vector", [vector for vector in INVALID if vector["serialized"] != DOCUMENT_STATUS])
+@pytest.mark.parametrize("vector", [vector for vector in INVALID if vector["serialized"] not in DOCUMENT_FORMS])
 def test_what_real_nodes_refuse_is_refused(vector: dict[str, Any]) -> None:
     with pytest.raises(WireError):
         parse_network_message(vector["serialized"])

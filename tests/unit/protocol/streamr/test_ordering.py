@@ -15,7 +15,7 @@ from protocol.streamr.ordering import (
     OrderingRules,
 )
 from protocol.streamr.stream_message import StreamMessage
-from tests.unit.protocol.streamr.vectors import load_vectors
+from tests.support.streamr_vectors import load_vectors
 
 SCENARIOS = load_vectors("ordering")
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported
-from protocol.streamr import parse_tracker_message
 from protocol.streamr.tracker import (
     InstructionMessage,
     RelayMessage,
@@ -14,9 +13,10 @@ from protocol.streamr.tracker import (
     StorageNodesRequest,
     StorageNodesResponse,
     TrackerMessage,
+    parse_tracker_message,
 )
-from tests.unit.protocol.streamr.expected_fields import assert_has_fields
-from tests.unit.protocol.streamr.vectors import load_vectors
+from tests.support.expected_fields import assert_has_fields
+from tests.support.streamr_vectors import load_vectors
 
 VECTORS = load_vectors("messages_tracker")
 

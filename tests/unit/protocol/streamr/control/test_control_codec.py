@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
-from protocol.streamr import (
+from protocol.streamr.control import (
     BroadcastMessage,
     ControlMessage,
     ErrorResponse,
     LegacyPublishRequest,
     LegacyResendRequest,
-    MessageID,
-    MessageRef,
     ProxyConnectionRequest,
     ProxyConnectionResponse,
     PublishRequest,
@@ -21,14 +19,15 @@ from protocol.streamr import (
     ResendLastRequest,
     ResendRangeRequest,
     ResendResponseResending,
-    StreamMessage,
     SubscribeRequest,
     UnicastMessage,
     UnsubscribeRequest,
     parse_control_message,
 )
-from tests.unit.protocol.streamr.expected_fields import assert_has_fields
-from tests.unit.protocol.streamr.vectors import load_vectors
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.stream_message import StreamMessage
+from tests.support.expected_fields import assert_has_fields
+from tests.support.streamr_vectors import load_vectors
 
 VECTORS = {version: load_vectors(f"messages_control_v{version}") for version in (0, 1, 2)}
 CLASS_NAMES = {
@@ -129,7 +128,8 @@ def test_what_a_version_cannot_say_is_not_written(message: ControlMessage, versi
         (f"[2,8,5,{STREAM_MESSAGE},null]", "[2] request_id: must be a string, not 5"),
         (f'[2,8,"r",{STREAM_MESSAGE},7]', "[4] session_token: must be a string or null, not 7"),
         (f"[2,0,null,{STREAM_MESSAGE}]", "[2] request_id: must be a string, not null"),
-        ('[2,12,"r","s",0,[1],null,null]', "[5][1] sequence_number: is missing"),
+        ('[2,12,"r","s",0,[1,"0"],null,null]', "[5][1] sequence_number: must be a whole number, 0 or more"),
+        ('[2,9,"r","s","0"]', "[4] stream_partition: must be a whole number, 0 or more"),
         ('[2,13,"r","s",0,[2,0],[1,9],null,null,null]', "[5] from_msg_ref: is later than to_msg_ref"),
         ('[1,4,"s",0]', "[4] request_id: is missing"),
         ('[2,15,"r","s",0,"n",1]', "[6] accepted: must be true or false"),

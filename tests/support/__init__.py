@@ -1,0 +1,1 @@
+"""Helpers that several tests share: fakes, small processes, samples and readers of golden data."""

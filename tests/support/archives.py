@@ -1,0 +1,70 @@
+"""Small archives for tests: fixed keys, made-up messages, and a way to write and read them whole."""
+
+from collections.abc import Callable, Iterable
+
+from nacl.signing import SigningKey
+
+from protocol.archive.binding import sign_binding
+from protocol.archive.header import Header
+from protocol.archive.reader import Archive, ArchiveReader
+from protocol.archive.records import Record
+from protocol.archive.writer import ArchiveWriter
+from protocol.ethereum import Signer
+from protocol.losses import Loss
+from protocol.reference import Reference
+
+IDENTITY = Signer(bytes(range(1, 33)))
+ARCHIVE_KEY = SigningKey(bytes(range(33, 65)))
+BINDING = sign_binding(IDENTITY, bytes(ARCHIVE_KEY.verify_key))
+HEADER = Header(binding=BINDING, journal_id=b"journal-of-tests", created_at_ms=1_700_000_000_000)
+LOSS = Loss(
+    number=7,
+    lane=2,
+    chain="chain-1",
+    first_position=90,
+    last_position=99,
+    count=3,
+    first=Reference(1_700_000_000_100, 0),
+    last=Reference(1_700_000_000_100, 2),
+    cause="disk full",
+)
+
+
+def record(number: int, *, chains: int = 3, text: bytes | None = None) -> Record:
+    """The `number`-th made-up record; chains and lanes take turns."""
+    return Record(
+        text=b'[32,["stream",0,%d],"made up"]' % number if text is None else text,
+        chain=f"chain-{number % chains}",
+        timestamp_ms=1_700_000_000_000 + number,
+        sequence=number % 2,
+        lane=number % 2,
+        position=10 + number,
+        arrived_at_ms=1_700_000_000_005 + number,
+    )
+
+
+def sign(message: bytes) -> bytes:
+    return ARCHIVE_KEY.sign(message).signature
+
+
+def write_archive(
+    records: Iterable[Record], losses: Iterable[Loss] = (), *, header: Header = HEADER, block_target_bytes: int = 500
+) -> bytes:
+    writer = ArchiveWriter(header, sign=sign, block_target_bytes=block_target_bytes)
+    parts = [writer.begin(), *map(writer.add, records)]
+    for loss in losses:
+        writer.add_loss(loss)
+    return b"".join([*parts, writer.finish()])
+
+
+def read_archive(data: bytes, *, piece_bytes: int = 4096) -> tuple[Archive, list[Record]]:
+    reader = ArchiveReader()
+    records = []
+    for start in range(0, len(data), piece_bytes):
+        for block in reader.feed(data[start : start + piece_bytes]):
+            records += block.records
+    return reader.finish(), records
+
+
+def read_at_of(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda offset, count: data[offset : offset + count]

@@ -1,0 +1,85 @@
+"""Statuses as the agent makes them, for who shows them."""
+
+from typing import Any
+
+
+def sensor(quantity: str = "temperature", value: Any = 21.5, **changes: Any) -> dict[str, Any]:
+    return {"sensor": "boiler", "quantity": quantity, "value": value, "unit": "Cel", "taken_at_ms": 9_000, **changes}
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    """All is well, with one device, two links and archives; top-level fields may be replaced."""
+    whole = {
+        "version": 1,
+        "headgate": "0.1.0",
+        "written_at_ms": 10_000,
+        "pid": 1,
+        "device": {"name": "bench", "address": "0xAb"},
+        "started_at_ms": 1_000,
+        "is_moving": True,
+        "messages": 12,
+        "refused_readings": 0,
+        "unrouted_readings": 0,
+        "storage_problem": "",
+        "clock": {"is_synchronised": True, "max_error_ms": 250},
+        "devices": {
+            "boiler": {
+                "state": "up",
+                "reason": "",
+                "readings": 12,
+                "counters": {"damaged_frames": 3},
+                "rejected": {"total": 2, "kinds": [{"sensor": "boiler", "reason": "t is not a number", "count": 2}]},
+                "last": sensor(),
+                "sensors": [sensor(), sensor("valve", True, unit=""), sensor("mode", "eco", unit="")],
+                "has_more_sensors": False,
+            }
+        },
+        "journal": {
+            "bytes_on_disk": 8_000_000,
+            "max_bytes": 64_000_000,
+            "room_bytes": 48_000_000,
+            "full_in_s": 7_200.0,
+            "card_life_s": None,
+            "records": 12,
+            "commits": 3,
+            "payload_bytes": 1_000,
+            "written_bytes": 4_096,
+            "written_bytes_per_s": 10.0,
+            "written_per_payload_byte": 4.1,
+            "shed_records": 0,
+            "damaged_records": 0,
+            "torn_tails": 0,
+            "pending_gaps": 0,
+            "lanes": {"0": {"records": 1, "segments": 1}, "4": {"records": 11, "segments": 1}},
+            "waiting": {"out": 0, "node": 5},
+            "oldest_waits_s": {"out": None, "node": 61.5},
+        },
+        "links": {"out": link(), "node": link(is_up=False, problem="refused", failures=3, acknowledged=0)},
+        "archives": {
+            "kept": 2,
+            "kept_bytes": 500,
+            "problem": "",
+            "ships": True,
+            "shipped": 1,
+            "shipped_bytes": 250,
+            "ship_problem": "",
+        },
+        "events": [{"at_ms": 1_000, "level": "INFO", "text": "running; device=bench", "times": 1}],
+    }
+    return {**whole, **changes}
+
+
+def link(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "is_up": True,
+        "problem": "",
+        "failures": 0,
+        "connections": 1,
+        "sent": 12,
+        "acknowledged": 12,
+        "set_aside": 0,
+        "removed": 0,
+        "held": "",
+        "last_acknowledged_at_ms": 9_500,
+    }
+    return {**whole, **changes}

@@ -1,0 +1,125 @@
+"""`headgate tap` on a journal that is being written."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.cli import main
+from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
+from agent.operator.commands.tap import matches, may_match
+from protocol.streamr.ids import MessageID
+from protocol.streamr.stream_message import StreamMessage
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "headgate.toml"
+    path.write_text('[device]\nname = "bench"\ndata_directory = "data"\n')
+    return path
+
+
+@pytest.fixture
+def journal(config: Path) -> Iterator[Journal]:
+    disk = DirectoryDisk(config.parent / "data" / "journal")
+    opened = Journal(disk, JournalSettings(max_bytes=4 << 20, segment_bytes=64 << 10), new_journal_id=7, now_ms=NOW_MS)
+    yield opened
+    opened.close(NOW_MS)
+
+
+def commit(journal: Journal, stream: str, *contents: str, lane: int = 4) -> None:
+    for number, content in enumerate(contents):
+        message = StreamMessage(MessageID(stream, 0, NOW_MS, number, "0xab", "chain"), content)
+        journal.append(lane, Entry(message.serialize().encode(), stream, NOW_MS, number), NOW_MS)
+    journal.commit(NOW_MS)
+
+
+def commit_on_sleep(monkeypatch: pytest.MonkeyPatch, *work: object) -> None:
+    """Each look finds what one more piece of work left; then the operator has seen enough."""
+    rounds = iter(work)
+
+    def sleep(_: float) -> None:
+        if (each := next(rounds, None)) is None:
+            raise KeyboardInterrupt
+        each()  # type: ignore[operator]
+
+    monkeypatch.setattr("agent.operator.commands.tap.time.sleep", sleep)
+
+
+def test_messages_are_shown_as_they_are_committed(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(journal, "0xab/boiler", '{"n":1}')
+    commit_on_sleep(monkeypatch, lambda: commit(journal, "0xab/boiler", '{"n":2}'), lambda: None)
+    assert main(["tap", "--config", str(config)]) == 130
+    assert capsys.readouterr().out == '2023-11-14T22:13:20.000Z  0xab/boiler  {"n":2}\n'
+
+
+def test_it_can_begin_earlier_filter_count_and_speak_json(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(journal, "0xab/boiler", '{"n":1}', '{"n":2}', '{"n":3}')
+    commit(journal, "0xab/valve", '{"n":4}', lane=2)
+    assert main(["tap", "--config", str(config), "--last", "9", "--count", "2", "--json", "boiler"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["content"]["n"] for each in told] == [1, 2]
+    assert told[0]["stream"] == "0xab/boiler"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_meant"),
+    [("*", True), ("0xab/plant/boiler", True), ("boiler", True), ("plant/boiler", True), ("0xab/*", True),
+     ("oiler", False), ("plant", False), ("*/valve", False)],
+)  # fmt: skip
+def test_a_stream_is_meant_by_its_id_its_end_or_a_pattern(pattern: str, is_meant: bool) -> None:
+    assert matches("0xab/plant/boiler", pattern) is is_meant
+
+
+def test_what_cannot_be_read_is_told_and_passed_over(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(4, Entry(b"garbage", "c", NOW_MS, 0), NOW_MS)
+    commit(journal, "0xab/boiler", '{"n":1}')
+    assert main(["tap", "--config", str(config), "--last", "2", "--count", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "boiler" in captured.out
+    assert "lane 4, position 0" in captured.err
+
+
+def test_a_journal_that_is_not_there_is_named_and_not_made(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tap", "--config", str(config)]) == 66
+    assert "journal" in capsys.readouterr().err
+    assert not (config.parent / "data" / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("known", "pattern", "is_possible"),
+    [("*/bench/boiler", "boiler", True), ("*/bench/boiler", "bench/boiler", True), ("*/bench/boiler", "nosuch", False),
+     ("*/bench/*", "anything", True), ("0xab/plant", "0xab/plant", True), ("0xab/plant", "0xab/pl*", True)],
+)  # fmt: skip
+def test_a_stream_can_be_meant_though_parts_of_its_id_are_not_known_yet(
+    known: str, pattern: str, is_possible: bool
+) -> None:
+    assert may_match(known, pattern) is is_possible
+
+
+def test_a_stream_that_there_is_none_of_is_an_answer_with_those_there_are(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text() + '[drivers.valve]\ndriver = "system"\n')
+    commit(journal, "0xab/boiler", '{"n":1}')
+    assert main(["tap", "--config", str(config), "nosuch"]) == 1
+    problem = capsys.readouterr().err
+    assert all(each in problem for each in ("'nosuch'", "0xab/boiler", "*/bench/valve", "*/bench/events"))
+
+
+def test_it_says_that_it_waits(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(journal, "0xab/boiler", '{"n":1}')
+    commit_on_sleep(monkeypatch, *[lambda: None] * 12)
+    assert main(["tap", "--config", str(config), "boiler"]) == 130
+    assert capsys.readouterr().err.count("waiting for messages of boiler") == 1

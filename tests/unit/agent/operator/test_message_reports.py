@@ -1,0 +1,110 @@
+"""What the command line says of a StreamMessage."""
+
+import json
+
+import pytest
+
+from agent.exit_codes import ExitCode
+from agent.operator.message_reports import examine_stream_message
+from protocol.errors import WireError
+from protocol.ethereum.signer import Signer
+from protocol.streamr.ids import MessageID, MessageRef
+from protocol.streamr.stream_message import StreamMessage
+from protocol.streamr.stream_message.signing import sign_message
+
+SIGNER = Signer(b"\x01" * 32)
+ADDRESS = "0x1a642f0e3c3af545e7acbd38b07251b3990914f1"
+
+
+def signed(content: str = '{"temperature":21.5}', timestamp: int = 1_600_000_000_000) -> StreamMessage:
+    message_id = MessageID("stream", 2, timestamp, 0, SIGNER.address, "chain")
+    return sign_message(StreamMessage(message_id, content, MessageRef(0, 7)), SIGNER)
+
+
+def test_verified_message_is_shown_with_its_signer() -> None:
+    report = examine_stream_message(signed().serialize())
+    assert report.exit_code is ExitCode.OK
+    assert report.lines() == [
+        "version           32",
+        "stream id         stream",
+        "stream partition  2",
+        "timestamp         1600000000000 (2020-09-13T12:26:40.000+00:00)",
+        "sequence number   0",
+        f"publisher id      {ADDRESS}",
+        "msg chain id      chain",
+        "previous          0, 7",
+        "message type      27 (message)",
+        "encryption type   0 (none)",
+        "group key id      none",
+        "new group key     none",
+        'content           {"temperature":21.5}',
+        "signature type    2 (eth)",
+        f"signature         {signed().signature}",
+        f"signer            {ADDRESS}",
+        "verdict           verified: the publisher signed this message",
+    ]
+
+
+def test_json_holds_every_field_and_the_verdict() -> None:
+    report = examine_stream_message(signed().serialize().encode()).as_json()
+    assert json.loads(json.dumps(report)) == {
+        "version": 32,
+        "draft": False,
+        "message_id": {
+            "stream_id": "stream",
+            "stream_partition": 2,
+            "timestamp": 1_600_000_000_000,
+            "sequence_number": 0,
+            "publisher_id": ADDRESS,
+            "msg_chain_id": "chain",
+        },
+        "prev_msg_ref": {"timestamp": 0, "sequence_number": 7},
+        "message_type": 27,
+        "content_type": 0,
+        "encryption_type": 0,
+        "group_key_id": None,
+        "new_group_key": None,
+        "content": '{"temperature":21.5}',
+        "signature_type": 2,
+        "signature": signed().signature,
+        "signer": ADDRESS,
+        "verified": True,
+        "verdict": "verified",
+        "reason": "the publisher signed this message",
+    }
+
+
+def test_changed_message_is_not_verified_and_tells_whose_signature_it_would_be() -> None:
+    report = examine_stream_message(signed().replace(content="{}").serialize())
+    assert report.exit_code is ExitCode.NO
+    assert report.as_json()["verdict"] == "foreign"
+    assert report.signer is not None
+    assert report.signer != ADDRESS
+
+
+def test_unsigned_message_is_not_verified_and_has_no_signer() -> None:
+    unsigned = StreamMessage(MessageID("stream", 0, 0), "{}")
+    report = examine_stream_message(unsigned.serialize())
+    assert report.exit_code is ExitCode.NO
+    assert "signer            none" in report.lines()
+    assert report.lines()[-1] == "verdict           unsigned: the message is not signed"
+
+
+@pytest.mark.parametrize("text", ["", "[32]", "{}", "[32,", "\ud800"])
+def test_text_that_is_no_message_is_bad_data(text: str) -> None:
+    with pytest.raises(WireError) as caught:
+        examine_stream_message(text)
+    assert caught.value.exit_code == ExitCode.BAD_DATA
+
+
+def test_message_cannot_play_tricks_on_the_terminal() -> None:
+    lines = examine_stream_message(signed("\x1b[2J\x7f\u202e\U000e0001é" + "x" * 9_999).serialize()).lines()
+    assert all(line.isprintable() for line in lines)
+    (content,) = [line for line in lines if line.startswith("content")]
+    assert content.startswith(r"content           \x1b[2J\x7f\u202e\U000e0001éxxx")
+    assert content.endswith("… (10007 characters)")
+
+
+def test_timestamp_beyond_the_calendar_is_shown_as_a_number() -> None:
+    lines = examine_stream_message(signed(timestamp=2**53 - 1).serialize()).lines()
+    assert "timestamp         9007199254740991" in lines
