@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS_INSTALLED := $(VENV)/.peers-installed
+WORKERS ?= 4
+PYTEST := $(BIN)/pytest --numprocesses $(WORKERS)
 
 .PHONY: help
 help: ## list the targets
@@ -19,20 +21,39 @@ $(PEERS_INSTALLED): $(INSTALLED) benchmarks/peers.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt
 	@touch $@
 
+.PHONY: packages
+packages: $(INSTALLED) ## install the system packages that the tests need, where that is possible
+	$(BIN)/python -m tests.support.system_packages
+
 .PHONY: test
-test: $(INSTALLED) ## run every test, slow ones too
-	$(BIN)/pytest
+test: packages ## run every test, slow ones too (about 20 minutes on two cores)
+	$(PYTEST)
 
 .PHONY: quick
-quick: $(INSTALLED) ## run the fast tests (seconds)
-	$(BIN)/pytest -m 'not slow'
+quick: packages ## run the fast tests
+	HEADGATE_EFFORT=quick $(PYTEST) -m 'not slow'
+
+.PHONY: soak
+soak: packages ## run every test with large counts and new seeds: make soak MINUTES=600
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) -- $(wordlist 2,99,$(PYTEST))
 
 .PHONY: check
-check: $(INSTALLED) ## format, lint, type and import rules
+check: $(INSTALLED) ## format, lint, type and import rules, and coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory coverage
+
+COVERED_PACKAGES := protocol agent/journal runtime
+COVERING_TESTS := $(addprefix tests/unit/,$(COVERED_PACKAGES)) tests/property/test_journal.py \
+	$(addprefix tests/fault/test_,journal_bit_rot.py journal_full_disk.py journal_lives.py small_files_survive_crashes.py) \
+	tests/unit/agent/operator/commands/test_journal.py tests/integration/test_mqtt_link.py
+
+.PHONY: coverage
+coverage: packages ## statement coverage of the packages that must not lose data, against floors (a minute)
+	HEADGATE_EFFORT=quick $(PYTEST) -q -m 'not slow' $(COVERED_PACKAGES:%=--cov=%) --cov-report= $(COVERING_TESTS)
+	$(BIN)/python -m tests.support.coverage_floors
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## fuzz one decoder: make fuzz TARGET=iomessage SECONDS=60
@@ -47,9 +68,9 @@ demo: $(INSTALLED) ## the whole picture on this machine, broken and settled, in 
 	$(BIN)/headgate demo
 
 .PHONY: deb
-deb: $(INSTALLED) ## build dist/headgate_*.deb, which installs without a network
-	PYTHON=$(BIN)/python systemd/make-deb.sh
+deb: ## build dist/headgate_*.deb, which installs without a network
+	PYTHON=$(PYTHON) systemd/make-deb.sh
 
 .PHONY: clean
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
