@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from benchmarks import process_tree
 from benchmarks.harness import Figure, NotTaken, Result
-from benchmarks.peers import process_tree
 from benchmarks.peers.bridge import MosquittoBridge
 from benchmarks.peers.broker import Broker
 from benchmarks.peers.forwarder import Forwarder, Missing
@@ -241,6 +241,7 @@ class Bench:
         last_s = self._await(forwarder, began, numbers)
         wait_until_quiet(forwarder)
         count = len(numbers) - self._lost_and_doubled(forwarder, began, numbers)[0]
+        assert count, f"{forwarder.name} delivered none of {len(numbers)} readings"
         account.per_s.append(count / (last_s - began_s))
         account.cpu_us.append((process_tree.cpu_s(forwarder.pid) - before_cpu_s) / count * 1e6)
         account.written_bytes.append((process_tree.written_bytes(forwarder.pid) - before_bytes) / count)

@@ -23,6 +23,7 @@ from pathlib import Path
 from nacl.signing import SigningKey
 
 from benchmarks.harness import Figure
+from benchmarks.process_tree import cpu_s, peak_rss_mb
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
 from protocol.archive.binding import Binding, sign_binding
@@ -51,15 +52,15 @@ def _measure_in(root: Path) -> Iterator[Figure]:
     AllowList(root / "state" / "devices").enrol(device)
     collector_s, copy_s = [], []
     with _running_collector(root) as (client, process):
-        idle_cpu_s = _cpu_seconds(process.pid)
+        idle_cpu_s = cpu_s(process.pid)
         for number in range(ROUNDS):
             data = _make_archive(binding, number)
             source = root / f"source-{number}"
             source.write_bytes(data)
             collector_s.append(_seconds_of(partial(_upload, client, data, *_claim(binding, data, collector_key))))
             copy_s.append(_seconds_of(partial(_copy, source, root / f"copy-{number}")))
-        cpu_s = _cpu_seconds(process.pid) - idle_cpu_s
-        peak_bytes = _peak_memory_bytes(process.pid)
+        spent_s = cpu_s(process.pid) - idle_cpu_s
+        peak_mb = peak_rss_mb(process.pid)
     speeds = [len(data) / statistics.median(seconds) / MEGA for seconds in (collector_s, copy_s)]
     yield Figure(
         name="collector, accepted and durable, × plain copy with fsync",
@@ -69,11 +70,11 @@ def _measure_in(root: Path) -> Iterator[Figure]:
     )
     yield Figure(
         name="collector, CPU time per megabyte",
-        value=cpu_s * 1000 / (ROUNDS * len(data) / MEGA),
+        value=spent_s * 1000 / (ROUNDS * len(data) / MEGA),
         unit="ms",
         note="hashing it twice included",
     )
-    yield Figure(name="collector, peak memory", value=peak_bytes / MEGA, unit="MB", note="archives of 16 MB")
+    yield Figure(name="collector, peak memory", value=peak_mb, unit="MB", note="archives of 16 MB")
 
 
 def _make_archive(binding: Binding, number: int) -> bytes:
@@ -125,16 +126,6 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     with target.open("rb+") as file:
         os.fsync(file.fileno())
-
-
-def _peak_memory_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _seconds_of(action: Callable[[], None]) -> float:

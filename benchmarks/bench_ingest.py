@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,6 +22,7 @@ import coincurve
 from pyspark.sql import SparkSession
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
+from benchmarks.process_tree import cpu_s_by_program
 from ingest.archive_rows import DecodeSettings, decode_archive
 from ingest.decode import decode_archives
 from ingest.job import FILES, JobSettings, run_job
@@ -158,13 +159,19 @@ def _measure_run(
     del decode[0]
     parts = ", ".join(f"{name} {cpu_s / records * 1e6:.1f}" for name, cpu_s in sorted(shares.items()) if cpu_s > 0.1)
     yield Figure(
-        name="ingest decode and verify in Spark, × bare recover", value=_median(decode), unit="×", at_least=0.85,
+        name="ingest decode and verify in Spark, × bare recover",
+        value=statistics.median(decode),
+        unit="×",
+        at_least=0.85,
         note=f"{min(decode):.2f} to {max(decode):.2f}",
-    )  # fmt: skip
+    )
     yield Figure(
-        name="ingest whole run, all tables, warm, × bare recover", value=_median(run), unit="×", at_least=0.5,
+        name="ingest whole run, all tables, warm, × bare recover",
+        value=statistics.median(run),
+        unit="×",
+        at_least=0.5,
         note=f"{min(run):.2f} to {max(run):.2f}; µs: {parts}",
-    )  # fmt: skip
+    )
     yield Figure(name="ingest whole run, all tables, cold, × bare recover", value=cold, unit="×", note="JVM not warm")
     return wall_s
 
@@ -259,41 +266,7 @@ def _signature_and_digest(text: bytes) -> tuple[bytes, bytes]:
 
 
 def _cpu_s(work: Callable[[], None]) -> dict[str, float]:
-    """CPU seconds by kind of process (this one, java, python) of this process and all below it while it works."""
-    before = _spent_s()
+    """CPU seconds that the work costs in this process and its descendants, by program."""
+    before = cpu_s_by_program(os.getpid())
     work()
-    return {name: spent_s - before.get(name, 0.0) for name, spent_s in _spent_s().items()}
-
-
-def _spent_s() -> dict[str, float]:
-    """Of the whole tree of processes, with those that have ended and were waited for."""
-    rows = list(_processes())
-    parents = {pid: parent for pid, parent, _ in rows}
-    names = {pid: name for pid, _, name in rows} | {os.getpid(): "driver"}
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    spent: dict[str, float] = {}
-    for pid in mine:
-        spent[names[pid]] = spent.get(names[pid], 0.0) + _ticks(pid) / os.sysconf("SC_CLK_TCK")
-    return spent
-
-
-def _processes() -> Iterator[tuple[int, int, str]]:
-    """Process id, its parent's, and the name of the program, of all that run."""
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            head, _, fields = file.read_text().rpartition(")")
-            yield int(file.parent.name), int(fields.split()[1]), head.partition("(")[2]
-
-
-def _ticks(pid: int) -> int:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return sum(map(int, fields[11:15]))  # user and system, its own and of children that were waited for
-
-
-def _median(values: list[float]) -> float:
-    return statistics.median(values)
+    return {name: spent_s - before.get(name, 0.0) for name, spent_s in cpu_s_by_program(os.getpid()).items()}

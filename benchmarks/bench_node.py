@@ -5,7 +5,6 @@ What counts is the CPU time of the node's own process, taken from the system; th
 
 import itertools
 import json
-import os
 import re
 import signal
 import socket
@@ -20,6 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
+from benchmarks.process_tree import cpu_s, rss_bytes
 from node.limits import NO_LIMITS, Quota
 from node.storage.database import open_writer
 from node.storage.messages import Entry, MessageWriter
@@ -104,10 +104,10 @@ def _echo_s(messages: list[StreamMessage]) -> float:
     """The CPU time of an echo, by the library that everybody uses, of the same requests."""
     with _process([sys.executable, "-c", ECHO_SERVER]) as (pid, address), _websocket(address, "/") as connection:
         frames = [_frame(_publish_request(message)) for message in messages]
-        before_s = _cpu_s(pid)
+        before_s = cpu_s(pid)
         _send_all(connection, frames)
         _read_bytes(connection, sum(len(frame) - 4 for frame in frames))
-        return (_cpu_s(pid) - before_s) / len(messages)
+        return (cpu_s(pid) - before_s) / len(messages)
 
 
 def _publish_s(data: Path, messages: list[StreamMessage]) -> float:
@@ -119,14 +119,14 @@ def _publish_s(data: Path, messages: list[StreamMessage]) -> float:
             subscriber.sendall(_frame(json.dumps([2, 9, "s", STREAM, 0, None], separators=(",", ":"))))
             _read_bytes(subscriber, len(f'[2,2,"s","{STREAM}",0]') + 2)
         publisher = stack.enter_context(_client(address))
-        before_s = _cpu_s(pid)
+        before_s = cpu_s(pid)
         reading = [threading.Thread(target=_read_bytes, args=(subscriber, expected)) for subscriber in subscribers]
         for thread in reading:
             thread.start()
         _send_all(publisher, frames)
         for thread in reading:
             thread.join()
-        return (_cpu_s(pid) - before_s) / len(messages)
+        return (cpu_s(pid) - before_s) / len(messages)
 
 
 def _resend_s(data: Path) -> float:
@@ -134,10 +134,10 @@ def _resend_s(data: Path) -> float:
     data.mkdir()
     _fill(data)
     with _node(data) as (pid, address), _client(address) as client:
-        before_s = _cpu_s(pid)
+        before_s = cpu_s(pid)
         client.sendall(_frame(json.dumps([2, 11, "r", STREAM, 0, RESENT, None], separators=(",", ":"))))
         _read_until(client, f'[2,5,"r","{STREAM}",0]'.encode())
-        return (_cpu_s(pid) - before_s) / RESENT
+        return (cpu_s(pid) - before_s) / RESENT
 
 
 def _fill(data: Path) -> None:
@@ -155,10 +155,10 @@ def _idle_kb(data: Path) -> float:
     with _node(data) as (pid, address), ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(_client(address))
-        before = _resident_bytes(pid)
+        before = rss_bytes(pid)
         for _ in range(IDLE_CONNECTIONS):
             stack.enter_context(_client(address))
-        return (_resident_bytes(pid) - before) / IDLE_CONNECTIONS / 1_000
+        return (rss_bytes(pid) - before) / IDLE_CONNECTIONS / 1_000
 
 
 # --- processes ---
@@ -186,15 +186,6 @@ def _process(command: list[str]) -> Iterator[tuple[int, str]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate()
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # --- a client that costs next to nothing ---

@@ -151,4 +151,4 @@ def margin(figure: Figure) -> float:
         better, worse = figure.at_most or 0.0, figure.value
     if better == worse:
         return 1.0
-    return REACH if not worse else max(1 / REACH, min(REACH, better / worse))
+    return REACH if worse <= 0 else max(1 / REACH, min(REACH, better / worse))

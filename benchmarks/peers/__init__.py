@@ -4,5 +4,4 @@ forwarder        what the benchmark needs to know of each
 headgate, thingsboard, node_red, bridge
 traffic          the readings at one end, and the count of them at the other
 broker           mosquitto at both ends
-process_tree     what a process and its children cost
 """
