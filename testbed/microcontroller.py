@@ -100,8 +100,7 @@ class HostBoard(Board):
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        _end(self._process)
 
 
 class QemuBoard(Board):
@@ -118,8 +117,12 @@ class QemuBoard(Board):
         sockets = ["-serial", f"unix:{line},server=on,wait=on", "-qmp", f"unix:{monitor},server=on,wait=off"]
         environment = {**os.environ, "QEMU_AUDIO_DRV": "none"}
         self._process = subprocess.Popen([*machine, *sockets], env=environment)
-        self._uart = _connect(line, self._process)  # it begins to run when somebody is there
-        self._monitor = _Monitor(_connect(monitor, self._process))
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(_end, self._process)
+            self._uart = _connect(line, self._process)  # the firmware starts when the line is connected
+            on_error.callback(self._uart.close)
+            self._monitor = _Monitor(_connect(monitor, self._process))
+            on_error.pop_all()
 
     @property
     def uart(self) -> socket.socket:
@@ -136,8 +139,7 @@ class QemuBoard(Board):
 
     def kill(self) -> None:
         self._monitor.close()
-        self._process.kill()
-        self._process.wait()
+        _end(self._process)
 
 
 class _Monitor:
@@ -171,6 +173,10 @@ def _connect(path: Path, process: "subprocess.Popen[bytes]") -> socket.socket:
             return connection
         time.sleep(RETRY_S)
     connection.close()
+    _end(process)
+    raise OSError(f"{QEMU} did not open {path} within {START_S} s; its exit code is {process.returncode}")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
     process.wait()
-    raise OSError(f"{QEMU} does not open {path}; its answer is {process.returncode}")

@@ -91,8 +91,8 @@ class Broker:
 @contextmanager
 def mosquitto(folder: Path, more_configuration: str = "") -> Iterator[Broker]:
     broker = Broker(folder, more_configuration)
-    broker.start()
     try:
+        broker.start()
         yield broker
     finally:
         broker.stop()

@@ -82,7 +82,7 @@ class HeadgateProcess:
         try:
             return self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.kill()
             raise
 
     @property

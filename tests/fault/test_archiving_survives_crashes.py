@@ -27,6 +27,7 @@ from protocol.archive.records import Record
 from protocol.losses import Loss
 from tests.effort import effort, seeds
 from tests.support.archives import LOSS, record
+from tests.support.processes import ended
 from tests.support.simulated_disk import SimulatedDisk
 
 KEYS = DeviceKeys.generate(lambda count: b"\x11" * count)
@@ -262,13 +263,12 @@ def test_a_killed_process_leaves_whole_archives_that_follow_each_other(tmp_path:
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
         )
-        assert process.stdout is not None
-        with process.stdout:
+        with ended(process):
+            assert process.stdout is not None
             process.stdout.readline()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=chance.uniform(0, 0.15))
-            process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+        assert process.returncode == -signal.SIGKILL
     positions = sorted(
         each.position for path in tmp_path.glob("*.hga") for each in contents(path.name, path.read_bytes())[0]
     )

@@ -48,21 +48,22 @@ def test_a_driver_killed_again_and_again_leaves_the_truth(tmp_path: Path, truth:
     arguments = run_arguments(tmp_path, *operator_files(tmp_path))
     chance = random.Random(7 + FIRST_SEED)
     first_batch_s = 0.0
-    following = prepare_run(arguments)
-    for number in range(KILLS):
-        process, following = following, prepare_run(arguments)
-        begin(process)
-        await_line(process, "archives to look at")
-        started_s = time.monotonic()
-        if number == 0:
-            await_line(process, "archives to go")
-            first_batch_s = time.monotonic() - started_s
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=chance.uniform(0, LONGEST_LIFE) * first_batch_s)
-        kill(process, chance)
-        if number == KILLS // 2:
-            shutil.rmtree(tmp_path / "tables" / "_headgate" / "checkpoint", ignore_errors=True)
-    finish(following)
+    with contextlib.ExitStack() as stack:
+        following = stack.enter_context(prepare_run(arguments))
+        for number in range(KILLS):
+            process, following = following, stack.enter_context(prepare_run(arguments))
+            begin(process)
+            await_line(process, "archives to look at")
+            started_s = time.monotonic()
+            if number == 0:
+                await_line(process, "archives to go")
+                first_batch_s = time.monotonic() - started_s
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=chance.uniform(0, LONGEST_LIFE) * first_batch_s)
+            kill(process, chance)
+            if number == KILLS // 2:
+                shutil.rmtree(tmp_path / "tables" / "_headgate" / "checkpoint", ignore_errors=True)
+        finish(following)
     found = read_all(tmp_path / "tables")
     assert_tables_are_true(open_gaps_only(found), truth, [])
     assert all(row["balanced"] for row in found["ledger"])
@@ -72,20 +73,20 @@ def test_a_worker_killed_on_a_cluster_costs_nothing_but_time(tmp_path: Path, tru
     land(tmp_path / "landing", truth.landed)
     with cluster(tmp_path, workers=2) as (url, workers):
         arguments = run_arguments(tmp_path, *operator_files(tmp_path), "--master", url)
-        process = start_run([*arguments, "--conf", "spark.executor.memory=512m"])
-        await_line(process, "archives to go")
-        stop(workers[0])
-        finish(process)
+        with start_run([*arguments, "--conf", "spark.executor.memory=512m"]) as process:
+            await_line(process, "archives to go")
+            stop(workers[0])
+            finish(process)
     assert_tables_are_true(open_gaps_only(read_all(tmp_path / "tables")), truth, [])
 
 
 def test_the_second_of_two_runs_at_once_refuses(tmp_path: Path, truth: Truth) -> None:
     land(tmp_path / "landing", truth.landed[:4])
     arguments = run_arguments(tmp_path, *operator_files(tmp_path))
-    first = start_run(arguments)
-    await_line(first, "archives to look at")
-    second = start_run(arguments)
-    _, said = second.communicate(timeout=180)
-    assert second.returncode == 69
-    assert "another run writes these tables" in said
-    finish(first)
+    with start_run(arguments) as first:
+        await_line(first, "archives to look at")
+        with start_run(arguments) as second:
+            _, said = second.communicate(timeout=180)
+        assert second.returncode == 69
+        assert "another run writes these tables" in said
+        finish(first)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.effort import FIRST_SEED, effort
 from tests.support.journal_victim import LANES, next_position, open_journal, payload_at
+from tests.support.processes import ended
 
 KILLS = effort(test=25, soak=2_000)
 
@@ -16,7 +17,7 @@ KILLS = effort(test=25, soak=2_000)
 def _run_and_kill(directory: Path, seed: int, commits: int) -> dict[int, int]:
     """Let the victim live for about so many commits; give the next position of each lane that it told of last."""
     command = [sys.executable, "-m", "tests.support.journal_victim", str(directory), str(seed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as victim:
         assert victim.stdout is not None
         told = [victim.stdout.readline() for _ in range(commits)]
         victim.kill()

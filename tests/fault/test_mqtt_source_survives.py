@@ -39,10 +39,8 @@ topic = "plant/{{sensor}}/{{quantity}}"
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.start()
-    yield broker
-    broker.stop()
+    with Broker(tmp_path) as broker:
+        yield broker
 
 
 def test_a_killed_agent_loses_nothing_and_stores_again_only_what_was_delivered_again(

@@ -10,6 +10,7 @@ import pytest
 
 from agent.keys import DeviceKeys, create_key_file
 from testbed.processes import free_port
+from tests.support.processes import ended
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +83,9 @@ def _modules_of_a_running_agent(folder: Path, page: str, also_awaited: set[str])
     (folder / "headgate.toml").write_text(CONFIGURATION.format(page=page, closed_port=free_port()))
     create_key_file(folder / "data" / "keys" / "device.keys", DeviceKeys.generate(lambda count: b"\x11" * count), None)
     command = [sys.executable, "-c", COMMAND, "run", "--config", str(folder / "headgate.toml")]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with ended(
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ) as process:
         assert process.stderr is not None
         _wait_until_all_was_tried(process.stderr, {*ALWAYS_TRIED, *also_awaited})
         process.send_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import cbor2
@@ -98,11 +99,9 @@ class Between:
 @pytest.fixture(params=[False, True], ids=["plain", "tls"])
 def between(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Between]:
     between = Between(tmp_path, use_tls=request.param)
-    between.source.start()
-    between.far_end.start()
-    yield between
-    between.source.stop()
-    between.far_end.close()
+    with between.source, closing(between.far_end):
+        between.far_end.start()
+        yield between
 
 
 def test_every_reading_arrives_through_restarts_a_reload_and_a_kill(between: Between) -> None:

@@ -31,10 +31,8 @@ format = "json"
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.start()
-    yield broker
-    broker.stop()
+    with Broker(tmp_path) as broker:
+        yield broker
 
 
 def test_good_fields_are_kept_and_the_rest_is_counted_shown_and_reported(tmp_path: Path, broker: Broker) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import ended
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PARTS = ("drivers", "firmware_bridge", "tests/vectors")  # that have documents of their own
@@ -49,19 +51,21 @@ def run(step: Step, folder: Path) -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = re.sub(r"^make (?=\w)", f"make --dry-run --directory {ROOT} ", step.command)
     service = UNDER_TIMEOUT.fullmatch(command)
-    with subprocess.Popen(
+    started = subprocess.Popen(
         ["bash", "-o", "pipefail", "-c", f"exec {service[1]}" if service else command],
         cwd=folder,
         env={**os.environ, "PATH": path, "HOME": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    ) as process:
+    )
+    with ended(started) as process:
         assert process.stdout is not None
         printed = [process.stdout.readline() for _ in step.output] if service else []
         if service:
             process.terminate()
         printed.append(process.stdout.read())
+        process.wait()
     return process.returncode, "".join(printed)
 
 

@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark
 class RealProcess:
     """A real node or tracker."""
 
+    port: int
+
     def __init__(self, release: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
             ["node", str(REAL / "driver.js"), *arguments],
@@ -46,7 +48,6 @@ class RealProcess:
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
         self._listening = threading.Thread(target=self._listen, daemon=True)
         self._listening.start()
-        self.port = self.hear("port")
 
     def say(self, **what: object) -> None:
         assert self._process.stdin is not None
@@ -95,6 +96,7 @@ def _installed(release: str) -> Path:
 def real(release: str, *arguments: str) -> Iterator[RealProcess]:
     process = RealProcess(release, *arguments)
     try:
+        process.port = process.hear("port")
         yield process
     finally:
         process.close()

@@ -7,7 +7,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from agent.keys import DeviceKeys, Secret, create_key_file, load_keys
 from protocol.ethereum.signer import Signer
 from protocol.iomessage import ChainVerifier, IoMessage
 from testbed.processes import node_arguments, running
+from tests.support.processes import spawned
 from tests.support.running_agent import Agent
 from tests.support.small_client import SmallClient
 from tests.support.stock_clients import run_scenario, scenario_command, scenario_environment
@@ -106,33 +107,34 @@ def test_headgate_subscribe_reads_client_5s_stream_through_rotation_and_rekey(
     node_address: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        publisher = await start_publisher(node_address, tmp_path)
-        stream_id = (await next_line(publisher))["stream"]
-        reader = await start_reader(stream_id, node_address, tmp_path)
-        stored = [await next_line(reader) for _ in range(4)]
-        await ask_for_more(publisher)
-        live = [await next_line(reader) for _ in range(4)]
-        await ask_for_more(publisher)
-        assert [event.get("content") for event in stored + live] == [{"n": n} for n in range(1, 9)]
-        assert {(event["event"], event["encrypted"]) for event in stored + live} == {("message", True)}
-        assert [await within(TIMEOUT_S, end.wait()) for end in (reader, publisher)] == [0, 0]
+        async with AsyncExitStack() as stack:
+            publisher = await stack.enter_async_context(start_publisher(node_address, tmp_path))
+            stream_id = (await next_line(publisher))["stream"]
+            reader = await stack.enter_async_context(start_reader(stream_id, node_address, tmp_path))
+            stored = [await next_line(reader) for _ in range(4)]
+            await ask_for_more(publisher)
+            live = [await next_line(reader) for _ in range(4)]
+            await ask_for_more(publisher)
+            assert [event.get("content") for event in stored + live] == [{"n": n} for n in range(1, 9)]
+            assert {(event["event"], event["encrypted"]) for event in stored + live} == {("message", True)}
+            assert [await within(TIMEOUT_S, end.wait()) for end in (reader, publisher)] == [0, 0]
 
     asyncio.run(scenario())
 
 
-async def start_publisher(node_address: str, home: Path) -> Process:
+def start_publisher(node_address: str, home: Path) -> AbstractAsyncContextManager[Process]:
     command = scenario_command("client5", "publishing", node_address, Signer(OUR_SECRET).address)
     environment = scenario_environment("client5", home)
-    return await asyncio.create_subprocess_exec(*command, env=environment, stdin=PIPE, stdout=PIPE)
+    return spawned(*command, env=environment, stdin=PIPE, stdout=PIPE)
 
 
-async def start_reader(stream_id: str, node_address: str, folder: Path) -> Process:
+def start_reader(stream_id: str, node_address: str, folder: Path) -> AbstractAsyncContextManager[Process]:
     key_file = folder / "reader" / "keys"
     keys = DeviceKeys(identity=Secret(OUR_SECRET), archive=Secret(b"\x03" * 32), vault=Secret(b"\x04" * 32))
     create_key_file(key_file, keys, None)
     options = ["--node", node_address, "--keys", str(key_file), "--last", "4", "--count", "8", "--json"]
     command = [sys.executable, "-m", "agent", "subscribe", stream_id, *options]
-    return await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    return spawned(*command, stdout=PIPE)
 
 
 async def next_line(process: Process) -> dict[str, Any]:

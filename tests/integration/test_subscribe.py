@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from testbed.processes import free_port
 from testbed.tcp_proxy import proxy_to
 from tests.support.destinations import SIGNER as DEVICE
 from tests.support.destinations import STREAM, NodeFarEnd
+from tests.support.processes import spawned
 from tests.support.small_client import SmallClient
 from tests.support.within import within
 
@@ -105,12 +106,10 @@ class Subscriber:
         self._process = process
 
     @classmethod
-    async def start(cls, *arguments: str) -> "Subscriber":
-        return cls(
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "agent", "subscribe", STREAM, "--json", *arguments, stdout=asyncio.subprocess.PIPE
-            )
-        )
+    async def start(cls, stack: AsyncExitStack, *arguments: str) -> "Subscriber":
+        """It ends with the stack, if not before."""
+        command = [sys.executable, "-m", "agent", "subscribe", STREAM, "--json", *arguments]
+        return cls(await stack.enter_async_context(spawned(*command, stdout=asyncio.subprocess.PIPE)))
 
     async def events(self, count: int) -> list[dict[str, Any]]:
         assert self._process.stdout is not None
@@ -132,9 +131,9 @@ def key_file(folder: Path, signer_secret: bytes) -> str:
 def test_stored_and_live_messages_are_printed_in_order(node: NodeFarEnd) -> None:
     async def scenario() -> None:
         chain = Chain()
-        async with connected(node) as publisher:
+        async with connected(node) as publisher, AsyncExitStack() as stack:
             await publish(publisher, chain.records(5))
-            subscriber = await Subscriber.start("--node", node.url, "--last", "10", "--count", "8")
+            subscriber = await Subscriber.start(stack, "--node", node.url, "--last", "10", "--count", "8")
             stored = await subscriber.events(5)
             await publish(publisher, chain.records(3))
             live = await subscriber.events(3)
@@ -148,10 +147,10 @@ def test_stored_and_live_messages_are_printed_in_order(node: NodeFarEnd) -> None
 def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEnd) -> None:
     async def scenario() -> None:
         chain = Chain()
-        async with connected(node) as publisher, proxy_to(node.port) as proxy:
+        async with connected(node) as publisher, proxy_to(node.port) as proxy, AsyncExitStack() as stack:
             await publish(publisher, chain.records(1))
             arguments = ("--node", f"127.0.0.1:{proxy.port}", "--last", "1", "--count", "7")
-            subscriber = await Subscriber.start(*arguments)
+            subscriber = await Subscriber.start(stack, *arguments)
             first = await subscriber.events(1)
             await proxy.stop()
             await publish(publisher, chain.records(5))
@@ -171,12 +170,12 @@ def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
 ) -> None:
     async def scenario() -> None:
         chain = Chain()
-        async with connected(node) as publisher:
+        async with connected(node) as publisher, AsyncExitStack() as stack:
             await publish(publisher, chain.records(8, encryption))
             common = ("--node", node.url, "--last", "10", "--count", "8")
-            reader = await Subscriber.start(*common, "--keys", key_file(tmp_path, b"\x21" * 32))
-            stranger = await Subscriber.start(*common, "--keys", key_file(tmp_path, b"\x22" * 32))
-            nobody = await Subscriber.start(*common)
+            reader = await Subscriber.start(stack, *common, "--keys", key_file(tmp_path, b"\x21" * 32))
+            stranger = await Subscriber.start(stack, *common, "--keys", key_file(tmp_path, b"\x22" * 32))
+            nobody = await Subscriber.start(stack, *common)
             read = await reader.events(8)
             assert [(event["event"], event["content"]["n"]) for event in read] == [("message", n) for n in range(8)]
             assert all(event["encrypted"] for event in read)
@@ -234,10 +233,9 @@ def test_a_stream_on_which_nothing_comes_is_said(node: NodeFarEnd) -> None:
 
 async def run_command(*arguments: str) -> tuple[int | None, str, str]:
     """Exit code, and what was said on stdout and stderr."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent", *arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    output, problems = await process.communicate()
+    pipe = asyncio.subprocess.PIPE
+    async with spawned(sys.executable, "-m", "agent", *arguments, stdout=pipe, stderr=pipe) as process:
+        output, problems = await process.communicate()
     return process.returncode, output.decode(), problems.decode()
 
 
@@ -246,10 +244,10 @@ def test_rekeying_tells_the_readers_of_before_and_keeps_on(
 ) -> None:
     async def scenario() -> None:
         chain = Chain()
-        async with connected(node) as publisher:
+        async with connected(node) as publisher, AsyncExitStack() as stack:
             await publish(publisher, chain.records(1, encryption))
             arguments = ("--node", node.url, "--last", "1", "--count", "2", "--keys", key_file(tmp_path, b"\x21" * 32))
-            reader = await Subscriber.start(*arguments)
+            reader = await Subscriber.start(stack, *arguments)
             assert (await reader.events(1))[0]["content"] == {"n": 0}
             encryption.rekey(STREAM, time.time_ns() // 1_000_000)
             await publish(publisher, chain.records(1, encryption))
@@ -261,21 +259,23 @@ def test_rekeying_tells_the_readers_of_before_and_keeps_on(
 
 def test_a_node_that_is_not_there_is_exit_code_69() -> None:
     async def scenario() -> None:
-        subscriber = await Subscriber.start("--node", f"127.0.0.1:{free_port()}")
-        assert await subscriber.exit_code() == 69
+        async with AsyncExitStack() as stack:
+            subscriber = await Subscriber.start(stack, "--node", f"127.0.0.1:{free_port()}")
+            assert await subscriber.exit_code() == 69
 
     asyncio.run(scenario())
 
 
 def test_a_stream_that_is_not_there_is_exit_code_1(tmp_path: Path) -> None:
     node = NodeFarEnd(tmp_path, "websocket")
-    node.start()
 
     async def scenario() -> None:
-        subscriber = await Subscriber.start("--node", node.url)
-        assert await subscriber.exit_code() == 1
+        async with AsyncExitStack() as stack:
+            subscriber = await Subscriber.start(stack, "--node", node.url)
+            assert await subscriber.exit_code() == 1
 
     try:
+        node.start()
         asyncio.run(scenario())
     finally:
         node.stop()

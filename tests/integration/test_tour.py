@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collector_process import PROJECT, collector_process
+from tests.support.processes import ended
 from tests.support.running_agent import wait_until
 
 pytestmark = pytest.mark.slow
@@ -122,14 +123,12 @@ def touched_modules(root: Path) -> set[str]:
     with collector_process(root, traced_by=wrapper) as collector:
         config = prepare(root, collector.url)
         command = [sys.executable, "-c", AGENT, str(root / "agent.trace"), str(config)]
-        with subprocess.Popen(command, cwd=PROJECT) as agent:
-            try:
-                archives, receipts = root / "data" / "archives", root / "state" / "receipts"
-                wait_until(lambda: len(list(receipts.rglob("*.receipt"))) > 2, "archives are shipped")
-                first = next((root / "landing").glob("*.hga"))
-                wait_until(lambda: not list(archives.rglob(first.name)), "the device deletes what has a receipt")
-            finally:
-                agent.send_signal(signal.SIGTERM)
+        with ended(subprocess.Popen(command, cwd=PROJECT)) as agent:
+            archives, receipts = root / "data" / "archives", root / "state" / "receipts"
+            wait_until(lambda: len(list(receipts.rglob("*.receipt"))) > 2, "archives are shipped")
+            first = next((root / "landing").glob("*.hga"))
+            wait_until(lambda: not list(archives.rglob(first.name)), "the device deletes what has a receipt")
+            agent.send_signal(signal.SIGTERM)
             assert agent.wait(60) == 0
         assert collector.stop() == 0
     (root / "rows").mkdir()

@@ -4,9 +4,12 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Self
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.support.processes import ended
 
 
 class Broker:
@@ -29,13 +32,25 @@ class Broker:
 
     def start(self) -> None:
         self._process = subprocess.Popen(["mosquitto", "-c", str(self._config)], stderr=subprocess.DEVNULL)
-        wait_for_port(self.port)
+        try:
+            wait_for_port(self.port)
+        except TimeoutError:
+            self.stop()
+            raise
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(10)
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            with ended(process):
+                process.terminate()
+                process.wait(10)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def publish(self, *messages: tuple[str, bytes], qos: int = 1, retain: bool = False, timeout_s: float = 10) -> None:
         client = paho.Client(CallbackAPIVersion.VERSION2)

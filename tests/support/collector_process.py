@@ -11,6 +11,7 @@ from pathlib import Path
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import PublicKeys, create_keys
 from tests.support.archives import BINDING
+from tests.support.processes import ended
 
 PROJECT = Path(__file__).parents[2]
 HEADGATE = (sys.executable, "-m", "agent")
@@ -59,14 +60,11 @@ def collector_process(
         cwd=PROJECT,
         env=None if environment is None else dict(environment),
     )
-    try:
+    with ended(process):
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith("listening on "), "the collector did not start; its words are on stderr"
+        assert line.startswith("listening on "), "the collector did not start; its messages are on stderr"
         yield CollectorProcess(process=process, url=line.removeprefix("listening on ").strip())
-    finally:
-        process.kill()
-        process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
 

@@ -73,7 +73,11 @@ class NodeFarEnd(FarEnd):
 
     def start(self) -> None:
         self._process = HeadgateProcess("node", "run", "--listen", self.url, "--data", str(self._folder / "node"))
-        self._process.wait_for(r"node listens; address=(\S+)")
+        try:
+            self._process.wait_for(r"node listens; address=(\S+)")
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         if self._process is not None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.c_device import LIBRARY
+from tests.support.processes import ended
 from tests.support.small_gateway import SmallGateway
 
 PATIENCE_S = 60.0
@@ -96,17 +97,6 @@ def qemu(board: str, image: Path, directory: Path, gateway: SmallGateway) -> Ite
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     with ended(process), connected(serial) as line, connected(monitor) as buttons:
         yield Qemu(Line(line, gateway), buttons)
-
-
-@contextlib.contextmanager
-def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> Iterator[None]:
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr:
-            process.stderr.close()
 
 
 @contextlib.contextmanager

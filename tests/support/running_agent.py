@@ -14,6 +14,7 @@ from pathlib import Path
 from protocol.iomessage import ChainVerifier, IoMessage
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, Verifier
+from tests.support.processes import ended
 
 __all__ = ["PATIENCE_S", "Agent", "Chain", "assert_whole", "by_chain", "io_message", "wait_until"]
 
@@ -87,11 +88,8 @@ class Agent:
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **environment},
             )
-        try:
+        with ended(process):
             yield process
-        finally:
-            process.kill()
-            process.wait()
 
     def log(self) -> str:
         return (self.folder / "log").read_text()

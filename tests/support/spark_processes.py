@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -17,6 +17,7 @@ import pyspark
 from ingest.collector.keys import create_keys
 from ingest.java import find_java_home
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS
+from tests.support.processes import ended
 from tests.support.spark_session import OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +44,15 @@ def run_arguments(folder: Path, *others: str) -> list[str]:
     return [*places, "--batch-archives", "3", *spark, *others]
 
 
-def start_run(arguments: list[str]) -> "subprocess.Popen[str]":
-    """In a session of its own, so that it can be killed with all that it started."""
-    return _start([sys.executable, "-m", "agent", "ingest", "run", *arguments])
+def start_run(arguments: list[str]) -> "AbstractContextManager[subprocess.Popen[str]]":
+    """A run that is killed at the end of the block, if it has not ended."""
+    return _running([sys.executable, "-m", "agent", "ingest", "run", *arguments])
 
 
-def _start(command: list[str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+@contextmanager
+def _running(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
+    """In a session of its own, so that it can be killed with all processes that it started."""
+    process = subprocess.Popen(
         command,
         cwd=ROOT,
         env=environment(),
@@ -59,6 +62,12 @@ def _start(command: list[str]) -> "subprocess.Popen[str]":
         text=True,
         start_new_session=True,
     )
+    with ended(process):
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 WARM_UP = """
@@ -73,9 +82,9 @@ sys.exit(main(["ingest", "run", *sys.argv[1:]]))
 """
 
 
-def prepare_run(arguments: list[str]) -> "subprocess.Popen[str]":
-    """A run whose Spark starts now, and which begins when `begin` says so: while another is being killed."""
-    return _start([sys.executable, "-c", WARM_UP, *arguments])
+def prepare_run(arguments: list[str]) -> "AbstractContextManager[subprocess.Popen[str]]":
+    """A run whose Spark starts now, while another is being killed, and which reads archives after `begin`."""
+    return _running([sys.executable, "-c", WARM_UP, *arguments])
 
 
 def begin(process: "subprocess.Popen[str]") -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.processes import ended
+
 AS_ROOT = () if os.geteuid() == 0 else ("sudo", "--non-interactive")
 BOOT_TIMEOUT_S = 60.0
 PREPARE_TIMEOUT_S = 300.0
@@ -82,11 +84,12 @@ def booted_machine(*nspawn_options: str, prepare: str = "") -> Iterator[Machine]
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        try:
-            yield _wait_for_boot(process, BOOT_TIMEOUT_S + (PREPARE_TIMEOUT_S if prepare else 0))
-        finally:
-            process.terminate()
-            process.communicate(timeout=BOOT_TIMEOUT_S)
+        with ended(process):
+            try:
+                yield _wait_for_boot(process, BOOT_TIMEOUT_S + (PREPARE_TIMEOUT_S if prepare else 0))
+            finally:
+                process.terminate()
+                process.communicate(timeout=BOOT_TIMEOUT_S)
 
 
 def can_boot() -> bool:

@@ -21,10 +21,8 @@ TOPIC = "plant/boiler/temperature"
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.start()
-    yield broker
-    broker.stop()
+    with Broker(tmp_path) as broker:
+        yield broker
 
 
 def driver_of(broker: Broker, **more: Any) -> MqttDriver:

@@ -29,17 +29,17 @@ def test_archives_are_taken_as_they_arrive_until_the_run_is_told_to_end(spark: S
     landed = everything()[0].landed[:6]
     land(tmp_path / "landing", landed[:2])
     report = ["--report", str(tmp_path / "report.html"), "--json"]
-    process = start_run(run_arguments(tmp_path, *operator_files(tmp_path), "--every", "0.2", *report))
-    await_line(process, "2 archives, ")
-    before = len(read_parquet(tmp_path / "tables", "messages"))
-    land(tmp_path / "landing", landed[2:4], at_s=1_791_000_000)
-    land(tmp_path / "landing", landed[4:], at_s=1_792_000_000)
-    await_line(process, "6 archives, ")
-    process.send_signal(signal.SIGTERM)
-    out, said = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, said[-3000:]
-    assert "done: 6 archives" in said
-    await_end_of_all(process.pid)
+    with start_run(run_arguments(tmp_path, *operator_files(tmp_path), "--every", "0.2", *report)) as process:
+        await_line(process, "2 archives, ")
+        before = len(read_parquet(tmp_path / "tables", "messages"))
+        land(tmp_path / "landing", landed[2:4], at_s=1_791_000_000)
+        land(tmp_path / "landing", landed[4:], at_s=1_792_000_000)
+        await_line(process, "6 archives, ")
+        process.send_signal(signal.SIGTERM)
+        out, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, said[-3000:]
+        assert "done: 6 archives" in said
+        await_end_of_all(process.pid)
     rows = read_parquet(tmp_path / "tables", "messages")
     assert len(rows) > before > 0
     assert_messages_are_true(rows, Truth(landed))

@@ -184,10 +184,10 @@ def test_a_spark_that_does_not_start_says_why_in_one_line(tmp_path: Path) -> Non
 
 def test_a_run_that_is_interrupted_ends_at_once_without_a_word(tmp_path: Path, landed: list[Landed]) -> None:
     land(tmp_path / "landing", landed)
-    process = start_run(run_arguments(tmp_path))
-    await_line(process, "archives to look at")
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Java and to every worker too
-    out, said = process.communicate(timeout=PATIENCE_S)
+    with start_run(run_arguments(tmp_path)) as process:
+        await_line(process, "archives to look at")
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Java and to every worker too
+        out, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (130, "")
     assert [line for line in said.splitlines() if "archives" not in line] == []
 

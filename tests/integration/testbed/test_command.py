@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes_left import processes_that_name
+from tests.support.processes import ended, processes_that_name
 
 TESTBED = [sys.executable, "-m", "agent", "testbed"]
 
@@ -58,7 +58,7 @@ def test_told_to_stop_it_leaves_no_process_and_no_mount(tmp_path: Path, number: 
         scenario.read_text() + '[[faults]]\nkind = "kill"\ntarget = "agents.a"\nat_s = 0.5\nfor_s = 0.1\n'
     )
     command = [*TESTBED, "run", str(scenario), "--folder", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)) as process:
         assert process.stderr is not None
         assert "kill: agents.a" in process.stderr.readline()
         process.send_signal(number)

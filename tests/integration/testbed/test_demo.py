@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes_left import processes_that_name
+from tests.support.processes import ended, processes_that_name
 from tests.support.sabotage import environment_with
 
 pytestmark = pytest.mark.slow
@@ -50,9 +50,8 @@ def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Pat
 def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
     tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
-    with subprocess.Popen(
-        DEMO, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipe = subprocess.PIPE
+    with ended(subprocess.Popen(DEMO, env=environment(tmp_path), stdout=pipe, stderr=pipe, text=True)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert any(moment in line for line in process.stdout)

@@ -8,6 +8,7 @@ import pytest
 
 from agent.data_lock import DataLock
 from agent.errors import StorageError
+from tests.support.processes import ended
 
 HOLDER = """
 import sys
@@ -22,7 +23,7 @@ sys.stdin.read()
 
 def test_a_second_process_is_refused_and_the_error_names_the_first(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
         with pytest.raises(StorageError, match=rf"another agent \(process {holder.pid}\).*data_directory"):

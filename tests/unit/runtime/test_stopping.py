@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from runtime.stopping import StoppableTasks, call_on_stop_signals, check_cancelled, end_tasks, run_and_end
+from tests.support.processes import ended
 
 PROGRAM = """
 import asyncio, logging, threading, time
@@ -56,7 +57,7 @@ def test_a_process_that_cannot_stop_is_ended_at_the_limit_and_says_what_still_ra
     work: str, still_running: str
 ) -> None:
     command = [sys.executable, "-c", PROGRAM.replace("MAIN", f"until_signal({work}())")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -21,7 +21,7 @@ from agent.operator.commands.status import Seen
 from agent.operator.commands.top import CURVE_POINTS, Curves, Mood, compose, cut
 from tests.support.statuses import link, sensor, status
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def screen(seen: dict[str, Any], *, is_alive: bool = True) -> str:
@@ -132,39 +132,43 @@ class Terminal:
         os.write(self._master, keys)
 
     def end(self) -> int:
-        try:
-            return self.process.wait(PATIENCE_S)
-        finally:
-            self.process.kill()
-            os.close(self._master)
+        return self.process.wait(PATIENCE_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
 
 
 @pytest.mark.slow
 def test_at_a_terminal_it_is_live_follows_the_size_and_ends_by_q(tmp_path: Path) -> None:
-    terminal = Terminal(configured(tmp_path))
-    terminal.wait_for(b"no status from the agent")
-    running(tmp_path)
-    terminal.wait_for(b"running for")
-    terminal.shown = b""
-    terminal.resize(10, 40)
-    terminal.process.send_signal(signal.SIGWINCH)
-    terminal.wait_for(b"journal")
-    terminal.type(b"jjk q")
-    assert terminal.end() == 0
+    with Terminal(configured(tmp_path)) as terminal:
+        terminal.wait_for(b"no status from the agent")
+        running(tmp_path)
+        terminal.wait_for(b"running for")
+        terminal.shown = b""
+        terminal.resize(10, 40)
+        terminal.process.send_signal(signal.SIGWINCH)
+        terminal.wait_for(b"journal")
+        terminal.type(b"jjk q")
+        assert terminal.end() == 0
 
 
 @pytest.mark.slow
 def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
     running(tmp_path)
-    terminal = Terminal(configured(tmp_path))
-    terminal.wait_for(b"running for")
-    terminal.process.send_signal(signal.SIGINT)
-    assert terminal.end() == 130
-    assert b"Traceback" not in terminal.shown
+    with Terminal(configured(tmp_path)) as terminal:
+        terminal.wait_for(b"running for")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+        assert b"Traceback" not in terminal.shown
 
 
 @pytest.mark.slow
 def test_a_terminal_that_cannot_show_it_is_told_so(tmp_path: Path) -> None:
-    terminal = Terminal(configured(tmp_path), term="no-such-terminal")
-    terminal.wait_for(b"use --once")
-    assert terminal.end() == 78
+    with Terminal(configured(tmp_path), term="no-such-terminal") as terminal:
+        terminal.wait_for(b"use --once")
+        assert terminal.end() == 78
