@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import curses
+import os
 import sys
 import time
 from collections import deque
@@ -224,6 +225,7 @@ def _watch(screen: curses.window, config: Config) -> None:
         curses.curs_set(0)
     curves, offset = Curves(), 0
     while True:
+        _follow_size()
         lines = _look(config, curves)
         offset = max(0, min(offset, len(lines) - 1))
         _draw(screen, lines, offset, styles)
@@ -231,6 +233,14 @@ def _watch(screen: curses.window, config: Config) -> None:
         if key in (ord("q"), ord("Q"), ESCAPE):
             return
         offset += SCROLL.get(key, 0)
+
+
+def _follow_size() -> None:
+    """Resize the screen if the terminal was resized: the signal SIGWINCH may be missed."""
+    with contextlib.suppress(OSError):
+        size = os.get_terminal_size(sys.stdout.fileno())
+        if size.lines and size.columns and curses.is_term_resized(size.lines, size.columns):
+            curses.resizeterm(size.lines, size.columns)
 
 
 def _look(config: Config, curves: Curves) -> list[Line]:

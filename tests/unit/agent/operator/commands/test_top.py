@@ -105,9 +105,9 @@ def test_a_status_of_another_version_is_refused_and_not_guessed_at(tmp_path: Pat
 class Terminal:
     """`headgate top` at a terminal of its own."""
 
-    def __init__(self, config: Path, term: str = "xterm-256color") -> None:
+    def __init__(self, config: Path, term: str = "xterm-256color", columns: int = 100) -> None:
         self._master, slave = pty.openpty()
-        self.resize(24, 100)
+        self.resize(24, columns)
         environment = {**os.environ, "TERM": term, "LANG": "C.UTF-8"}
         command = [sys.executable, "-m", "agent", "top", "--config", str(config)]
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
@@ -144,15 +144,17 @@ class Terminal:
 
 
 @pytest.mark.slow
-def test_at_a_terminal_it_is_live_follows_the_size_and_ends_by_q(tmp_path: Path) -> None:
-    with Terminal(configured(tmp_path)) as terminal:
+@pytest.mark.parametrize("is_signalled", [True, False])
+def test_at_a_terminal_it_is_live_follows_the_size_and_ends_by_q(tmp_path: Path, *, is_signalled: bool) -> None:
+    with Terminal(configured(tmp_path), columns=40) as terminal:
         terminal.wait_for(b"no status from the agent")
         running(tmp_path)
-        terminal.wait_for(b"running for")
-        terminal.shown = b""
-        terminal.resize(10, 40)
-        terminal.process.send_signal(signal.SIGWINCH)
-        terminal.wait_for(b"journal")
+        terminal.wait_for(b"LAST EVENTS")
+        assert b"card lasts" not in terminal.shown  # it is beyond the 40th column
+        terminal.resize(24, 100)
+        if is_signalled:
+            terminal.process.send_signal(signal.SIGWINCH)
+        terminal.wait_for(b"card lasts")
         terminal.type(b"jjk q")
         assert terminal.end() == 0
 
