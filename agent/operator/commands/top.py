@@ -24,7 +24,7 @@ DESCRIPTION = (
     "Show journal, links, sensors and events of the agent, live. It reads the status file of the agent, so it"
     " works with the status page on or off. Keys: arrows scroll, q quits."
 )
-LOOK_EVERY_MS: Final = 1000
+REFRESH_MS: Final = 1000
 ESCAPE: Final = 27
 SCROLL: Final = {
     curses.KEY_DOWN: 1, ord("j"): 1, curses.KEY_NPAGE: 10, ord(" "): 10,
@@ -37,7 +37,9 @@ GAUGE_CELLS: Final = 20
 NAME_CELLS: Final = 16
 
 
-class Mood(Enum):
+class Style(Enum):
+    """How a line is drawn; `_attributes` maps it to the terminal's colours."""
+
     PLAIN = "plain"
     TITLE = "title"
     QUIET = "quiet"
@@ -47,7 +49,7 @@ class Mood(Enum):
 
 class Line(NamedTuple):
     text: str
-    mood: Mood = Mood.PLAIN
+    style: Style = Style.PLAIN
 
 
 class Curves:
@@ -58,7 +60,7 @@ class Curves:
         self._written_at_ms = 0
 
     def note(self, status: dict[str, Any]) -> None:
-        """The same status twice counts once."""
+        """Add the values of a status; one that was added before is ignored."""
         if status["written_at_ms"] == self._written_at_ms:
             return
         self._written_at_ms = status["written_at_ms"]
@@ -80,19 +82,19 @@ class Curves:
 
 
 def compose(seen: Seen, curves: Curves) -> list[Line]:
-    """Everything from top to bottom. Who shows it cuts off what does not fit."""
+    """The lines of the whole screen, from top to bottom; `cut` selects those that fit."""
     status = seen.status
     return [
         _head(seen),
         *_journal(status),
         Line(""),
-        Line(f"{'LINK':<{NAME_CELLS}} {'STATE':<6} {'WAITING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}", Mood.QUIET),
+        Line(f"{'LINK':<{NAME_CELLS}} {'STATE':<6} {'WAITING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}", Style.QUIET),
         *(_link(name, link, status["journal"]) for name, link in status["links"].items()),
         *_archives(status["archives"]),
         Line(""),
         *_devices(status["devices"], curves),
         Line(""),
-        Line("LAST EVENTS", Mood.QUIET),
+        Line("LAST EVENTS", Style.QUIET),
         *(_event(event) for event in reversed(status["events"])),
     ]
 
@@ -102,7 +104,7 @@ def _head(seen: Seen) -> Line:
     state = "running" if seen.is_moving else "STALLED" if seen.is_alive else "NOT RUNNING"
     ran = _span((status["written_at_ms"] - status["started_at_ms"]) / 1000)
     text = f"{status['device']['name']}  {status['device']['address']}  {state} for {ran}, seen {seen.age_s:.0f} s ago"
-    return Line(text, Mood.TITLE if seen.is_moving else Mood.BAD)
+    return Line(text, Style.TITLE if seen.is_moving else Style.BAD)
 
 
 def _journal(status: dict[str, Any]) -> Iterator[Line]:
@@ -113,16 +115,16 @@ def _journal(status: dict[str, Any]) -> Iterator[Line]:
     yield Line(
         f"journal {gauge} {used:.0%} of {journal['max_bytes'] / 1e6:.0f} MB, full in {_span(journal['full_in_s'])},"
         f" card lasts {_span(journal['card_life_s'])}",
-        Mood.ATTENTION if used > 0.7 else Mood.PLAIN,
+        Style.ATTENTION if used > 0.7 else Style.PLAIN,
     )
     lost = journal["shed_records"] + journal["damaged_records"]
     synchronised = "synchronised" if clock["is_synchronised"] else "NOT SYNCHRONISED"
     yield Line(
         f"messages {status['messages']}, lost {lost}, clock {synchronised}",
-        Mood.ATTENTION if lost else Mood.PLAIN,
+        Style.ATTENTION if lost else Style.PLAIN,
     )
     if problem := status["storage_problem"]:
-        yield Line(f"cannot write the journal: {printable(problem)}", Mood.BAD)
+        yield Line(f"cannot write the journal: {printable(problem)}", Style.BAD)
 
 
 def _link(name: str, link: dict[str, Any], journal: dict[str, Any]) -> Line:
@@ -130,7 +132,7 @@ def _link(name: str, link: dict[str, Any], journal: dict[str, Any]) -> Line:
     state = "up" if link["is_up"] else "DOWN"
     why = "" if link["is_up"] else f"  {printable(link['problem'])}"
     text = f"{name:<{NAME_CELLS}} {state:<6} {waiting:>9} {oldest:>9} {link['acknowledged']:>13}{why}"
-    return Line(text, Mood.PLAIN if link["is_up"] else Mood.ATTENTION)
+    return Line(text, Style.PLAIN if link["is_up"] else Style.ATTENTION)
 
 
 def _archives(archives: dict[str, Any] | None) -> Iterator[Line]:
@@ -138,18 +140,18 @@ def _archives(archives: dict[str, Any] | None) -> Iterator[Line]:
         problem = archives["problem"] or archives["ship_problem"]
         why = f"  {printable(problem)}" if problem else ""
         text = f"archives: {archives['kept']} without a receipt, {archives['shipped']} with one{why}"
-        yield Line(text, Mood.ATTENTION if problem else Mood.PLAIN)
+        yield Line(text, Style.ATTENTION if problem else Style.PLAIN)
 
 
 def _devices(devices: dict[str, Any], curves: Curves) -> Iterator[Line]:
     for name, device in devices.items():
         is_up = device["state"] == "up"
         why = f"  {printable(device['reason'])}" if device["reason"] else ""
-        mood = Mood.QUIET if is_up else Mood.BAD if device["state"] == "down" else Mood.ATTENTION
+        style = Style.QUIET if is_up else Style.BAD if device["state"] == "down" else Style.ATTENTION
         state = device["state"] if is_up else device["state"].upper()
-        yield Line(f"{name}: {state}, {device['readings']} readings{why}", mood)
+        yield Line(f"{name}: {state}, {device['readings']} readings{why}", style)
         if rejected := device.get("rejected", {"total": 0})["total"]:
-            yield Line(f"  {rejected} inputs could not be parsed: headgate rejected {printable(name)}", Mood.ATTENTION)
+            yield Line(f"  {rejected} inputs could not be parsed: headgate rejected {printable(name)}", Style.ATTENTION)
         for each in device["sensors"]:
             bars = curves.bars(name, each["sensor"], each["quantity"])
             what = each["quantity"] if each["sensor"] == name else f"{each['sensor']} {each['quantity']}"
@@ -171,9 +173,9 @@ def _shown(value: object) -> str:
 
 def _event(event: dict[str, Any]) -> Line:
     at = time.strftime("%H:%M:%S", time.localtime(event["at_ms"] / 1000))
-    mood = {"WARNING": Mood.ATTENTION, "ERROR": Mood.BAD, "CRITICAL": Mood.BAD}.get(event["level"], Mood.PLAIN)
+    style = {"WARNING": Style.ATTENTION, "ERROR": Style.BAD, "CRITICAL": Style.BAD}.get(event["level"], Style.PLAIN)
     again = f" ({event['times']} times)" if event["times"] > 1 else ""
-    return Line(f"{at}  {printable(event['text'])}{again}", mood)
+    return Line(f"{at}  {printable(event['text'])}{again}", style)
 
 
 def _span(seconds: float | None) -> str:
@@ -181,13 +183,13 @@ def _span(seconds: float | None) -> str:
 
 
 def cut(lines: Sequence[Line], offset: int, width: int, height: int) -> list[Line]:
-    """What fits, from the line at `offset` on."""
-    return [Line(line.text[:width], line.mood) for line in lines[offset : offset + height]]
+    """The lines that fit the screen, from the line at `offset` on."""
+    return [Line(line.text[:width], line.style) for line in lines[offset : offset + height]]
 
 
 COLOURS: Final = {
-    Mood.ATTENTION: curses.COLOR_YELLOW,
-    Mood.BAD: curses.COLOR_RED,
+    Style.ATTENTION: curses.COLOR_YELLOW,
+    Style.BAD: curses.COLOR_RED,
 }
 
 
@@ -219,16 +221,16 @@ def _last_seen(config: Config) -> Seen:
 
 def _watch(screen: curses.window, config: Config) -> None:
     curses.use_default_colors()
-    styles = _styles()
-    screen.timeout(LOOK_EVERY_MS)
+    attributes = _attributes()
+    screen.timeout(REFRESH_MS)
     with contextlib.suppress(curses.error):  # a terminal that cannot hide its cursor shows it
         curses.curs_set(0)
     curves, offset = Curves(), 0
     while True:
         _follow_size()
-        lines = _look(config, curves)
+        lines = _load_lines(config, curves)
         offset = max(0, min(offset, len(lines) - 1))
-        _draw(screen, lines, offset, styles)
+        _draw(screen, lines, offset, attributes)
         key = screen.getch()
         if key in (ord("q"), ord("Q"), ESCAPE):
             return
@@ -243,31 +245,31 @@ def _follow_size() -> None:
             curses.resizeterm(size.lines, size.columns)
 
 
-def _look(config: Config, curves: Curves) -> list[Line]:
-    """An agent that is away is something to show, too."""
+def _load_lines(config: Config, curves: Curves) -> list[Line]:
+    """The present screen; if there is no status, the reason."""
     try:
         seen = _last_seen(config)
     except (ConfigError, OSError) as problem:
-        return [Line(f"no status from the agent: {problem}", Mood.BAD)]
+        return [Line(f"no status from the agent: {problem}", Style.BAD)]
     curves.note(seen.status)
     return compose(seen, curves)
 
 
-def _draw(screen: curses.window, lines: list[Line], offset: int, styles: dict[Mood, int]) -> None:
+def _draw(screen: curses.window, lines: list[Line], offset: int, attributes: dict[Style, int]) -> None:
     height, width = screen.getmaxyx()
     screen.erase()
     for row, line in enumerate(cut(lines, offset, width - 1, height)):
-        with contextlib.suppress(curses.error):  # the window became smaller meanwhile; the next round knows
-            screen.addstr(row, 0, line.text, styles[line.mood])
+        with contextlib.suppress(curses.error):  # the window became smaller meanwhile; the next refresh follows it
+            screen.addstr(row, 0, line.text, attributes[line.style])
     screen.refresh()
 
 
-def _styles() -> dict[Mood, int]:
-    styles = {Mood.PLAIN: curses.A_NORMAL, Mood.TITLE: curses.A_BOLD, Mood.QUIET: curses.A_DIM}
-    for number, (mood, colour) in enumerate(COLOURS.items(), 1):
+def _attributes() -> dict[Style, int]:
+    attributes = {Style.PLAIN: curses.A_NORMAL, Style.TITLE: curses.A_BOLD, Style.QUIET: curses.A_DIM}
+    for number, (style, colour) in enumerate(COLOURS.items(), 1):
         if curses.has_colors():
             curses.init_pair(number, colour, -1)
-            styles[mood] = curses.color_pair(number) | curses.A_BOLD
+            attributes[style] = curses.color_pair(number) | curses.A_BOLD
         else:
-            styles[mood] = curses.A_BOLD
-    return styles
+            attributes[style] = curses.A_BOLD
+    return attributes

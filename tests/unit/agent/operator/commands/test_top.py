@@ -18,7 +18,7 @@ import pytest
 
 from agent.cli import main
 from agent.operator.commands.status import Seen
-from agent.operator.commands.top import CURVE_POINTS, Curves, Mood, compose, cut
+from agent.operator.commands.top import CURVE_POINTS, Curves, Style, compose, cut
 from tests.support.statuses import link, sensor, status
 
 PATIENCE_S = 60.0
@@ -54,7 +54,7 @@ def test_the_screen_names_everything_and_what_is_wrong() -> None:
 def test_an_agent_that_is_gone_is_named_in_its_colour() -> None:
     first = compose(Seen(status(), 2.0, is_alive=False), Curves())[0]
     assert "NOT RUNNING" in first.text
-    assert first.mood is Mood.BAD
+    assert first.style is Style.BAD
     assert "STALLED" in screen(status(is_moving=False))
 
 
