@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from agent.pack.routing import Route
 from drivers import DeviceChange, DeviceState, Driver, Reading, supervise
 
-__all__ = ["MAX_SENSORS", "Batch", "Collector", "CollectorStatus", "LatestReadings", "nothing_to_do"]
-
 log = logging.getLogger(__name__)
 MAX_SENSORS: Final = 256  # of one device; a source that invents names costs no more memory than that
 

@@ -23,8 +23,6 @@ from agent.token_log import Noted, TokenLog, digest_of
 from drivers.reading import Reading
 from protocol.errors import HeadgateError
 
-__all__ = ["Committer", "CommitterStatus"]
-
 RETRY_S: Final = 1.0
 ACKNOWLEDGE_TIMEOUT_S: Final = 5.0
 T = TypeVar("T")

@@ -13,8 +13,6 @@ from typing import Final
 from agent.errors import StorageError
 from runtime.durable_files import give_to_the_owner, make_directory
 
-__all__ = ["LOCK_NAME", "DataLock"]
-
 LOCK_NAME: Final = "agent.lock"
 DIRECTORY_MODE: Final = 0o750
 LOCK_MODE: Final = 0o640

@@ -38,8 +38,6 @@ from protocol.events import (
 )
 from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice, LifecycleNotice
 
-__all__ = ["EVENT_PRIORITY", "Events", "report_losses", "watch_clock"]
-
 EVENT_PRIORITY: Final = 0
 CLOCK_CHECK_S: Final = 5.0
 LOSS_CHECK_S: Final = 1.0

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from agent.pack.encryption import StreamEncryption
     from agent.ship import Shipper
 
-__all__ = ["CHANGING", "Pipeline"]
-
 CHANGING: Final = "reload"  # the companion that calls `take`: it ends before anything else does
 MAX_QUEUED_BATCHES: Final = 64
 TICK_S: Final = 1.0

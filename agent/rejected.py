@@ -22,8 +22,6 @@ from agent.events import Events
 from drivers.rejects import Rejects, Sample
 from protocol.lifecycle import REJECTED_INFO_TYPE, RejectedNotice
 
-__all__ = ["FOLDER_NAME", "RejectReports", "RejectedStore", "read_samples"]
-
 FOLDER_NAME: Final = "rejected"
 MAX_FILE_BYTES: Final = 512 * 1024
 CHECK_S: Final = 2.0

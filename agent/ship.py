@@ -51,8 +51,6 @@ from protocol.shipping import (
 from runtime.backoff import Backoff
 from runtime.durable_files import make_directory, sync_directory
 
-__all__ = ["Abort", "Shipper", "ShipperStatus", "deliver_to_directory", "upload"]
-
 MAX_PROBLEM_BYTES: Final = 4096
 MAX_DETAIL_CHARACTERS = 400  # of a refusal's text
 MAX_RESTARTS: Final = 3  # of one upload within one attempt

@@ -31,8 +31,6 @@ from agent.errors import StorageError
 from agent.journal.inspection import View
 from runtime.durable_files import sync_directory
 
-__all__ = ["Noted", "Recalled", "TokenLog", "digest_of"]
-
 VERSION: Final = 2
 FILES: Final = ("tokens.0", "tokens.1")
 MAX_FILE_BYTES: Final = 4 << 20

@@ -9,8 +9,6 @@ from agent.journal.settings import JournalSettings
 from drivers.errors import ConfigError as SettingsError
 from runtime.settings import Between, Matching, Seconds
 
-__all__ = ["ARCHIVE_CURSOR", "ArchiveConfig", "ShipConfig", "reserve_bytes"]
-
 ARCHIVE_CURSOR: Final = "archive"  # of the journal
 SMALL_ARCHIVE_BYTES: Final = 512 * 1024
 

@@ -32,8 +32,6 @@ from protocol.archive.records import Record
 from protocol.errors import Corrupt
 from protocol.losses import Loss
 
-__all__ = ["Archiving", "to_archive_record"]
-
 CHECK_S: Final = 1.0
 RECORDS_PER_TAKE: Final = 1000
 BYTES_PER_TAKE: Final = 1 << 20  # beyond it no further block is read

@@ -37,16 +37,6 @@ from drivers.registry import build_driver
 from runtime.settings import Between, Matching, Seconds, Text, check_settings
 from runtime.toml_file import dotted, read_toml
 
-__all__ = [
-    "Config",
-    "DeviceConfig",
-    "JournalConfig",
-    "LogConfig",
-    "StatusConfig",
-    "find_config",
-    "load_config",
-]
-
 SYSTEM_CONFIG: Final = Path("/etc/headgate/headgate.toml")
 USER_CONFIG: Final = Path("headgate/headgate.toml")  # below $XDG_CONFIG_HOME
 CONFIG_VARIABLE: Final = "HEADGATE_CONFIG"

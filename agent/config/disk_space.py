@@ -17,8 +17,6 @@ from agent.journal import JournalSettings
 if TYPE_CHECKING:
     from agent.config.configuration import Config
 
-__all__ = ["journal_settings", "journal_space_problems"]
-
 MAX_SHARE: Final = 8  # of a small disk, no more than this part is left free
 
 

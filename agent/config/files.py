@@ -16,17 +16,6 @@ from agent.keys.files import read_public_key
 from agent.keys.machine import check_machine
 from runtime.private_files import check_private_file
 
-__all__ = [
-    "CONFIGURATION",
-    "KEY_FILE",
-    "check_files",
-    "key_file_of",
-    "log_remarks",
-    "missing_files",
-    "named_files",
-    "open_keys",
-]
-
 READ_SETTINGS: Final = ("file", "encrypt_to", "collector_key")  # besides those that end in _file
 CONFIGURATION: Final = "the configuration"
 KEY_FILE: Final = "device.key_file"

@@ -11,8 +11,6 @@ from agent.keys.files import read_credential, read_private_file
 from agent.keys.secret import Secret
 from runtime.settings import Matching, Text
 
-__all__ = ["OFF", "PageConfig", "read_token"]
-
 OFF: Final = "off"
 _NAME: Final = r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*"
 LISTEN_FORM: Final = Matching(rf"off|(\[[0-9A-Fa-f:.]+\]|{_NAME}):[0-9]{{1,5}}", "127.0.0.1:7080, or off")

@@ -18,8 +18,6 @@ from runtime.toml_file import dotted
 if TYPE_CHECKING:
     from agent.publish.websocket import Listener
 
-__all__ = ["PublisherConfig", "build_mqtt_publisher", "build_publisher", "check_publisher"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:

@@ -23,8 +23,6 @@ from agent.config.publishers import KINDS, PublisherConfig
 from agent.pack.routing import StreamRule
 from runtime.settings import Between, Matching
 
-__all__ = ["SECTIONS", "Setting", "every_setting_of", "render_settings", "settings_of"]
-
 HEADING: Final = """\
 # Settings
 

@@ -13,8 +13,6 @@ from agent.config.disk_space import journal_space_problems
 from agent.pack.routing import StreamRule
 from runtime.toml_file import dotted
 
-__all__ = ["warnings_of"]
-
 USUAL_UNITS: Final = frozenset(
     ("", "Cel", "%", "V", "A", "W", "kW.h", "Hz", "Pa", "hPa", "bar", "m", "m/s", "lx", "l/min", "kg", "s", "deg")
 )

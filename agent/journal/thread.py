@@ -16,8 +16,6 @@ from agent.journal import DirectoryDisk, Journal
 from agent.journal.inspection import View, inspect_journal
 from protocol.reference import Reference
 
-__all__ = ["JOURNAL_ID_BYTES", "JournalFloor", "JournalThread", "read_floor"]
-
 JOURNAL_ID_BYTES: Final = 16  # as archives and gap notices carry it
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from typing import Final
 from runtime.durable_files import replace_file, sync_directory
 from runtime.errors import ConfigError
 
-__all__ = ["Machine", "adopt_keys", "check_machine", "free_keys", "machine_of_keys", "this_machine"]
-
 SUFFIX: Final = ".machine"
 BOARD_SERIAL: Final = Path("sys/firmware/devicetree/base/serial-number")
 MACHINE_ID: Final = Path("etc/machine-id")

@@ -19,8 +19,6 @@ from firmware_bridge import DeviceLink, HostSession, ReopeningPort, read_link_ke
 from protocol.errors import HeadgateError
 from protocol.link import Feature, UpdateQuery, UpdateReason, UpdateState, UpdateStatus
 
-__all__ = ["Found", "LineSettings", "RunningAgent", "linked", "list_devices", "reached", "running_agent"]
-
 ANSWER_S: Final = 5.0
 _HELD: Final = (errno.EBUSY, errno.EAGAIN)
 

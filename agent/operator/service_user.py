@@ -20,8 +20,6 @@ from agent.config.files import KEY_FILE, named_files
 from agent.errors import ConfigError
 from agent.operator.unit_drop_in import HIDDEN_FOLDERS
 
-__all__ = ["ServiceUser", "find_service_user", "service_access_problems", "unreadable_files"]
-
 UNIT: Final = "headgate.service"
 SYSTEMCTL_TIMEOUT_S: Final = 5.0
 

@@ -32,17 +32,6 @@ from protocol.streamr.stream_message.signing import Verifier
 if TYPE_CHECKING:
     from protocol.streamr.ids import MessageID
 
-__all__ = [
-    "AskResend",
-    "Locked",
-    "Lost",
-    "Opened",
-    "PublishKeyRequest",
-    "Subscription",
-    "SubscriptionEvent",
-    "Unverified",
-]
-
 MAX_WAITING: Final = 10_000
 MAX_REFUSED_KEYS: Final = 1_000
 MAX_REMEMBERED_READINGS: Final = 10_000

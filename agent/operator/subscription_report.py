@@ -16,8 +16,6 @@ from protocol.shown_text import printable_start
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.strict_cbor import CborBounds, decode
 
-__all__ = ["as_json_line", "as_text_line", "printable"]
-
 MAX_SHOWN_CHARACTERS: Final = 300
 NOTICE_BOUNDS: Final = CborBounds(max_bytes=8192, max_items=64, max_depth=4)
 _LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999

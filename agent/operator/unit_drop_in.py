@@ -18,8 +18,6 @@ from agent.config.configuration import Config
 from agent.config.publishers import FileConfig
 from agent.errors import ConfigError
 
-__all__ = ["DROP_IN_PATH", "compose_drop_in", "device_groups"]
-
 DROP_IN_PATH: Final = Path("/etc/systemd/system/headgate.service.d/headgate.conf")
 OWN_FOLDERS: Final = (Path("/var/lib/headgate"), Path("/run/headgate"))
 MAKE_FOLDER: Final = "/usr/bin/install -d -o headgate -g headgate -m 0750"

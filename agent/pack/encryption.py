@@ -42,16 +42,6 @@ from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import EncryptedGroupKey, StreamMessage
 from runtime.durable_files import make_directory, replace_file
 
-__all__ = [
-    "FOLDER_NAME",
-    "EncryptedStream",
-    "EncryptionRules",
-    "StreamEncryption",
-    "ask_to_rekey",
-    "is_asked_to_rekey",
-    "rekey_when_asked",
-]
-
 KEY_ID_BYTES: Final = 16
 CHAIN_ID_BYTES: Final = 15
 MAX_ANNOUNCEMENTS: Final = 1024  # that wait for a link; a reader who misses one asks

@@ -18,20 +18,6 @@ from agent.journal.records import MAX_LANES
 from drivers.errors import ConfigError
 from runtime.settings import Between, Matching, Seconds, Text, placeholder_problem
 
-__all__ = [
-    "DEFAULT_RULE",
-    "DEVICE_PLACEHOLDERS",
-    "PLACEHOLDERS",
-    "ContentForm",
-    "Encryption",
-    "Route",
-    "Router",
-    "StreamReaders",
-    "StreamRule",
-    "expand_stream_id",
-    "template_problem",
-]
-
 ContentForm = Literal["binary", "json"]
 Encryption = Literal["none", "aes"]
 Address = Annotated[str, Matching("0x[0-9a-fA-F]{40}", "0x7f3c9b1de0a54c2e8fb1d2a3c4e5f60718293a4b")]

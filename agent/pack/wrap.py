@@ -45,18 +45,6 @@ from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import EncryptedGroupKey
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 
-__all__ = [
-    "Chain",
-    "ContentEncryptor",
-    "EncryptedContent",
-    "Group",
-    "RefusedReading",
-    "Run",
-    "Wrapped",
-    "Wrapper",
-    "chain_name",
-]
-
 MAX_CHAINS: Final = 2048  # at a time; the one that was longest without a reading ends, and its stream begins another
 MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock

@@ -31,8 +31,6 @@ from typing import NamedTuple, Protocol
 from agent.errors import LinkDown
 from agent.journal import Record
 
-__all__ = ["Acknowledged", "Outcome", "OutcomeQueue", "Publisher", "RejectedRun", "run_of"]
-
 
 class Acknowledged(NamedTuple):
     """The destination has stored the whole run."""

@@ -23,8 +23,6 @@ from agent.journal import Record
 from agent.publish.contract import Acknowledged, RejectedRun, run_of
 from protocol.streamr.ids import MessageID, MessageRef
 
-__all__ = ["ChainId", "EchoSettings", "EchoTracker", "Question", "message_key"]
-
 MAX_ECHOED_CHAINS = 10_000
 
 

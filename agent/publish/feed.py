@@ -19,8 +19,6 @@ from typing import TypeVar
 
 from agent.journal import Cursor, Record
 
-__all__ = ["CursorSource", "JournalCall", "Window", "call_directly"]
-
 Result = TypeVar("Result")
 
 JournalCall = Callable[[Callable[[], list[Record]]], Awaitable[list[Record]]]

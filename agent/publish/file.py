@@ -27,8 +27,6 @@ from agent.publish.contract import Acknowledged, Outcome, OutcomeQueue, Rejected
 from agent.publish.rotation import remove_rotated, rotate, rotated
 from runtime.durable_files import make_directory, sync_directory
 
-__all__ = ["FilePublisher", "FileSettings"]
-
 MAX_IN_FLIGHT = 1_000
 FILE_MODE = 0o640
 PIPE_TIMEOUT_S = 10.0

@@ -26,8 +26,6 @@ from protocol.errors import WireError
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 
-__all__ = ["HttpPublisher", "HttpSettings"]
-
 MAX_CONNECTIONS = 16
 IN_FLIGHT_PER_CONNECTION = 25
 

@@ -23,8 +23,6 @@ from runtime.mqtt.settings import BrokerSettings
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
-__all__ = ["MqttPublisher", "MqttSettings"]
-
 MAX_WINDOW: Final = 100  # publications
 MAX_UNDER_WAY_BYTES: Final = 8 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 1_600  # messages

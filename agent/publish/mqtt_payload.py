@@ -25,8 +25,6 @@ from protocol.streamr.stream_message import EncryptionType
 from protocol.streamr.stream_message.peek import peek_content, peek_message_id
 from runtime.settings import placeholder_problem
 
-__all__ = ["PayloadForm", "Publication", "check_topic_template", "pack", "topic_of"]
-
 PayloadForm = Literal["stream_message", "io_message"]
 
 MAX_TOPIC_BYTES = 65_535

@@ -14,8 +14,6 @@ from agent.publish.node_url import NodeUrl
 from protocol.ethereum.signer import Signer
 from protocol.streamr.control import ControlMessage
 
-__all__ = ["NodeConnection", "NodeSettings", "new_session"]
-
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
 CLOSE_TIMEOUT_S = 2.0

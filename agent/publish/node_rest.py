@@ -23,8 +23,6 @@ from agent.publish.node_url import API_PREFIX, NodeUrl
 from protocol.ethereum.signer import Signer
 from protocol.shown_text import printable_start
 
-__all__ = ["NodeRest", "NodeSession", "Reply", "no_readers", "refusal_text"]
-
 READ_OPERATIONS = ("stream_get", "stream_subscribe")
 MAX_REMEMBERED_STREAMS = 10_000
 MAX_REPLY_BYTES = 1024 * 1024

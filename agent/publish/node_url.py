@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-__all__ = ["NodeUrl"]
-
 API_PREFIX = "/api/v1"
 WEBSOCKET_PATH = f"{API_PREFIX}/ws?controlLayerVersion=2&messageLayerVersion=32"
 _SECURE = {"http": False, "ws": False, "https": True, "wss": True}

@@ -27,8 +27,6 @@ from agent.journal import Record
 from agent.publish.rotation import remove_rotated, rotate, rotated
 from runtime.durable_files import make_directory, sync_directory, write_all
 
-__all__ = ["Quarantine", "SetAside"]
-
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_FILES: Final = 4
 MAX_REASON_CHARACTERS: Final = 1_000

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from runtime.durable_files import sync_directory
 
-__all__ = ["remove_rotated", "rotate", "rotated"]
-
 
 def rotated(path: Path) -> list[Path]:
     """The full files, the oldest first."""

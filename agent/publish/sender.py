@@ -32,8 +32,6 @@ from agent.publish.quarantine import Quarantine, SetAside
 from runtime.backoff import Backoff
 from runtime.token_bucket import TokenBucket
 
-__all__ = ["Clocks", "LinkStatus", "Sender", "SenderSettings"]
-
 LIVE_AGE_MS = 5_000
 CLOSE_TIMEOUT_S = 5.0
 MAX_LOSSES_WITH_SUSPECT = 3

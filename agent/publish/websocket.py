@@ -40,8 +40,6 @@ from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.peek import peek_message_id
 
-__all__ = ["Listener", "WebsocketPublisher", "WebsocketSettings"]
-
 MAX_IN_FLIGHT = 500
 MAX_SUBSCRIPTIONS = 900  # of one connection; nodes allow about a thousand
 TICK_S = 0.25

@@ -18,8 +18,6 @@ from agent.config.configuration import SYSTEM_CONFIG
 from agent.errors import ConfigError, LinkDown, error_text
 from agent.service.local_socket import MAX_LINE_BYTES, hang_up, serve_locally
 
-__all__ = ["control_socket", "request_reload", "serve_requests", "usual_sockets"]
-
 SOCKET_NAME: Final = "control.sock"
 RUNTIME_VARIABLE: Final = "RUNTIME_DIRECTORY"
 SERVICE_RUNTIME: Final = Path("/run/headgate")  # RuntimeDirectory= of headgate.service

@@ -36,8 +36,6 @@ from runtime.stopping import call_on_stop_signals
 if TYPE_CHECKING:
     from firmware_bridge import DeviceRequests
 
-__all__ = ["Service"]
-
 PAGE_CHECK_S: Final = 0.5  # whether the configuration turned something on; the first readings go before it
 CLEAR_UP_AFTER_S: Final = 1.0  # when all that this configuration uses is loaded, the page too
 LOOK_AGAIN_S: Final = 1.0

@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["MAX_LINE_BYTES", "hang_up", "serve_locally"]
-
 SOCKET_MODE: Final = 0o600
 MAX_LINE_BYTES: Final = 64 * 1024
 MAX_CLIENTS: Final = 4

@@ -21,8 +21,6 @@ from agent.config.configuration import LogConfig
 from protocol.shown_text import printable
 from runtime.token_bucket import TokenBucket
 
-__all__ = ["RECENT_EVENTS", "Event", "RecentEvents", "set_up_logs"]
-
 MAX_LINE_CHARACTERS: Final = 2000
 BURST: Final = 100  # more than there are devices to come up at once
 PACE_S: Final = 30.0

@@ -9,8 +9,6 @@ import ctypes
 import gc
 from typing import Final
 
-__all__ = ["reduce_memory_use", "release_startup_memory"]
-
 _ARENA_MAX: Final = -8  # glibc, malloc.h
 _MMAP_THRESHOLD: Final = -3
 MAX_ARENAS: Final = 1

@@ -36,8 +36,6 @@ from protocol.link import (
     message_in,
 )
 
-__all__ = ["SharedLink", "open_shared_link", "share_links"]
-
 MAX_PATIENCE_S: Final = 300.0
 ANSWER_GRACE_S: Final = 5.0  # beyond what the agent itself waits
 _ERRORS: Final[dict[str, type[HeadgateError]]] = {"LinkDown": LinkDown, "CommandRejected": CommandRejected}

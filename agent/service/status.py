@@ -18,8 +18,6 @@ from drivers.reading import Scalar
 from drivers.rejects import Rejects
 from protocol.ethereum import checksum_address
 
-__all__ = ["STATUS_VERSION", "collect_status", "is_process", "read_status", "write_status"]
-
 STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
 MAX_VALUE_CHARACTERS: Final = 80

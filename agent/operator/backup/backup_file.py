@@ -36,8 +36,6 @@ from protocol import strict_cbor
 from protocol.errors import Corrupt, Truncated, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, field
 
-__all__ = ["MAX_BACKUP_BYTES", "Backup", "decode_backup", "encode_backup"]
-
 MAGIC: Final = b"HGBKUP"
 VERSION: Final = 1
 PREAMBLE: Final = MAGIC + VERSION.to_bytes(2, "big")

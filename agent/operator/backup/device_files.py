@@ -27,8 +27,6 @@ from agent.version import VERSION
 from runtime.durable_files import replace_files
 from runtime.private_files import SERVICE_USER
 
-__all__ = ["Destination", "Gathered", "destinations_of", "gather_backup", "restore_backup"]
-
 USUAL_KEY_PLACE = "data/keys/device.keys"
 
 

@@ -8,8 +8,6 @@ from agent.exit_codes import ExitCode
 from agent.operator.firmware_devices import LineSettings, RunningAgent, reached
 from protocol.link import CommandDescription, CommandResult, CommandStatus, CommandValue
 
-__all__ = ["add_call_arguments", "call"]
-
 _REFUSALS = {
     CommandStatus.UNKNOWN: "unknown command",
     CommandStatus.BAD_ARGUMENT: "invalid argument",

@@ -31,17 +31,6 @@ from agent.publish.node_url import NodeUrl
 from drivers.ports import find_port
 from protocol.errors import HeadgateError
 
-__all__ = [
-    "LinkFacts",
-    "LinkTarget",
-    "PortFacts",
-    "gather_link",
-    "gather_ports",
-    "judge_link",
-    "judge_port",
-    "link_targets",
-]
-
 PORT: Final = "port"
 MAX_PROCESSES: Final = 10_000
 

@@ -29,8 +29,6 @@ from agent.operator.doctor.storage import gather_disks, gather_journal, judge_di
 from agent.operator.service_user import service_access_problems
 from protocol.errors import HeadgateError
 
-__all__ = ["Check", "examine", "run_checks"]
-
 DEADLINE_S: Final = 20.0
 
 

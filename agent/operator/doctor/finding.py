@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Finding", "Severity", "error", "good", "warning"]
-
 
 class Severity(StrEnum):
     OK = "ok"

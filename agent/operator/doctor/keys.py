@@ -12,8 +12,6 @@ from agent.keys.files import read_public_key
 from agent.operator.doctor.finding import Finding, error, good, warning
 from protocol.errors import HeadgateError
 
-__all__ = ["KeyFacts", "gather_keys", "judge_keys"]
-
 AREA: Final = "keys"
 
 

@@ -15,8 +15,6 @@ from agent.version import VERSION
 from drivers.kernel_files import numeric_file, read_kernel_file
 from drivers.system.proc import parse_memory
 
-__all__ = ["ClockFacts", "MachineFacts", "gather_clock", "gather_machine", "judge_clock", "judge_machine"]
-
 AREA: Final = "machine"
 THROTTLED_FILE: Final = "sys/devices/platform/soc/soc:firmware/get_throttled"
 LOW_MEMORY_BYTES: Final = 32_000_000

@@ -14,8 +14,6 @@ from agent.operator.terminal import duration_text
 from agent.operator.unit_drop_in import DROP_IN_PATH, compose_drop_in
 from agent.service.status import is_process, read_status
 
-__all__ = ["ServiceFacts", "UnitFacts", "gather_service", "gather_unit", "judge_service", "judge_unit"]
-
 AREA: Final = "service"
 UNIT: Final = "headgate.service"
 STALE_S: Final = 60.0

@@ -14,8 +14,6 @@ from agent.journal.inspection import inspect_journal, open_read_only, stats_of
 from agent.operator.doctor.finding import Finding, error, good, warning
 from agent.operator.terminal import bytes_text, duration_text
 
-__all__ = ["DiskFacts", "JournalFacts", "gather_disks", "gather_journal", "judge_disk", "judge_journal"]
-
 DISK: Final = "disk"
 JOURNAL: Final = "journal"
 FULL_BYTES: Final = 16 << 20

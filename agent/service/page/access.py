@@ -14,8 +14,6 @@ from agent.config.page import PageConfig, read_token
 from runtime.http import Request
 from runtime.web_origin import KnownHosts, own_hosts
 
-__all__ = ["Access"]
-
 COOKIE_NAME: Final = "headgate"
 COOKIE_PURPOSE: Final = b"headgate status page"
 COOKIE_AGE_S: Final = 30 * 86_400

@@ -9,8 +9,6 @@ from agent.collect import CollectorStatus
 from drivers import DeviceState
 from drivers.reading import Scalar
 
-__all__ = ["MAX_POINTS", "MAX_SERIES", "SAMPLE_S", "History"]
-
 SAMPLE_S: Final = 2.0
 MAX_POINTS: Final = 150  # of each series: five minutes
 MAX_SERIES: Final = 256  # a few hundred bytes each

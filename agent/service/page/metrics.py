@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 from agent.service.page.history import as_number
 from runtime.prometheus_text import Family, Kind, Sample, encode_families
 
-__all__ = ["METRICS", "Metric", "metrics_text"]
-
 IS_UP: Final = ("up", "troubled")
 
 Status = Mapping[str, Any]

@@ -12,8 +12,6 @@ from agent.service.page.history import SAMPLE_S, History
 from agent.service.page.snapshots import StatusSnapshots, readiness_problems
 from runtime.http import HttpError, Request, Response
 
-__all__ = ["HEADERS", "Page"]
-
 MAX_WATCHERS: Final = 8
 GUESS_DELAY_S: Final = 1.0
 RETRY_MS: Final = 2000  # when a browser asks again after the agent was away

@@ -15,8 +15,6 @@ from agent.service.page.page import HEADERS, Page
 from agent.service.page.snapshots import StatusSnapshots
 from runtime.http import HttpLimits, HttpServer
 
-__all__ = ["serve_page"]
-
 RETRY_S: Final = 10.0  # after a port was taken, or the token could not be read
 LIMITS: Final = HttpLimits(
     max_connections=32,

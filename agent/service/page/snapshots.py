@@ -9,8 +9,6 @@ from agent.clock import Clock
 from agent.pipeline import Pipeline
 from agent.service.status import collect_status
 
-__all__ = ["StatusSnapshots", "readiness_problems"]
-
 FRESH_S: Final = 1.0
 PATIENCE_S: Final = 5.0
 
