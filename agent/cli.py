@@ -13,8 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
-from agent.errors import ConfigError, error_text
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode, error_text
 from agent.version import VERSION
 from protocol.errors import HeadgateError
 

@@ -17,9 +17,9 @@ from agent.clock import Clock
 from agent.collect import Batch
 from agent.errors import StorageError
 from agent.journal.thread import JournalThread
+from agent.journal.token_log import Noted, TokenLog, digest_of
 from agent.pack.routing import Route, Router
 from agent.pack.wrap import Group, RefusedReading, Run, Wrapped, Wrapper
-from agent.token_log import Noted, TokenLog, digest_of
 from drivers.reading import Reading
 from protocol.errors import HeadgateError
 

@@ -1,27 +1,44 @@
-"""The errors that start in the agent. The set is closed, and each has one reaction."""
+"""The errors that start in the agent, and the exit codes of `headgate`. Each error has one reaction."""
 
-from agent.exit_codes import ExitCode
+from enum import IntEnum
+
 from protocol.errors import HeadgateError
 from runtime.errors import ConfigError, LinkDown
 
-__all__ = ["ConfigError", "LinkDown", "Rejected", "StorageError", "error_text"]
+__all__ = ["ConfigError", "ExitCode", "LinkDown", "Rejected", "StorageError", "error_text"]
+
+
+class ExitCode(IntEnum):
+    """The exit codes of `headgate`. Released numbers never change meaning; 64 and up follow sysexits.h."""
+
+    OK = 0
+    NO = 1  # a check failed: a signature is wrong, a chain is broken
+    USAGE = 2  # the command line is wrong
+    BAD_DATA = 65  # input breaks its format
+    NO_INPUT = 66  # a file to read does not exist
+    UNAVAILABLE = 69  # a device or a destination does not respond
+    BUG = 70  # a fault of Headgate itself; the traceback is on stderr
+    IO_ERROR = 74  # a disk or a pipe failed
+    NO_PERMISSION = 77  # the operating system refuses
+    BAD_CONFIG = 78  # the operator must edit a file; systemd does not restart on this one
+    INTERRUPTED = 130  # Ctrl-C
 
 
 class StorageError(HeadgateError):
-    """Our disk cannot keep the promise. The one reaction: shed as configured, record the gap, tell the operator."""
+    """The disk cannot store data. The one reaction: shed as configured, record the loss, report it."""
 
     exit_code = ExitCode.IO_ERROR
 
 
 class Rejected(HeadgateError):
-    """The far end refuses this very message, or request, for good. The one reaction: set it aside, go on."""
+    """A destination refuses this message, or request, for good. The one reaction: quarantine it, go on."""
 
     exit_code = ExitCode.NO
 
 
 def error_text(error: Exception) -> str:
-    """As an operator reads it: the operating system's words without their number, after the file they are about."""
+    """The error as one line for an operator: an `OSError` as the file and the reason, without its number."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__
-    words = error.strerror or str(error) or type(error).__name__
-    return words if error.filename is None else f"{error.filename}: {words}"
+    reason = error.strerror or str(error) or type(error).__name__
+    return reason if error.filename is None else f"{error.filename}: {reason}"

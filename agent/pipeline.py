@@ -29,18 +29,18 @@ from agent.commit import Committer
 from agent.config.configuration import Config
 from agent.config.disk_space import journal_settings
 from agent.config.publishers import PublisherConfig, build_publisher
-from agent.data_lock import DataLock
 from agent.errors import StorageError
-from agent.events import Events, report_losses, watch_clock
+from agent.events.events import Events, report_losses, watch_clock
+from agent.events.rejected import FOLDER_NAME as REJECTED_FOLDER
+from agent.events.rejected import RejectedStore, RejectReports
 from agent.journal import DirectoryDisk, Journal, Record
+from agent.journal.lock import DataLock
 from agent.journal.thread import JournalFloor, JournalThread, durable_view, open_journal_id, read_floor
+from agent.journal.token_log import TokenLog
 from agent.keys import DeviceKeys
 from agent.pack.routing import Router, StreamReaders, StreamRule, expand_stream_id
 from agent.pack.wrap import Wrapper
 from agent.publish import CursorSource, Quarantine, Sender
-from agent.rejected import FOLDER_NAME as REJECTED_FOLDER
-from agent.rejected import RejectedStore, RejectReports
-from agent.token_log import TokenLog
 from agent.version import VERSION
 from drivers import build_driver
 from protocol.ethereum.signer import Signer

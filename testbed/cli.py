@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from testbed.processes import run_until_told
 from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Scenario, list_scenarios, load_scenario

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from agent.errors import ConfigError
-from agent.keys.files import read_credential, read_private_file
+from agent.keys.files import read_credential
 from agent.keys.secret import Secret
+from runtime.private_files import read_private_file
 from runtime.settings import Matching, Text
 
 OFF: Final = "off"

@@ -4,13 +4,12 @@ Nothing is durable before it is synced: the bytes of a file by `sync`, its exist
 """
 
 import errno
-import fcntl
 import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
-from agent.errors import StorageError
+from agent.journal.lock import DirectoryLock
 from runtime.durable_files import give_to_the_owner, make_directory, sync_directory
 
 MAX_OPEN_FILES = 16
@@ -66,10 +65,11 @@ class DirectoryDisk:
         self._directory = directory
         self._mode = os.O_RDONLY if read_only else os.O_RDWR
         self._open: OrderedDict[str, int] = OrderedDict()
-        self._lock: int | None = None
+        self._lock: DirectoryLock | None = None
         if not read_only:
             make_directory(directory, mode=0o700)
-            self._lock = _take_lock(directory / LOCK_NAME)
+            problem = "another process ({holder}) writes to this journal; stop the agent first"
+            self._lock = DirectoryLock(directory / LOCK_NAME, mode=0o600, problem=problem)
 
     def names(self) -> list[str]:
         return [path.name for path in self._directory.iterdir() if path.name != LOCK_NAME]
@@ -120,8 +120,7 @@ class DirectoryDisk:
         for name in list(self._open):
             self._forget(name)
         if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            self._lock.close()
 
     def _descriptor(self, name: str) -> int:
         descriptor = self._open.get(name)
@@ -136,18 +135,3 @@ class DirectoryDisk:
         descriptor = self._open.pop(name, None)
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _take_lock(path: Path) -> int:
-    existed = path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not existed:
-            give_to_the_owner(descriptor, of=path.parent)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno != errno.EWOULDBLOCK:
-            raise
-        raise StorageError(f"{path.parent}: another process writes to this journal; stop the agent first") from error
-    return descriptor

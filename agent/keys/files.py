@@ -6,16 +6,6 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from runtime.durable_files import PRIVATE_DIRECTORY, make_directory
-from runtime.private_files import read_private_file
-
-__all__ = [
-    "KEY_BYTES",
-    "check_private_folder",
-    "make_private_folder",
-    "read_credential",
-    "read_private_file",
-    "read_public_key",
-]
 
 _ANYONE_ELSE = 0o077
 

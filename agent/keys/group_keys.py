@@ -28,13 +28,14 @@ from nacl.secret import SecretBox
 
 from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys
-from agent.keys.files import make_private_folder, read_private_file
+from agent.keys.files import make_private_folder
 from agent.keys.secret import Secret
 from protocol import strict_cbor
 from protocol.errors import WireError
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.strict_cbor import CborBounds, CborValue, field, items
 from runtime.durable_files import replace_file, sync_directory
+from runtime.private_files import read_private_file
 
 MAGIC = b"HGGRPK"
 VERSION = 1

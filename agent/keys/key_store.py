@@ -12,7 +12,6 @@ from agent.keys.files import (
     check_private_folder,
     make_private_folder,
     read_credential,
-    read_private_file,
 )
 from agent.keys.key_file import (
     DEFAULT_COST,
@@ -28,6 +27,7 @@ from agent.keys.secret import Secret
 from protocol.archive.binding import Binding
 from protocol.errors import WireError
 from runtime.durable_files import create_file, replace_file
+from runtime.private_files import read_private_file
 
 DEFAULT_KEY_FILE = Path("/var/lib/headgate/keys/device.keys")
 KEYS_VARIABLE = "HEADGATE_KEYS"

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent.errors import ConfigError
-from agent.keys.files import read_credential, read_private_file
+from agent.keys.files import read_credential
 from agent.keys.secret import Secret
+from runtime.private_files import read_private_file
 
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
 PASSPHRASE_CREDENTIAL = "headgate.passphrase"  # noqa: S105 - the name of a file, not what is in it

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from protocol.errors import WireError
 from protocol.iomessage import IoMessage, Quirk
 from protocol.iomessage.content import decode_binary_content

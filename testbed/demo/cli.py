@@ -11,7 +11,7 @@ import webbrowser
 from pathlib import Path
 from typing import Final
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from protocol.errors import HeadgateError
 from testbed.demo.settings import DemoSettings
 from testbed.demo.stage import Stage

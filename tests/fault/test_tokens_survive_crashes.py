@@ -20,13 +20,13 @@ from agent.clock import CeilingFile, ChainReferences, SystemClock
 from agent.collect import Batch
 from agent.commit import Committer
 from agent.errors import StorageError
-from agent.events import Events
+from agent.events.events import Events
 from agent.journal import DirectoryDisk, Journal, JournalSettings, Record
 from agent.journal.inspection import inspect_journal
 from agent.journal.thread import JournalFloor, JournalThread
+from agent.journal.token_log import TokenLog
 from agent.pack.routing import Router, StreamRule
 from agent.pack.wrap import Wrapper
-from agent.token_log import TokenLog
 from drivers import Reading
 from firmware_bridge.received import Boot, ReceivedByBoot, SampleName
 from protocol.ethereum.signer import Signer

@@ -105,7 +105,7 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
 
 
 def test_the_exit_codes_are_documented() -> None:
-    from agent.exit_codes import ExitCode
+    from agent.errors import ExitCode
 
     operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", operations, re.MULTILINE)} == set(map(int, ExitCode))

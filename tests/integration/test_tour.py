@@ -50,7 +50,7 @@ assert "file" in kinds and "quarantine" not in kinds, kinds
 
 # Called while a reading travels, and not on its path: settings, keys, logs, status and the command itself.
 PLUMBING = re.compile(
-    r"runtime/|tests/|agent/(config|keys|operator|service)/|agent/(cli|data_lock|rejected|token_log|version)\.py"
+    r"runtime/|tests/|agent/(config|keys|operator|service)/|agent/(cli|version)\.py"
     r"|ingest/cli\.py|ingest/collector/(cli|devices|keys|metrics|settings)\.py|.*/(__init__|__main__|errors)\.py"
     r"|protocol/shown_text\.py"
 )

@@ -19,11 +19,11 @@ ArchiveWriter.add = lambda self, record: b"" if next(numbers) % 50 == 0 else hon
 """
 
 SILENT: Final = """
-import agent.events
+import agent.events.events
 from protocol.archive.writer import ArchiveWriter
 async def report_nothing(events, notice, committed):
     committed.add(notice.loss.number)
-agent.events._report_loss = report_nothing
+agent.events.events._report_loss = report_nothing
 ArchiveWriter.add_loss = lambda self, loss: None
 """
 

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from agent.clock.ceiling import encode_ceiling_file, read_ceiling
 from agent.config.configuration import Config
 from agent.config.files import CONFIGURATION, KEY_FILE, key_file_of, named_files
-from agent.data_lock import DataLock
 from agent.errors import ConfigError, error_text
+from agent.journal.lock import DataLock
 from agent.keys import read_key_file
 from agent.keys.machine import adopt_keys
 from agent.keys.secret import Secret

@@ -15,9 +15,7 @@ from nacl.public import PrivateKey
 
 from agent.archive.inspection import Verdict, encryption_recipient, opened_archive, verify_file
 from agent.archive.store import ARCHIVE_SUFFIXES
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
-from agent.keys.files import read_private_file
+from agent.errors import ConfigError, ExitCode
 from agent.operator.message_reports import io_message_in
 from agent.operator.terminal import Progress
 from protocol.archive.block import Block
@@ -29,6 +27,7 @@ from protocol.ethereum import checksum_address
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
 from protocol.streamr.stream_message import EncryptionType, parse_stream_message
+from runtime.private_files import read_private_file
 
 DESCRIPTION = (
     "Inspect archives: immutable files of signed messages, named by their SHA-256. A damaged block is reported"

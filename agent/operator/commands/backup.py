@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from agent.clock import SystemClock
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.keys import new_passphrase_from
 from agent.operator.backup import encode_backup, gather_backup
 from agent.operator.commands.arguments import add_config_argument, load_named_config

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.config.configuration import JournalConfig, find_config
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.journal.inspection import View, inspect_journal, open_read_only
 from agent.journal.lane import Lane
 from agent.journal.layout import HEAD_BYTES, MAX_OVERHEAD_BYTES, PAGE_BYTES

@@ -5,8 +5,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.operator.firmware_devices import RunningAgent, running_agent
 from agent.service.shared_link import open_shared_link

@@ -5,7 +5,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.operator.doctor import Finding, Severity, examine
 

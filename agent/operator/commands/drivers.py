@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from agent.config.reference import Setting, every_setting_of
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from drivers.registry import DRIVERS, WITH_OWN_SILENCE, CommonSettings, readme_summary, sample_of, schema_of
 
 DESCRIPTION = (

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from nacl.signing import SigningKey
 
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
-from agent.keys.files import KEY_BYTES, read_private_file, read_public_key
+from agent.errors import ConfigError, ExitCode
+from agent.keys.files import KEY_BYTES, read_public_key
 from agent.keys.secret import Secret
 from agent.operator.commands.arguments import add_config_argument
 from agent.operator.commands.devices import named_agent
@@ -26,6 +25,7 @@ from firmware_bridge import CommandRejected, UpdateReport, UpdateResult, check_s
 from protocol.firmware import MAX_IMAGE_BYTES, MAX_PACKAGE_BYTES, Package, is_signed_by, package_image, slot_bytes
 from protocol.link import UpdateState
 from runtime.durable_files import create_file, replace_file
+from runtime.private_files import read_private_file
 
 DESCRIPTION = (
     "Firmware of microcontrollers on the serial link: create a signing key, sign an image, list versions,"

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.operator.firmware_devices import LineSettings, RunningAgent, reached
 from protocol.link import CommandDescription, CommandResult, CommandStatus, CommandValue
 

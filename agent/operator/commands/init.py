@@ -9,8 +9,7 @@ from pathlib import Path
 
 from agent.config.configuration import SYSTEM_CONFIG, Config, find_config, load_config
 from agent.config.files import key_file_of
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.keys import DeviceKeys, binding_as_json, create_key_file, new_passphrase_from, read_binding
 from runtime.durable_files import create_file, make_directory
 

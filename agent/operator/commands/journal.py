@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.journal import DirectoryDisk, JournalStats, Record
 from agent.journal.inspection import Follower, check_is_journal, inspect_journal, open_read_only, stats_of
 from agent.journal.repair import Verdict, repair, verify

@@ -7,8 +7,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.keys import (
     DeviceKeys,
     Secret,
@@ -22,11 +21,11 @@ from agent.keys import (
     read_key_file,
     replace_key_file,
 )
-from agent.keys.files import read_private_file
 from agent.keys.key_store import DEFAULT_KEY_FILE
 from agent.keys.machine import adopt_keys, free_keys, machine_of_keys, this_machine
 from protocol.archive.binding import Binding
 from runtime.durable_files import replace_file
+from runtime.private_files import read_private_file
 
 DESCRIPTION = (
     "The device's keys: a secp256k1 identity, whose address is the device's name on the network, and an Ed25519"

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, cast
 
 import orjson
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.operator.message_formats import FORMS, read_lines, read_messages, write_message
 from agent.operator.message_reports import (
     StreamMessageReport,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
+from agent.events.rejected import FOLDER_NAME, read_samples
 from agent.operator.commands.arguments import add_config_argument, load_named_config
-from agent.rejected import FOLDER_NAME, read_samples
 from protocol.shown_text import printable
 
 DESCRIPTION = (

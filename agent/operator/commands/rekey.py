@@ -8,8 +8,7 @@ from pathlib import Path
 
 from agent.config.configuration import Config
 from agent.config.files import key_file_of
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.keys import read_key_file
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.pack.encryption import FOLDER_NAME, ask_to_rekey, is_asked_to_rekey

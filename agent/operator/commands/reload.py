@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from agent.config.configuration import find_config, load_config
-from agent.errors import ConfigError, LinkDown
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode, LinkDown
 from agent.operator.commands.arguments import add_config_argument
 from agent.service.control import request_reload, usual_sockets
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from agent.clock import SystemClock
 from agent.config.configuration import SYSTEM_CONFIG
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.keys import passphrase_from
 from agent.keys.passphrase import ask_at_terminal
 from agent.operator.backup import Backup, decode_backup, restore_backup

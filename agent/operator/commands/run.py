@@ -11,8 +11,7 @@ import sys
 from agent.clock import Clock, SystemClock
 from agent.config.configuration import Config
 from agent.config.files import check_files, log_remarks, open_keys
-from agent.errors import ConfigError, StorageError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode, StorageError
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.pipeline import Pipeline
 from agent.service.lifecycle import Service

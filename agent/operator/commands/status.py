@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from agent.config.configuration import Config
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.service.status import is_process, read_status
 from protocol.shown_text import printable

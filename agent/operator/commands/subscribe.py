@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.errors import LinkDown, Rejected
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode, LinkDown, Rejected
 from agent.keys import load_keys, passphrase_from
 from agent.operator.subscription import (
     AskResend,

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agent.config.configuration import Config
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.journal import Record
 from agent.journal.inspection import Follower, inspect_journal, open_read_only
 from agent.operator.commands.arguments import add_config_argument, load_named_config

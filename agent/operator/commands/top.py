@@ -12,8 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from agent.config.configuration import Config
-from agent.errors import ConfigError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode
 from agent.operator.commands.arguments import add_config_argument, load_named_config
 from agent.operator.commands.status import Seen, last_seen
 from agent.operator.subscription_report import printable

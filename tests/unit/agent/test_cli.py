@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent import cli
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from protocol.errors import Corrupt
 from tests.support.iomessage_samples import message
 

@@ -13,13 +13,13 @@ from agent.clock import ChainReferences, ClockReading, SystemClock
 from agent.collect import Batch
 from agent.commit import Committer
 from agent.errors import StorageError
-from agent.events import Events
+from agent.events.events import Events
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
 from agent.journal.inspection import inspect_journal
 from agent.journal.thread import JournalFloor, JournalThread, read_floor
+from agent.journal.token_log import Recalled, TokenLog
 from agent.pack.routing import Route, Router, StreamRule
 from agent.pack.wrap import Group, Wrapped, Wrapper
-from agent.token_log import Recalled, TokenLog
 from drivers import Reading
 from protocol.ethereum.signer import Signer
 from protocol.events import REFUSED_INFO_TYPE, RefusedNotice

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.operator.message_reports import examine_stream_message
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer

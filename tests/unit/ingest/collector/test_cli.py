@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from ingest.collector.cli import DEFAULT_STATE, find_state
 from protocol.ethereum import checksum_address
 from tests.support.archives import BINDING

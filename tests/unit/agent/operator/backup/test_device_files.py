@@ -8,9 +8,8 @@ import pytest
 
 from agent.cli import main
 from agent.clock.ceiling import encode_ceiling_file, read_ceiling
-from agent.data_lock import DataLock
-from agent.errors import ConfigError, StorageError
-from agent.exit_codes import ExitCode
+from agent.errors import ConfigError, ExitCode, StorageError
+from agent.journal.lock import DataLock
 from agent.keys import read_binding
 from agent.keys.machine import machine_of_keys, this_machine
 from agent.operator.backup.backup_file import Backup

@@ -8,7 +8,7 @@ from nacl.public import PrivateKey
 
 from agent.cli import main
 from agent.clock import ChainReferences, ClockReading
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.journal.thread import JournalFloor
 from agent.pack.routing import Route
 from agent.pack.wrap import Group, Wrapped, Wrapper

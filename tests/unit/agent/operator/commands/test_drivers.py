@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from drivers.registry import DRIVERS, build_driver, schema_of
 
 

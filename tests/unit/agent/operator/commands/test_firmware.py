@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from protocol.firmware import Package, is_signed_by, slot_bytes
 from testbed.cable import joined_ports
 

@@ -79,7 +79,7 @@ def test_verify_works_while_the_agent_runs_and_repair_does_not(
     journal = _open(directory)
     assert main(["journal", "verify", str(directory)]) == 0
     assert main(["journal", "repair", str(directory)]) == 74
-    assert "another process writes to this journal; stop the agent first" in capsys.readouterr().err
+    assert "writes to this journal; stop the agent first" in capsys.readouterr().err
     journal.close(NOW_MS)
 
 

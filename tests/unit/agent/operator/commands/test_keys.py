@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from agent.keys import Secret, load_keys
 from agent.keys.group_keys import GroupKeyStore, KeptGroupKey, read_group_keys_of
 from agent.keys.key_file import PassphraseCost

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, hash_link
 from tests.support.iomessage_samples import EVERY_FIELD, message
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.exit_codes import ExitCode
+from agent.errors import ExitCode
 
 CONFIGURATION = """
 [device]

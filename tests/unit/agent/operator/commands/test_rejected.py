@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.rejected import FOLDER_NAME, RejectedStore
+from agent.events.rejected import FOLDER_NAME, RejectedStore
 from drivers.rejects import Sample
 
 CONFIGURATION = """

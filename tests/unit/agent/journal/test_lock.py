@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -6,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.data_lock import DataLock
 from agent.errors import StorageError
+from agent.journal.lock import DataLock
 from tests.support.processes import ended
 
 HOLDER = """
 import sys
 from contextlib import closing
 from pathlib import Path
-from agent.data_lock import DataLock
+from agent.journal.lock import DataLock
 lock = DataLock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()
@@ -41,3 +42,12 @@ def test_a_lock_that_was_let_go_can_be_taken_again(tmp_path: Path) -> None:
         pytest.raises(StorageError, match=str(os.getpid())),
     ):
         DataLock(tmp_path / "new" / "folder")
+
+
+def test_a_full_disk_does_not_keep_the_lock_from_being_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with closing(DataLock(tmp_path)), pytest.raises(StorageError, match="process unknown"):
+        DataLock(tmp_path)

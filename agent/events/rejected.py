@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agent.collect import Collector
-from agent.events import Events
+from agent.events.events import Events
 from drivers.rejects import Rejects, Sample
 from protocol.lifecycle import REJECTED_INFO_TYPE, RejectedNotice
 

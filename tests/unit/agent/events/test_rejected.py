@@ -8,7 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from agent.rejected import MAX_FILE_BYTES, OVER_AFTER_S, REPORT_AGAIN_S, RejectedStore, RejectReports, read_samples
+from agent.events.rejected import (
+    MAX_FILE_BYTES,
+    OVER_AFTER_S,
+    REPORT_AGAIN_S,
+    RejectedStore,
+    RejectReports,
+    read_samples,
+)
 from drivers.rejects import Rejects, Sample
 from protocol.lifecycle import RejectedNotice
 

@@ -10,7 +10,7 @@ import pytest
 from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal.inspection import inspect_journal
-from agent.token_log import Noted, Recalled, TokenLog, digest_of
+from agent.journal.token_log import Noted, Recalled, TokenLog, digest_of
 from tests.effort import seeds
 from tests.support.crashing_folder import CrashingFolder
 
@@ -162,7 +162,7 @@ def test_a_disk_that_refuses_is_reported_and_the_other_file_is_spared(tmp_path: 
 
 
 def test_the_documented_file_is_read(tmp_path: Path) -> None:
-    document = (Path(__file__).parents[3] / "docs" / "wire-formats.md").read_text()
+    document = (Path(__file__).parents[4] / "docs" / "wire-formats.md").read_text()
     [example] = [line.strip() for line in document.splitlines() if '{"version": 2, "number": 12' in line]
     (tmp_path / "tokens.1").write_text(example)
     commit(tmp_path, [])

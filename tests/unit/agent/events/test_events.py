@@ -5,7 +5,7 @@ import pytest
 
 from agent.clock import ClockReading
 from agent.collect import Batch
-from agent.events import EVENT_PRIORITY, Events, report_losses, watch_clock
+from agent.events.events import EVENT_PRIORITY, Events, report_losses, watch_clock
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, PendingLoss
 from agent.journal.thread import JournalThread
 from drivers import DeviceChange, DeviceState
@@ -51,7 +51,7 @@ def _journal_with_losses(folder: Path) -> Journal:
 def test_a_loss_is_forgotten_only_when_its_message_is_committed_and_a_receipt_covers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.events.LOSS_CHECK_S", 0.001)
+    monkeypatch.setattr("agent.events.events.LOSS_CHECK_S", 0.001)
     journal = _journal_with_losses(tmp_path)
     first = journal.pending_losses()[0].number
     asked: asyncio.Queue[int] = asyncio.Queue()
@@ -93,7 +93,7 @@ def _assert_tells_of_loss(batch: Batch, number: int) -> None:
 
 
 def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.events.CLOCK_CHECK_S", 0.001)
+    monkeypatch.setattr("agent.events.events.CLOCK_CHECK_S", 0.001)
 
     async def run() -> None:
         queue, clock = asyncio.Queue[Batch](64), FakeClock(now_ms=1_000)
