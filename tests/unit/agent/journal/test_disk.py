@@ -31,7 +31,7 @@ def test_what_is_written_is_read_back(disk: DirectoryDisk) -> None:
 
 def test_only_one_process_may_write_and_any_may_read(tmp_path: Path) -> None:
     writer = DirectoryDisk(tmp_path)
-    with pytest.raises(StorageError, match="another process .* writes"):
+    with pytest.raises(StorageError, match=r"another process .* writes"):
         DirectoryDisk(tmp_path)
     DirectoryDisk(tmp_path, read_only=True).close()
     writer.close()
