@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS_INSTALLED := $(VENV)/.peers-installed
 WORKERS ?= 4
+unexport PYTHONDONTWRITEBYTECODE # hundreds of processes start here, and each would compile every module it uses
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS)
 
 .PHONY: help
@@ -22,8 +23,9 @@ $(PEERS_INSTALLED): $(INSTALLED) benchmarks/peers.txt
 	@touch $@
 
 .PHONY: packages
-packages: $(INSTALLED) ## install the system packages that the tests need, where that is possible
+packages: $(INSTALLED) ## install the system and npm packages that the tests need, where that is possible
 	$(BIN)/python -m tests.support.system_packages
+	$(BIN)/python -m tests.support.npm_packages
 
 .PHONY: test
 test: packages ## run every test, slow ones too (about 20 minutes on two cores)

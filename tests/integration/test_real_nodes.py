@@ -3,7 +3,6 @@
 import json
 import os
 import queue
-import shutil
 import subprocess
 import threading
 import time
@@ -18,11 +17,9 @@ import pytest
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import parse_stream_message
 from testbed.processes import node_arguments, running
+from tests.support.npm_packages import REAL_NODES, installed
 from tests.support.small_client import MessageMaker, SmallClient
 
-REAL = Path(__file__).parent / "real_nodes"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headgate-tests"
-INSTALL_TIMEOUT_S = 600
 TIMEOUT_S = 30
 SIGNER = Signer(b"\x03" * 32)
 STREAM = f"{SIGNER.address}/real"
@@ -37,8 +34,8 @@ class RealProcess:
 
     def __init__(self, release: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            ["node", str(REAL / "driver.js"), *arguments],
-            env={**os.environ, "NODE_PATH": str(_installed(release) / "node_modules")},
+            ["node", str(REAL_NODES / "driver.js"), *arguments],
+            env={**os.environ, "NODE_PATH": str(installed(REAL_NODES / release) / "node_modules")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -77,19 +74,6 @@ class RealProcess:
         for line in self._process.stdout:
             if line.startswith("{"):
                 self._said.put(json.loads(line))
-
-
-def _installed(release: str) -> Path:
-    """The folder with the release, installed once for all runs, without what only a compiler could make."""
-    folder = CACHE / f"streamr-network-{release}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        shutil.copytree(REAL / release, making)
-        shutil.copytree(REAL / "uws", making / "uws")
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
-        making.rename(folder)
-    return folder
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from testbed.processes import free_port
 from tests.support.browser import Browser, browsing
 from tests.support.destinations import NodeFarEnd
+from tests.support.npm_packages import CLIENTS, installed
 from tests.support.running_agent import Agent, wait_until
-from tests.support.stock_clients import installed
 
 pytestmark = pytest.mark.slow
 in_a_browser = pytest.mark.needs("chromium", "chromium")
@@ -224,7 +224,7 @@ def test_the_keyboard_goes_to_the_content_first(page: Browser) -> None:
 def test_axe_finds_nothing_to_complain_of(page: Browser, scheme: str, width: int) -> None:
     page.prefer(prefers_color_scheme=scheme)
     page.set_size(width, 900)
-    page.run((installed("axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    page.run((installed(CLIENTS / "axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     found = page.run(
         "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html)]))"
     )

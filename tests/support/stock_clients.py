@@ -2,16 +2,14 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-CLIENTS = Path(__file__).parents[1] / "integration" / "node_clients"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headgate-tests"
+from tests.support.npm_packages import CLIENTS, installed
+
 SCENARIO_TIMEOUT_S = 120
-INSTALL_TIMEOUT_S = 600
 
 
 def run_scenario(client: str, scenario: str, address: str, home: Path, *arguments: str) -> dict[str, Any]:
@@ -35,19 +33,4 @@ def scenario_command(client: str, scenario: str, address: str, *arguments: str) 
 
 
 def scenario_environment(client: str, home: Path) -> dict[str, str]:
-    return {**os.environ, "NODE_PATH": str(installed(client) / "node_modules"), "HOME": str(home)}
-
-
-def installed(client: str) -> Path:
-    """The folder with the client, installed once for all runs. Its native parts are left out: see addon_shims.js."""
-    manifest = CLIENTS / client / "package.json"
-    (name, version), *_ = json.loads(manifest.read_text())["dependencies"].items()
-    folder = CACHE / f"{name}-{version}"
-    if not folder.exists():
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        making.mkdir(parents=True)
-        shutil.copy(manifest, making)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=making, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
-        making.rename(folder)
-    return folder
+    return {**os.environ, "NODE_PATH": str(installed(CLIENTS / client) / "node_modules"), "HOME": str(home)}
