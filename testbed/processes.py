@@ -6,6 +6,7 @@ A blocking start or stop runs in a thread that is waited for (`to_its_end`); Ctr
 
 import asyncio
 import os
+import random
 import re
 import signal
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,8 @@ __all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments"
 HEADGATE: Final = (sys.executable, "-m", "agent")
 PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
 SHOWN_LINES: Final = 20
+LISTENING_PORTS: Final = range(20_000, 32_000)  # below those of clients (`net.ipv4.ip_local_port_range`)
+PORTS_TO_TRY: Final = 100
 T = TypeVar("T")
 
 
@@ -204,7 +207,9 @@ def run_until_told(work: Coroutine[Any, Any, T]) -> T:
 
 
 def free_port() -> int:
-    """A TCP port of this machine on which nothing listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on which nothing listens, and which the kernel gives to no client meanwhile. Raises: BenchError."""
+    for port in random.SystemRandom().sample(LISTENING_PORTS, PORTS_TO_TRY):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise BenchError(f"{PORTS_TO_TRY} ports of this machine are in use")

@@ -15,6 +15,7 @@ from protocol.archive.binding import sign_binding
 from protocol.ethereum import Signer
 from protocol.shipping import UploadClaim, archive_path, sign_claim
 from runtime.http import HttpLimits
+from testbed.processes import free_port
 from tests.effort import effort
 from tests.support.archives import ARCHIVE_KEY, BINDING, record, sign, write_archive
 from tests.support.collector_process import CollectorProcess, collector_process, make_state
@@ -73,8 +74,7 @@ def test_one_address_gets_no_more_than_its_share_of_connections(tmp_path: Path) 
 
 def test_monitoring_on_a_listener_of_its_own_is_not_served_beside_the_archives(tmp_path: Path) -> None:
     make_state(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = free_port()
     with collector_process(tmp_path, "--monitoring-listen", f"127.0.0.1:{port}") as collector:
         assert status_of(collector.address, "/metrics") == 404
         assert status_of(collector.address, "/healthz") == 404
@@ -85,8 +85,7 @@ def test_monitoring_on_a_listener_of_its_own_is_not_served_beside_the_archives(t
 
 def test_monitoring_answers_also_where_the_disk_does_not(tmp_path: Path) -> None:
     make_state(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = free_port()
     with collector_process(tmp_path, "--monitoring-listen", f"127.0.0.1:{port}"):
         (tmp_path / "landing.uploads").rmdir()
         assert status_of(("127.0.0.1", port), "/healthz") == 500

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from runtime.errors import ConfigError, LinkDown
 from runtime.mqtt.client import MAX_UNSENT_PACKETS, PacketClient
 from runtime.mqtt.link import MAX_WAITING_BYTES, MqttLink
 from runtime.mqtt.settings import BrokerSettings
+from testbed.processes import free_port
 from tests.support.certificates import make_certificate
 from tests.unit.runtime.mqtt.test_packets import publication
 
@@ -238,8 +238,7 @@ def test_the_password_comes_from_a_private_file(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = free_port()
 
     async def test() -> None:
         with pytest.raises(LinkDown, match=rf"^mqtt://127\.0\.0\.1:{port}: Connection refused$"):

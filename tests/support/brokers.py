@@ -9,6 +9,7 @@ from typing import Self
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from testbed.processes import free_port
 from tests.support.processes import ended
 
 
@@ -60,12 +61,6 @@ class Broker:
             sent.wait_for_publish(timeout_s)
         client.disconnect()
         client.loop_stop()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def wait_for_port(port: int) -> None:

@@ -14,7 +14,8 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers import Driver, build_driver
 from testbed.cable import PtyPort
-from tests.support.brokers import Broker, free_port
+from testbed.processes import free_port
+from tests.support.brokers import Broker
 from tests.support.driver_samples import PMS5003_FRAME, nmea, write_tree
 from tests.support.model_device import ModelDevice
 

@@ -16,6 +16,7 @@ import pyspark
 
 from ingest.collector.keys import create_keys
 from ingest.java import find_java_home
+from testbed.processes import free_port
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS
 from tests.support.processes import ended
 from tests.support.spark_session import OPTIONS
@@ -181,12 +182,6 @@ def stop(daemon: "subprocess.Popen[bytes]") -> None:
     if daemon.poll() is None:
         os.killpg(daemon.pid, signal.SIGKILL)
     daemon.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 def await_port(port: int) -> None:

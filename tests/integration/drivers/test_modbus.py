@@ -16,7 +16,7 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 from drivers import DeviceError
 from drivers.modbus.driver import ModbusDriver, build
 from testbed.cable import joined_ports
-from tests.support.brokers import free_port
+from testbed.processes import free_port
 
 BITS = [SimData(0, values=[True, False, True, True, False, False, False, True], datatype=DataType.BITS)]
 WORDS = [

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from drivers.byte_source import Throttle, open_tcp
 from drivers.errors import DeviceError
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+from testbed.processes import free_port
 
 
 def test_a_converter_is_reached_by_the_first_of_its_addresses_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
