@@ -21,10 +21,10 @@ LONG_PROBLEM = "wss://node.example.org:8890/api/v1/ws: the connection was closed
 STATE = "document.getElementById('state').textContent"
 
 
-def device(driver: str, quantities: list[str]) -> dict[str, Any]:
+def device(driver: str, quantities: list[str], *, state: str = "up") -> dict[str, Any]:
     return {
         "driver": driver,
-        "state": "up",
+        "state": state,
         "reason": "",
         "readings": 1_000,
         "counters": {},
@@ -114,7 +114,38 @@ def test_a_clock_that_is_not_set_is_not_all_well(browser: Browser) -> None:
     with shown(browser, status(**calm, clock={"is_synchronised": False, "max_error_ms": 0})) as page:
         assert page.run(STATE) == "clock not synchronised"
         assert page.run("document.getElementById('state').dataset.mood") == "attention"
-        assert "the clock is not synchronised" in page.run("document.getElementById('complaints').textContent")
+        assert "clock not synchronised" in page.run("document.getElementById('problems').textContent")
+
+
+@pytest.mark.parametrize(
+    ("changes", "badge", "mood"),
+    [
+        ({"devices": {"boiler": device("modbus", ["t"], state="silent")}}, "device boiler is silent", "attention"),
+        ({"devices": {"boiler": device("modbus", ["t"], state="troubled")}}, "device boiler is troubled", "attention"),
+        ({"devices": {"boiler": device("modbus", ["t"], state="down")}}, "device boiler is down", "bad"),
+        ({"links": {"out": link(held="the node refuses the stream")}}, "link out is blocked", "attention"),
+        ({"archives": {**status()["archives"], "problem": "disk full"}}, "archiving fails", "bad"),
+        ({"archives": {**status()["archives"], "ship_problem": "refused"}}, "archives are not shipped", "attention"),
+        ({"links": {"out": link(is_up=False), "node": link(is_up=False)}}, "2 problems", "attention"),
+    ],
+)
+def test_the_badge_is_ok_only_if_no_problem_is_listed(
+    browser: Browser, changes: dict[str, Any], badge: str, mood: str
+) -> None:
+    with shown(browser, status(**{"links": {"out": link()}, **changes})) as page:
+        assert page.run(STATE) == badge
+        assert page.run("document.getElementById('state').dataset.mood") == mood
+        assert page.run("document.querySelectorAll('#problems > li').length") >= 1
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1280])
+def test_no_large_figure_is_broken_within_a_word(browser: Browser, width: int) -> None:
+    """A word that is too long for its tile would overflow: `overflow-wrap: normal` does not break it."""
+    worst = {"clock": {"is_synchronised": False, "max_error_ms": 0}}
+    with shown(browser, busy_status(**worst), width=width) as page:
+        figures = "[...document.querySelectorAll('.tiles .large')]"
+        assert page.run(f"{figures}.every((each) => getComputedStyle(each).overflowWrap === 'normal')")
+        assert page.run(f"{figures}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
 
 
 def test_the_last_problem_of_a_link_that_is_up_has_the_whole_row(browser: Browser) -> None:

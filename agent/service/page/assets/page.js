@@ -163,39 +163,38 @@ function showHead(status) {
   document.title = `${status.device.name} · Headgate`;
 }
 
-function judge(status, problems) {
-  const down = (section, isDown) => Object.entries(section).filter(([, each]) => isDown(each)).map(([name]) => name);
-  const links = down(status.links, (link) => !link.is_up);
-  const devices = down(status.devices, (device) => device.state === "down");
-  if (problems.length) return ["bad", "not storing", problems.join("; ")];
-  if (!devices.length && !links.length) return judgeClock(status.clock);
-  const counts = [counted(devices, "device"), counted(links, "link")].filter(Boolean);
-  return [devices.length ? "bad" : "attention", `${counts.join(", ")} down`, `down: ${[...devices, ...links].join(", ")}`];
-}
-
-const judgeClock = ({ is_synchronised }) => (is_synchronised ? ["good", "OK", "OK"] : ["attention", "clock not synchronised", "the clock is not synchronised"]);
-
-const counted = (names, what) => names.length && `${names.length} ${what}${names.length > 1 ? "s" : ""}`;
-
-/* What is wrong, before all that is well: on a phone the sensors are several screens long. */
-function showComplaints(status) {
+/* What is wrong with the agent's surroundings, the worst first in each section. The badge and the list both come from it. */
+function problemsOf(status) {
   const devices = Object.entries(status.devices).filter(([, device]) => ["down", "troubled", "silent"].includes(device.state));
-  const links = Object.entries(status.links).filter(([, link]) => !link.is_up);
+  const links = Object.entries(status.links).filter(([, link]) => !link.is_up || link.held);
   const { problem, ship_problem } = status.archives ?? {};
-  const complaints = [
+  return [
     ...devices.map(([name, device]) => ({ mood: DEVICE_MOODS[device.state], what: `device ${name} is ${device.state}`, why: withoutName(device.reason, name) })),
-    ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is down`, why: link.problem })),
-    ...(status.clock.is_synchronised ? [] : [{ mood: "attention", what: "the clock is not synchronised", why: "messages are marked, and corrected once a time server or a receiver sets it" }]),
+    ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is ${link.is_up ? "blocked" : "down"}`, why: link.is_up ? link.held : link.problem })),
+    ...(status.clock.is_synchronised ? [] : [{ mood: "attention", what: "clock not synchronised", why: "messages are marked, and corrected once a time server or a receiver sets it" }]),
     ...(problem ? [{ mood: "bad", what: "archiving fails", why: problem }] : []),
     ...(ship_problem ? [{ mood: "attention", what: "archives are not shipped", why: ship_problem }] : []),
   ];
-  fill(byId("complaints"), complaints, ({ what }) => what, makeComplaint, (element, { why }) => write(element.lastChild, why));
-  byId("complaints").hidden = !complaints.length;
+}
+
+/* The badge: its mood, its text, and what is read out. */
+function judge(notStoring, problems) {
+  if (notStoring.length) return ["bad", "not storing", notStoring.join("; ")];
+  if (!problems.length) return ["good", "OK", "OK"];
+  const mood = problems.some((each) => each.mood === "bad") ? "bad" : "attention";
+  const text = problems.length > 1 ? `${problems.length} problems` : problems[0].what;
+  return [mood, text, problems.map((each) => each.what).join(", ")];
+}
+
+/* What is wrong, before all that is well: on a phone the sensors are several screens long. */
+function showProblems(problems) {
+  fill(byId("problems"), problems, ({ what }) => what, makeProblem, (element, { why }) => write(element.lastChild, why));
+  byId("problems").hidden = !problems.length;
 }
 
 const withoutName = (reason, name) => (reason.startsWith(`${name}: `) ? reason.slice(name.length + 2) : reason);
 
-function makeComplaint({ mood, what }) {
+function makeProblem({ mood, what }) {
   const element = make("li", "", make("strong", "", what), make("span", "quiet"));
   element.dataset.mood = mood;
   return element;
@@ -221,7 +220,7 @@ function showOutlook(status) {
     { name: "Journal used", value: `${number(100 * used, used < 0.1 ? 1 : 0)} %`, note: `of ${bytes(journal.max_bytes).join(" ")}`, part: used, mood: used > 0.9 ? "bad" : used > 0.7 ? "attention" : "" },
     { name: "Full in", value: full === null ? "–" : duration(full), note: lost ? `lost so far: ${number(lost)} messages` : "if nothing is sent; nothing was lost", mood: lost || (full !== null && full < 3600) ? "attention" : "" },
     { name: "Card lasts", value: journal.card_life_s === null ? "–" : duration(journal.card_life_s), note: journal.card_life_s === null ? "its endurance is not configured" : `${bytes(journal.written_bytes_per_s).join(" ")}/s are written` },
-    { name: "Clock", value: clock.is_synchronised ? "synchronised" : "not synchronised", note: clock.is_synchronised ? `within ${clock.max_error_ms < 2000 ? `${number(clock.max_error_ms)} ms` : duration(clock.max_error_ms / 1000)}` : "messages are marked, and corrected later", mood: clock.is_synchronised ? "" : "attention" },
+    { name: "Clock", value: clock.is_synchronised ? "in sync" : "not in sync", note: clock.is_synchronised ? `within ${clock.max_error_ms < 2000 ? `${number(clock.max_error_ms)} ms` : duration(clock.max_error_ms / 1000)}` : "messages are marked, and corrected later", mood: clock.is_synchronised ? "" : "attention" },
   ];
   fill(byId("outlook"), tiles, (tile) => tile.name, makeTile, updateTile);
 }
@@ -408,8 +407,9 @@ function take({ status, problems }) {
   agentNow = status.written_at_ms;
   remember(status.devices);
   showHead(status);
-  showState(...judge(status, problems));
-  showComplaints(status);
+  const found = problemsOf(status);
+  showState(...judge(problems, found));
+  showProblems(found);
   showOutlook(status);
   showDevices(status.devices);
   showLinks(status);
