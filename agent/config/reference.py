@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import inspect
 import io
+import json
 import textwrap
 import tokenize
 import types
@@ -148,4 +149,15 @@ def _default(field: "dataclasses.Field[Any]") -> str:
         return "required"
     if field.default in (None, "", ()):
         return "none"
-    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+    return f"`{_value_text(field.default)}`"
+
+
+def _value_text(value: object) -> str:
+    """A value as it is written in a configuration, without the quotes of a text."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return json.dumps([str(each) if isinstance(each, Path) else each for each in value])
+        case _:
+            return str(value)

@@ -3,6 +3,7 @@
 import argparse
 import base64
 import datetime
+import errno
 import json
 import math
 import sys
@@ -91,12 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _archive_files(paths: list[Path]) -> Iterator[Path]:
-    """Files as they are named; of directories, every archive in them."""
+    """Files as they are named; of directories, every archive in them. Raises: OSError."""
     for path in paths:
         if path.is_dir():
             yield from sorted(
                 each for each in path.iterdir() if each.suffix in ARCHIVE_SUFFIXES and each.name[0] != "."
             )
+        elif path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         else:
             yield path
 

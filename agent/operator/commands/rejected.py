@@ -34,12 +34,17 @@ def run(arguments: argparse.Namespace) -> int:
         for number, sample in enumerate(read_samples(config.device.data_directory / FOLDER_NAME), 1)
         if arguments.device in (None, sample["device"])
     ]
+    if not numbered and arguments.device not in (None, *config.drivers):
+        known = ", ".join(config.drivers) or "none"
+        print(f"headgate: no device is named {arguments.device!r}; configured devices: {known}", file=sys.stderr)
+        return ExitCode.NO
     if arguments.show is not None:
         return _show(dict(numbered).get(arguments.show), arguments.show)
     for line in _as_json(numbered) if arguments.json else _as_text(numbered):
         print(line)
     if not numbered and not arguments.json:
-        print("no rejected input", file=sys.stderr)
+        of = f" of {arguments.device}" if arguments.device else ""
+        print(f"no rejected input{of}", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -63,9 +63,13 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     yield f"{device['name']}  {device['address']}  {moving}, as of {age_s:.0f} s ago"
     refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
     yield f"messages     {status['messages']}; {refused}"
+    if not status["clock"]["is_synchronised"]:
+        yield "clock        NOT SYNCHRONISED; messages are marked, and corrected later"
+    was = "" if is_alive else "was "
     for name, each in status["devices"].items():
         counted = f"{each['readings']} readings{_last(each['last'])}"
-        yield f"device       {name}: {each['state']}{_who(each.get('identity', {}))}, {counted}{_why(each['reason'])}"
+        state = f"{was}{each['state']}{_who(each.get('identity', {}))}"
+        yield f"device       {name}: {state}, {counted}{_why(each['reason'])}"
         yield from _rejected(name, each.get("rejected", {"total": 0}))
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
     lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
@@ -73,7 +77,7 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     for name, depth in journal["waiting"].items():
         yield f"waiting      {name}: {depth}"
     for name, link in status["links"].items():
-        yield f"link         {name}: {_link(link)}"
+        yield f"link         {name}: {_link(link, is_alive=is_alive)}"
     if kept := status["archives"]:
         why = _why(kept["problem"] or kept["ship_problem"])
         yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
@@ -88,10 +92,12 @@ def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:
         yield f"rejected     {counted}, see 'headgate rejected'"
 
 
-def _link(link: dict[str, Any]) -> str:
+def _link(link: dict[str, Any], *, is_alive: bool) -> str:
     settled = f"{link['acknowledged']} acknowledged, {link['set_aside']} set aside"
     if link["removed"]:
         settled += f", {link['removed']} removed at the size limit"
+    if not is_alive and not link["problem"]:
+        return f"closed, {settled}"
     if not link["is_up"]:
         return f"DOWN, {settled}{_why(link['problem'])}"
     return f"up, but WAITING, {settled}{_why(link['held'])}" if link["held"] else f"up, {settled}"

@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.journal import Record
 from agent.journal.inspection import Follower, inspect_journal, open_read_only
 from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.commands.status import last_seen
 from agent.operator.subscription import Locked, Opened
 from agent.operator.subscription_report import as_json_line, as_text_line
 from agent.pack.routing import DEFAULT_RULE, PLACEHOLDERS
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n  ".join([f"headgate: {problem}", *sorted(known)]), file=sys.stderr)
         return ExitCode.NO
     keys = _Keys(config)
-    messages = _messages(config.journal_directory, arguments.last, arguments.stream)
+    messages = _messages(config, arguments.last, arguments.stream)
     for message in itertools.islice(messages, arguments.count):
         event = keys.open(message)
         print(as_json_line(event) if arguments.json else as_text_line(event, with_stream=True), flush=True)
@@ -95,21 +95,30 @@ def matches(stream_id: str, wanted: str) -> bool:
     return stream_id.endswith(f"/{wanted}") or fnmatchcase(stream_id, wanted)
 
 
-def _messages(directory: Path, last: int, pattern: str) -> Iterator[StreamMessage]:
-    with open_read_only(directory) as disk:
+def _messages(config: Config, last: int, pattern: str) -> Iterator[StreamMessage]:
+    """Those that match, for ever. The first time that none comes for a while, it is reported that more are awaited."""
+    with open_read_only(config.journal_directory) as disk:
         follower = Follower(inspect_journal(disk), last)
-    quiet_polls: int | None = 0  # None: something was shown
+    quiet_polls, is_reported = 0, False
     while True:
-        with open_read_only(directory) as disk:
+        quiet_polls += 1
+        with open_read_only(config.journal_directory) as disk:
             for message in itertools.chain.from_iterable(map(_message, follower.new_records(disk))):
                 if matches(message.message_id.stream_id, pattern):
-                    quiet_polls = None
+                    quiet_polls = 0
                     yield message
-        if quiet_polls is not None:
-            quiet_polls += 1
-            if quiet_polls == QUIET_POLLS:
-                print(f"headgate: waiting for messages of {pattern}; press Ctrl-C to stop", file=sys.stderr)
+        if quiet_polls == QUIET_POLLS and not is_reported:
+            is_reported = True
+            state = "" if _is_agent_running(config) else " (the agent is not running)"
+            print(f"headgate: waiting for messages of {pattern}{state}; press Ctrl-C to stop", file=sys.stderr)
         time.sleep(LOOK_EVERY_S)
+
+
+def _is_agent_running(config: Config) -> bool:
+    try:
+        return last_seen(config).is_alive
+    except (ConfigError, OSError):
+        return False
 
 
 def _message(record: Record) -> Iterator[StreamMessage]:

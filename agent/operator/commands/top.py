@@ -102,7 +102,9 @@ def _head(seen: Seen) -> Line:
     status = seen.status
     state = "running" if seen.is_moving else "STALLED" if seen.is_alive else "NOT RUNNING"
     ran = _span((status["written_at_ms"] - status["started_at_ms"]) / 1000)
-    text = f"{status['device']['name']}  {status['device']['address']}  {state} for {ran}, seen {seen.age_s:.0f} s ago"
+    since = f"up for {ran}" if seen.is_alive else f"it ran for {ran}"
+    seen_at = f"last status {_span(seen.age_s)} ago"
+    text = f"{status['device']['name']}  {status['device']['address']}  {state}, {since}, {seen_at}"
     return Line(text, Style.TITLE if seen.is_moving else Style.BAD)
 
 

@@ -40,6 +40,15 @@ def test_tables_within_are_explained_by_their_dotted_names(capsys: pytest.Captur
     assert "default 9600" in printed
 
 
+@pytest.mark.parametrize("name", sorted(DRIVERS))
+def test_defaults_are_written_as_in_a_configuration(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drivers", name, "--json"]) == ExitCode.OK
+    for each in json.loads(capsys.readouterr().out)["settings"]:
+        assert "(" not in each["default"], each
+    main(["drivers", "system"])
+    assert 'default ["/"]' in capsys.readouterr().out
+
+
 def test_a_driver_that_does_not_exist_is_an_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drivers", "modbuss"]) == ExitCode.BAD_CONFIG
     assert "did you mean modbus?" in capsys.readouterr().err

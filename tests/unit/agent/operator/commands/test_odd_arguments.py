@@ -26,6 +26,8 @@ signals = [{ quantity = "temperature", kind = "walk" }]
     [
         (["archive", "cat", "folder"], ExitCode.NO_INPUT),
         (["archive", "export", "folder"], ExitCode.NO_INPUT),
+        (["archive", "list", "pipe"], ExitCode.IO_ERROR),
+        (["archive", "verify", "pipe"], ExitCode.IO_ERROR),
         (["capacity", "--journal", "folder"], ExitCode.NO_INPUT),
         (["firmware", "keygen", ""], ExitCode.BAD_CONFIG),
         (["firmware", "list", "--port", "tcp://nowhere"], ExitCode.USAGE),
@@ -54,6 +56,7 @@ def test_what_makes_no_sense_is_told_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "headgate.toml").write_text(CONFIGURATION)
     (tmp_path / "large").write_bytes(bytes(2 << 20))
     (tmp_path / "nested.toml").write_text("a = " + "[" * 5000)

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_serial_ports_are_offered_by_their_identity(tmp_path: Path) -> None:
     assert serial_ports(tmp_path / "nowhere") == []
 
 
-STATUS = {
+STATUS: dict[str, Any] = {
     "version": 1,
     "pid": os.getpid(),
     "device": {"name": "bench", "address": "0xAb"},
@@ -81,6 +82,7 @@ STATUS = {
     "refused_readings": 0,
     "unrouted_readings": 0,
     "storage_problem": "",
+    "clock": {"is_synchronised": True, "max_error_ms": 250},
     "devices": {
         "boiler": {
             "state": "up",
@@ -150,6 +152,26 @@ def test_an_old_status_is_an_agent_that_does_not_run(tmp_path: Path, capsys: pyt
     (tmp_path / "data" / "status.json").write_text(json.dumps({**STATUS, "written_at_ms": 1}))
     assert main(["status", "--config", str(path)]) == 1
     assert "NOT RUNNING" in capsys.readouterr().out
+
+
+def test_after_a_regular_stop_links_are_closed_and_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    stopped = {**STATUS, "written_at_ms": 1, "links": {"out": {**STATUS["links"]["out"], "problem": ""}}}
+    (tmp_path / "data" / "status.json").write_text(json.dumps(stopped))
+    assert main(["status", "--config", str(path)]) == 1
+    screen = capsys.readouterr().out
+    assert "out: closed, 9 acknowledged" in screen
+    assert "boiler: was up, 12 readings" in screen
+
+
+def test_a_clock_that_is_not_synchronised_is_on_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _init(tmp_path)
+    for is_synchronised in (True, False):
+        clock = {"is_synchronised": is_synchronised, "max_error_ms": 0}
+        status = {**STATUS, "written_at_ms": time.time_ns() // 1_000_000, "clock": clock}
+        (tmp_path / "data" / "status.json").write_text(json.dumps(status))
+        main(["status", "--config", str(path)])
+        assert ("NOT SYNCHRONISED" in capsys.readouterr().out) is not is_synchronised
 
 
 def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:

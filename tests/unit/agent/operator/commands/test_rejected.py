@@ -65,5 +65,13 @@ def test_the_raw_bytes_of_one(config: Path, capfdbinary: pytest.CaptureFixture[b
 
 
 def test_nothing_rejected_is_said(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(config, "nosuch") == 0
-    assert "no rejected input" in capsys.readouterr().err
+    (config.parent / "data" / "rejected").rename(config.parent / "elsewhere")
+    assert run(config) == 0
+    assert capsys.readouterr().err == "no rejected input\n"
+
+
+def test_a_device_that_is_not_configured_and_has_no_entry_is_an_error_with_those_there_are(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(config, "nosuch") == 1
+    assert "no device is named 'nosuch'; configured devices: " in capsys.readouterr().err

@@ -122,4 +122,15 @@ def test_it_says_that_it_waits(
     commit(journal, "0xab/boiler", '{"n":1}')
     commit_on_sleep(monkeypatch, *[lambda: None] * 12)
     assert main(["tap", "--config", str(config), "boiler"]) == 130
-    assert capsys.readouterr().err.count("waiting for messages of boiler") == 1
+    assert capsys.readouterr().err.count("waiting for messages of boiler (the agent is not running)") == 1
+
+
+def test_it_says_that_it_waits_for_the_rest_of_the_count(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(journal, "0xab/boiler", '{"n":1}')
+    commit_on_sleep(monkeypatch, *[lambda: None] * 24)
+    assert main(["tap", "--config", str(config), "boiler", "--last", "2", "--count", "2"]) == 130
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1
+    assert printed.err.count("waiting for messages of boiler") == 1

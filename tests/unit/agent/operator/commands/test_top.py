@@ -42,7 +42,7 @@ def running(folder: Path) -> None:
 
 def test_the_screen_names_everything_and_what_is_wrong() -> None:
     text = screen(status(storage_problem="the disk is full"))
-    assert "bench  0xAb  running for 9 s, seen 2 s ago" in text
+    assert "bench  0xAb  running, up for 9 s, last status 2 s ago" in text
     assert "full in 2.0 h" in text
     assert "cannot write the journal: the disk is full" in text
     assert "node             DOWN           5      62 s             0  refused" in text
@@ -53,7 +53,7 @@ def test_the_screen_names_everything_and_what_is_wrong() -> None:
 
 def test_an_agent_that_is_gone_is_named_in_its_colour() -> None:
     first = compose(Seen(status(), 2.0, is_alive=False), Curves())[0]
-    assert "NOT RUNNING" in first.text
+    assert first.text.endswith("NOT RUNNING, it ran for 9 s, last status 2 s ago")
     assert first.style is Style.BAD
     assert "STALLED" in screen(status(is_moving=False))
 
@@ -92,7 +92,7 @@ def test_without_a_terminal_it_prints_once(tmp_path: Path, capsys: pytest.Captur
     assert main(["top", "--config", str(path), "--once"]) == 66
     running(tmp_path)
     assert main(["top", "--config", str(path), "--once"]) == 0
-    assert "running for" in capsys.readouterr().out
+    assert "running, up for" in capsys.readouterr().out
 
 
 def test_a_status_of_another_version_is_refused_and_not_guessed_at(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_at_a_terminal_it_is_live_follows_the_size_and_ends_by_q(tmp_path: Path,
 def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
     running(tmp_path)
     with Terminal(configured(tmp_path)) as terminal:
-        terminal.wait_for(b"running for")
+        terminal.wait_for(b"running, up for")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
         assert b"Traceback" not in terminal.shown
