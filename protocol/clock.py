@@ -1,36 +1,26 @@
-"""What lets others find the true time of a message from a machine whose clock was wrong.
+"""Notices by which the true time of a message is found although the clock of its device was wrong.
 
-While its clock is not synchronised, a device puts a `ClockContext` into each message: which start of the machine it was
-made in, and how long after that start, by a counter that no one sets. Once the clock is synchronised, a signed message
-brings a `ClockCorrection`: what the counter and the true time were at one moment. The two together give the time of
-every message of that start, however wrong its timestamp was.
+While its clock is not synchronised, a device puts a `ClockContext` into each message: the boot in which the message was
+made, and the time since that boot by the monotonic clock. Once the clock is synchronised, a signed message carries a
+`ClockCorrection`: the monotonic clock and the true time at one moment. The two together give the true time of every
+message of that boot, however wrong its timestamp is.
 
-A clock that was ahead leaves references ahead of the time. When it is right again, the device ends the chains that are
-held there, begins new ones at the present time, and reports that with an `ExcursionNotice`.
+A clock that was ahead leaves references ahead of the present time. When it is synchronised again, the device ends the
+chains with such references, begins new chains at the present time, and reports that with an `ExcursionNotice`.
 
-All are CBOR in its deterministic form (`protocol/strict_cbor.py`).
+All are deterministic CBOR (`protocol/strict_cbor.py`).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from protocol import strict_cbor
-from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
-from protocol.strict_cbor import CborBounds, CborValue, field, items
-
-__all__ = [
-    "BOOT_ID_BYTES",
-    "CORRECTION_INFO_TYPE",
-    "EXCURSION_INFO_TYPE",
-    "MAX_NAMED_CHAINS",
-    "MEDIA_TYPE",
-    "ClockContext",
-    "ClockCorrection",
-    "ExcursionNotice",
-]
+from protocol.checks import check_length, check_within
+from protocol.reference import MAX_TIMESTAMP_MS, Reference, check_reference
+from protocol.strict_cbor import CborBounds, CborMap, CborValue, field, items
 
 MEDIA_TYPE = "application/cbor"
-CORRECTION_INFO_TYPE = "clock correction"  # how a correction is told from a reading
-
+CORRECTION_INFO_TYPE = "clock correction"
 EXCURSION_INFO_TYPE = "headgate/clock-excursion"
 
 BOOT_ID_BYTES = 16
@@ -41,93 +31,58 @@ _NOTICE_BOUNDS = CborBounds(max_bytes=64 * 1024, max_items=16 + 5 * MAX_NAMED_CH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockContext:
-    """When a message was made, without reference to any clock that can be set."""
+class ClockContext(CborMap):
+    """The time at which a message was made, by a clock that is never set."""
+
+    WHAT = "clock context"
+    BOUNDS = _BOUNDS
+    KEYS: ClassVar = {"boot_id": "boot", "is_synchronised": "synchronised"}
 
     boot_id: bytes
-    monotonic_ms: int  # since the machine started, sleep included
+    monotonic_ms: int  # since the boot, suspended time included
     is_synchronised: bool
 
     def __post_init__(self) -> None:
         _check_moment(self.boot_id, self.monotonic_ms)
 
     def to_bytes(self) -> bytes:
+        """By hand what the base class does: it is on the path of every reading."""
         return strict_cbor.encode(
             {"boot": self.boot_id, "monotonic_ms": self.monotonic_ms, "synchronised": self.is_synchronised}
         )
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ClockContext":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("clock context"):
-            found = strict_cbor.fields(strict_cbor.decode(data, _BOUNDS), "boot", "monotonic_ms", "synchronised")
-            return cls(
-                boot_id=field(found["boot"], bytes),
-                monotonic_ms=field(found["monotonic_ms"], int),
-                is_synchronised=field(found["synchronised"], bool),
-            )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockCorrection:
-    """What the counter of one start of the machine and the true time were at the same moment.
+class ClockCorrection(CborMap):
+    """The monotonic clock of one boot and the true time at the same moment. Of several for one boot the last counts."""
 
-    Of several for one start the last counts.
-    """
+    WHAT = "clock correction"
+    BOUNDS = _BOUNDS
+    KEYS: ClassVar = {"boot_id": "boot"}
 
     boot_id: bytes
     monotonic_ms: int
     utc_ms: int
-    uncertainty_ms: int  # the true time was at most this far from `utc_ms`, as the kernel estimates
+    uncertainty_ms: int  # the kernel's estimate: the true time was at most this far from `utc_ms`
 
     def __post_init__(self) -> None:
         _check_moment(self.boot_id, self.monotonic_ms)
-        for name in ("utc_ms", "uncertainty_ms"):
-            if not 0 <= getattr(self, name) <= MAX_TIMESTAMP_MS:
-                raise ValueError(f"{name} {getattr(self, name)} is not within 0..{MAX_TIMESTAMP_MS}")
+        check_within("utc_ms", self.utc_ms, 0, MAX_TIMESTAMP_MS)
+        check_within("uncertainty_ms", self.uncertainty_ms, 0, MAX_TIMESTAMP_MS)
 
     @property
     def offset_ms(self) -> int:
-        """True time minus counter: the time at which the machine started."""
+        """True time minus monotonic clock: the time of the boot."""
         return self.utc_ms - self.monotonic_ms
-
-    def true_time_ms(self, context: ClockContext) -> int:
-        """When the message with this context was made. Raises: ValueError if it is of another start of the machine."""
-        if context.boot_id != self.boot_id:
-            raise ValueError(f"a correction for start {self.boot_id.hex()} says nothing about {context.boot_id.hex()}")
-        return context.monotonic_ms + self.offset_ms
-
-    def to_bytes(self) -> bytes:
-        return strict_cbor.encode(
-            {
-                "boot": self.boot_id,
-                "monotonic_ms": self.monotonic_ms,
-                "utc_ms": self.utc_ms,
-                "uncertainty_ms": self.uncertainty_ms,
-            }
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ClockCorrection":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("clock correction"):
-            value = strict_cbor.decode(data, _BOUNDS)
-            found = strict_cbor.fields(value, "boot", "monotonic_ms", "utc_ms", "uncertainty_ms")
-            return cls(
-                boot_id=field(found["boot"], bytes),
-                monotonic_ms=field(found["monotonic_ms"], int),
-                utc_ms=field(found["utc_ms"], int),
-                uncertainty_ms=field(found["uncertainty_ms"], int),
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcursionNotice:
-    """References were ahead of the time; the chains that were held there have ended, and new ones begin at `now_ms`."""
+    """References were ahead of the present time: their chains have ended, and new ones begin at `now_ms`."""
 
-    now_ms: int  # the time at which references go on
-    last: Reference  # the latest reference that was given out
-    count: int  # of the chains that ended; 0 where they were those of an earlier process
+    now_ms: int  # the first timestamp of the new chains
+    last: Reference  # the latest reference that was used
+    count: int  # of the chains that ended; 0 if they were those of an earlier process
     chains: tuple[tuple[str, Reference], ...] = ()  # up to 32 of them, each with its last reference
 
     def __post_init__(self) -> None:
@@ -135,9 +90,9 @@ class ExcursionNotice:
             raise ValueError(f"now_ms {self.now_ms} is not within 0..{self.last.timestamp_ms - 1}")
         if not len(self.chains) <= min(self.count, MAX_NAMED_CHAINS):
             raise ValueError(f"{len(self.chains)} chains named, of {self.count}, at most {MAX_NAMED_CHAINS}")
-        for reference in (self.last, *(each for _, each in self.chains)):
-            if not (0 <= reference.timestamp_ms <= MAX_TIMESTAMP_MS and 0 <= reference.sequence <= MAX_SEQUENCE):
-                raise ValueError(f"reference {reference} is beyond its limits")
+        check_reference("last", self.last)
+        for _, reference in self.chains:
+            check_reference("chain's last", reference)
         if any(len(chain.encode()) > MAX_CHAIN_BYTES for chain, _ in self.chains):
             raise ValueError(f"a chain's name has more than {MAX_CHAIN_BYTES} bytes")
 
@@ -154,22 +109,17 @@ class ExcursionNotice:
             found = strict_cbor.fields(strict_cbor.decode(data, _NOTICE_BOUNDS), "now_ms", "last", "count", "chains")
             return cls(
                 now_ms=field(found["now_ms"], int),
-                last=_reference(*items(found["last"], 2)),
+                last=Reference.from_cbor(found["last"]),
                 count=field(found["count"], int),
-                chains=tuple(_named(*items(each, 3)) for each in items(found["chains"])),
+                chains=tuple(_ended_chain(each) for each in items(found["chains"])),
             )
 
 
-def _named(chain: CborValue, timestamp_ms: CborValue, sequence: CborValue) -> tuple[str, Reference]:
-    return field(chain, str), _reference(timestamp_ms, sequence)
-
-
-def _reference(timestamp_ms: CborValue, sequence: CborValue) -> Reference:
-    return Reference(field(timestamp_ms, int), field(sequence, int))
+def _ended_chain(value: CborValue) -> tuple[str, Reference]:
+    chain, *reference = items(value, 3)
+    return field(chain, str), Reference.from_cbor(reference)
 
 
 def _check_moment(boot_id: bytes, monotonic_ms: int) -> None:
-    if len(boot_id) != BOOT_ID_BYTES:
-        raise ValueError(f"boot_id of {len(boot_id)} bytes, not {BOOT_ID_BYTES}")
-    if not 0 <= monotonic_ms <= MAX_TIMESTAMP_MS:
-        raise ValueError(f"monotonic_ms {monotonic_ms} is not within 0..{MAX_TIMESTAMP_MS}")
+    check_length("boot_id", boot_id, BOOT_ID_BYTES)
+    check_within("monotonic_ms", monotonic_ms, 0, MAX_TIMESTAMP_MS)

@@ -1,9 +1,9 @@
-"""What a device says about itself, as the content of ordinary signed messages in deterministic CBOR.
+"""Notices of a device about itself: the content of ordinary signed messages, in deterministic CBOR.
 
 | InfoType | content |
 |---|---|
 | `headgate/start`, `headgate/stop`, `headgate/configuration` | `LifecycleNotice` |
-| `headgate/device` | `DeviceNotice`: a sensor's port came up, went down, fell silent or is in trouble |
+| `headgate/device` | `DeviceNotice`: a sensor's port came up, went down, fell silent or has a problem |
 | `headgate/rejected` | `RejectedNotice`: input of a source could not be read |
 
 Losses and clock corrections, which change how other messages are read, are in `protocol/events.py` and
@@ -13,21 +13,9 @@ Losses and clock corrections, which change how other messages are read, are in `
 from dataclasses import dataclass
 from typing import Final
 
-from protocol import strict_cbor
+from protocol.checks import check_length, check_text, check_within
 from protocol.reference import MAX_TIMESTAMP_MS
-from protocol.strict_cbor import CborBounds, field
-
-__all__ = [
-    "CONFIGURATION_INFO_TYPE",
-    "DEVICE_INFO_TYPE",
-    "MEDIA_TYPE",
-    "REJECTED_INFO_TYPE",
-    "START_INFO_TYPE",
-    "STOP_INFO_TYPE",
-    "DeviceNotice",
-    "LifecycleNotice",
-    "RejectedNotice",
-]
+from protocol.strict_cbor import CborBounds, CborMap
 
 START_INFO_TYPE: Final = "headgate/start"
 STOP_INFO_TYPE: Final = "headgate/stop"
@@ -43,79 +31,47 @@ _BOUNDS: Final = CborBounds(max_bytes=4096, max_items=32, max_depth=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleNotice:
-    """The agent starts, stops or takes another configuration."""
+class LifecycleNotice(CborMap):
+    """The agent starts, stops or applies another configuration."""
+
+    WHAT = "lifecycle notice"
+    BOUNDS = _BOUNDS
 
     version: str  # of the program
-    configuration: bytes  # SHA-256 of the file it runs by
+    configuration: bytes  # SHA-256 of the configuration file
     reason: str  # "" or a few words
 
     def __post_init__(self) -> None:
-        _check_text("version", self.version)
-        _check_text("reason", self.reason)
-        if len(self.configuration) != DIGEST_BYTES:
-            raise ValueError(f"configuration of {len(self.configuration)} bytes, not {DIGEST_BYTES}")
-
-    def to_bytes(self) -> bytes:
-        return strict_cbor.encode({"version": self.version, "configuration": self.configuration, "reason": self.reason})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "LifecycleNotice":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("lifecycle notice"):
-            found = strict_cbor.fields(strict_cbor.decode(data, _BOUNDS), "version", "configuration", "reason")
-            return cls(
-                version=field(found["version"], str),
-                configuration=field(found["configuration"], bytes),
-                reason=field(found["reason"], str),
-            )
+        check_text("version", self.version, MAX_TEXT_BYTES)
+        check_text("reason", self.reason, MAX_TEXT_BYTES)
+        check_length("configuration", self.configuration, DIGEST_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceNotice:
+class DeviceNotice(CborMap):
     """A sensor's device changed its state."""
+
+    WHAT = "device notice"
+    BOUNDS = _BOUNDS
 
     device: str
     before: str
     after: str
-    lasted_ms: int  # how long the state before lasted
+    lasted_ms: int  # how long the previous state lasted
     reason: str
 
     def __post_init__(self) -> None:
         for name in ("device", "before", "after", "reason"):
-            _check_text(name, getattr(self, name))
-        if not 0 <= self.lasted_ms <= MAX_TIMESTAMP_MS:
-            raise ValueError(f"lasted_ms {self.lasted_ms} is not within 0..{MAX_TIMESTAMP_MS}")
-
-    def to_bytes(self) -> bytes:
-        return strict_cbor.encode(
-            {
-                "device": self.device,
-                "before": self.before,
-                "after": self.after,
-                "lasted_ms": self.lasted_ms,
-                "reason": self.reason,
-            }
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "DeviceNotice":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("device notice"):
-            value = strict_cbor.decode(data, _BOUNDS)
-            found = strict_cbor.fields(value, "device", "before", "after", "lasted_ms", "reason")
-            return cls(
-                device=field(found["device"], str),
-                before=field(found["before"], str),
-                after=field(found["after"], str),
-                lasted_ms=field(found["lasted_ms"], int),
-                reason=field(found["reason"], str),
-            )
+            check_text(name, getattr(self, name), MAX_TEXT_BYTES)
+        check_within("lasted_ms", self.lasted_ms, 0, MAX_TIMESTAMP_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedNotice:
+class RejectedNotice(CborMap):
     """Input of a source could not be read, and is in no reading."""
+
+    WHAT = "notice of rejected input"
+    BOUNDS = _BOUNDS
 
     device: str
     count: int  # since the previous notice of this device
@@ -125,38 +81,8 @@ class RejectedNotice:
 
     def __post_init__(self) -> None:
         for name in ("device", "sensor", "reason"):
-            _check_text(name, getattr(self, name))
+            check_text(name, getattr(self, name), MAX_TEXT_BYTES)
         if not 0 < self.count <= self.total <= MAX_COUNT:
             raise ValueError(
                 f"count {self.count} is not within 1..total, or total {self.total} not within 1..{MAX_COUNT}"
             )
-
-    def to_bytes(self) -> bytes:
-        return strict_cbor.encode(
-            {
-                "device": self.device,
-                "count": self.count,
-                "total": self.total,
-                "sensor": self.sensor,
-                "reason": self.reason,
-            }
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "RejectedNotice":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("notice of rejected input"):
-            value = strict_cbor.decode(data, _BOUNDS)
-            found = strict_cbor.fields(value, "device", "count", "total", "sensor", "reason")
-            return cls(
-                device=field(found["device"], str),
-                count=field(found["count"], int),
-                total=field(found["total"], int),
-                sensor=field(found["sensor"], str),
-                reason=field(found["reason"], str),
-            )
-
-
-def _check_text(name: str, text: str) -> None:
-    if len(text.encode()) > MAX_TEXT_BYTES:
-        raise ValueError(f"{name} of {len(text.encode())} bytes, at most {MAX_TEXT_BYTES}")

@@ -1,8 +1,8 @@
 """A loss: positions of one lane of a device's journal whose messages are gone, and why.
 
-The same value travels from the journal, which records the loss, through the signed gap notice (`protocol/events.py`)
-and the archive's manifest (`protocol/archive/manifest.py`) to the lake, which explains the gaps of its chains with it.
-Both formats hold it as the same CBOR array:
+The journal records the loss. The signed gap notice (`protocol/events.py`) and the manifest of the archive
+(`protocol/archive/manifest.py`) carry it to the lake, which explains the gaps of its chains with it. Both formats write
+it as the same CBOR array:
 
     [number, lane, chain, first position, last position, count, first, last, cause]
 
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
+from protocol.checks import check_text, check_within
+from protocol.reference import Reference, check_reference
 from protocol.strict_cbor import CborValue, field, items
-
-__all__ = ["MAX_LANE", "MAX_POSITION", "Cause", "Loss", "reference_from_cbor"]
 
 MAX_POSITION: Final = 2**63 - 1
 MAX_LANE: Final = 255
@@ -26,42 +25,45 @@ MAX_CAUSE_BYTES: Final = 256
 
 
 class Cause(StrEnum):
-    """Why this journal loses messages. A reader accepts any other text."""
+    """The causes that a journal writes. A reader accepts any other text."""
 
-    SHED = "shed"  # dropped, oldest first, to make room
-    THINNED = "thinned"  # every second one dropped to make room
+    SHED = "shed"  # dropped, oldest first, to free space
+    THINNED = "thinned"  # every second one dropped to free space
     NO_ROOM = "no room"  # never stored: everything stored was more important
-    DAMAGED = "damaged"  # the medium did not give back what was written
-    REFUSED = "refused"  # a destination refused it, and the file that held it was removed
+    DAMAGED = "damaged"  # the medium returned something else than was written
+    REFUSED = "refused"  # a destination refused it, and its quarantine file was removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """Messages of one lane that are gone."""
 
-    number: int = 0  # of the loss in its journal, so that one reported twice counts once; 0: not recorded yet
+    number: int = 0  # identifies the loss in its journal, however often it is reported; 0: not recorded yet
     lane: int
     chain: str  # empty where damage hides it
     first_position: int
     last_position: int
-    count: int  # how many are lost; others between the two positions may be stored
+    count: int  # of lost messages; others between the two positions may be stored
     first: Reference | None
     last: Reference | None
     cause: str
 
     def __post_init__(self) -> None:
         """Raises: ValueError."""
-        _check_within("number", self.number, 0, MAX_POSITION)
-        _check_within("lane", self.lane, 0, MAX_LANE)
-        _check_within("first_position", self.first_position, 0, MAX_POSITION)
-        _check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
-        _check_within("count", self.count, 1, MAX_POSITION)
-        _check_within("cause bytes", len(self.cause.encode()), 1, MAX_CAUSE_BYTES)
-        _check_within("chain bytes", len(self.chain.encode()), 0, MAX_CHAIN_BYTES)
+        check_within("number", self.number, 0, MAX_POSITION)
+        check_within("lane", self.lane, 0, MAX_LANE)
+        check_within("first_position", self.first_position, 0, MAX_POSITION)
+        check_within("last_position", self.last_position, self.first_position, MAX_POSITION)
+        check_within("count", self.count, 1, MAX_POSITION)
+        check_within("cause bytes", len(self.cause.encode()), 1, MAX_CAUSE_BYTES)
+        check_text("chain", self.chain, MAX_CHAIN_BYTES)
         if (self.first is None) != (self.last is None) or bool(self.chain) != (self.first is not None):
-            raise ValueError("first and last are there exactly where the chain is known")
+            raise ValueError("first and last must be present if the chain is known, and absent if it is not")
         if self.first is not None and self.last is not None:
-            _check_references(self.first, self.last)
+            check_reference("first", self.first)
+            check_reference("last", self.last)
+            if self.last < self.first:
+                raise ValueError(f"last {tuple(self.last)} is before first {tuple(self.first)}")
 
     def to_cbor(self) -> CborValue:
         first, last = (None if each is None else list[CborValue](each) for each in (self.first, self.last))
@@ -79,25 +81,7 @@ class Loss:
             first_position=field(first_position, int),
             last_position=field(last_position, int),
             count=field(count, int),
-            first=None if first is None else reference_from_cbor(first),
-            last=None if last is None else reference_from_cbor(last),
+            first=None if first is None else Reference.from_cbor(first),
+            last=None if last is None else Reference.from_cbor(last),
             cause=field(cause, str),
         )
-
-
-def reference_from_cbor(value: CborValue) -> Reference:
-    timestamp_ms, sequence = items(value, 2)
-    return Reference(field(timestamp_ms, int), field(sequence, int))
-
-
-def _check_references(first: Reference, last: Reference) -> None:
-    for name, (timestamp_ms, sequence) in (("first", first), ("last", last)):
-        _check_within(f"{name} timestamp_ms", timestamp_ms, 0, MAX_TIMESTAMP_MS)
-        _check_within(f"{name} sequence", sequence, 0, MAX_SEQUENCE)
-    if last < first:
-        raise ValueError(f"last {tuple(last)} is before first {tuple(first)}")
-
-
-def _check_within(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name} {value} is not within {low}..{high}")

@@ -1,14 +1,14 @@
-"""How an archive travels from a device to a collector: what both ends must agree on, apart from moving the bytes.
+"""The upload protocol between a device and a collector: paths, headers, claims and refusals. No I/O.
 
-    HEAD  /archives/<sha256>              → 200, Upload-Offset: how much of it is there; Upload-Complete: ?1 if all is
-    PUT   /archives/<sha256>              → from the first byte; what was there of an unfinished upload is forgotten
+    HEAD  /archives/<sha256>              → 200, Upload-Offset: bytes stored so far; Upload-Complete: ?1 if that is all
+    PUT   /archives/<sha256>              → from the first byte; an unfinished upload is discarded
     PATCH /archives/<sha256>              → from the byte that Upload-Offset names, which must be where it stopped
     GET   /receipts/<sha256>              → 200 and the receipt, once the archive is stored
 
-Each request carries a claim, `Authorization: Headgate <claim>`: the device's signed word that it offers this archive to
-this collector. A PUT or PATCH may bring all that is missing or a part of it. The answer to the last part (201), and to
-any later upload of the same archive (200), is the receipt; to a part before it, 202 with the new Upload-Offset. All
-other answers are refusals with a code of the table below. `docs/wire-formats.md` tells more of each.
+Each request carries a claim, `Authorization: Headgate <claim>`: the device's signed statement that it offers this
+archive to this collector. A PUT or PATCH carries all missing bytes or a part of them. The response to the last part
+(201), and to any later upload of the same archive (200), is the receipt; to an earlier part, 202 with the new
+Upload-Offset. All other responses are refusals with a code of the table below. Details: `docs/wire-formats.md`.
 """
 
 import base64
@@ -24,33 +24,9 @@ from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
 from protocol.archive.binding import Binding
+from protocol.checks import check_length, check_within
 from protocol.errors import Corrupt, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, field
-
-__all__ = [
-    "ARCHIVES_PATH",
-    "COMPLETE",
-    "CONTENT_TYPE_ARCHIVE",
-    "CONTENT_TYPE_PART",
-    "CONTENT_TYPE_PROBLEM",
-    "CONTENT_TYPE_RECEIPT",
-    "INCOMPLETE",
-    "MAX_ARCHIVE_BYTES",
-    "MAX_CLAIM_CHARACTERS",
-    "MAX_RECEIPT_BYTES",
-    "RECEIPTS_PATH",
-    "UPLOAD_COMPLETE",
-    "UPLOAD_OFFSET",
-    "Reaction",
-    "Refusal",
-    "UploadClaim",
-    "archive_path",
-    "digest_in_path",
-    "offset_in_header",
-    "reaction_to",
-    "receipt_path",
-    "sign_claim",
-]
 
 ARCHIVES_PATH: Final = "/archives/"
 RECEIPTS_PATH: Final = "/receipts/"
@@ -60,12 +36,11 @@ UPLOAD_COMPLETE: Final = "Upload-Complete"
 COMPLETE: Final = "?1"  # booleans of RFC 9651
 INCOMPLETE: Final = "?0"
 
-CONTENT_TYPE_ARCHIVE: Final = "application/octet-stream"
 CONTENT_TYPE_PART: Final = "application/partial-upload"
 CONTENT_TYPE_PROBLEM: Final = "application/problem+json"
 CONTENT_TYPE_RECEIPT: Final = "application/cbor"
 
-MAX_ARCHIVE_BYTES: Final = 2**40  # what a claim may name; a collector's own limit is far lower
+MAX_ARCHIVE_BYTES: Final = 2**40  # of a claim; the limit of a collector is far lower
 MAX_RECEIPT_BYTES: Final = 1024
 MAX_CLAIM_CHARACTERS: Final = 1024
 
@@ -74,7 +49,7 @@ DIGEST_BYTES = 32
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 _SCHEME = "Headgate "
-_SIGNED_AS = b"headgate claim 2\n"  # so that no other signature of the same key can pass for this one
+_SIGNED_AS = b"headgate claim 2\n"  # no other signature of the same key is valid for a claim
 _NAMES = ("version", "archive", "size_bytes", "device", "archive_key", "binding", "collector_key")
 _BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=32, max_depth=1)
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -82,17 +57,17 @@ _OFFSET = re.compile("0|[1-9][0-9]{0,12}")
 
 
 class Reaction(Enum):
-    """What a device does about a refusal. In no case does it forget the archive: only a receipt allows that."""
+    """What a device does about a refusal. It never deletes the archive: only a receipt allows that."""
 
-    RETRY = "try again later, and wait longer each time"
-    ASK_OFFSET = "ask by HEAD how much is there, and go on from that byte"
+    RETRY = "retry later, with increasing waits"
+    ASK_OFFSET = "request the offset by HEAD, and continue from that byte"
     START_OVER = "send it again from the first byte"
-    SET_ASIDE = "keep it, do not send it again, go on with the next"
-    ASK_OPERATOR = "tell the operator, and try again now and then"
+    SET_ASIDE = "store it, do not send it again, continue with the next"
+    ASK_OPERATOR = "report it to the operator, and retry now and then"
 
 
 class Refusal(Enum):
-    """Every reason a collector has to take no bytes or keep none. The value is the `code` in the answer's body."""
+    """Every reason for which a collector refuses a request. The value is the `code` in the body of the response."""
 
     code: str
     status: int
@@ -131,7 +106,7 @@ class Refusal(Enum):
 
 
 def reaction_to(status: int, code: str | None) -> Reaction:
-    """What to do about an answer that is no success, also from a proxy or a collector of a later version."""
+    """What to do about an unsuccessful response, also from a proxy or a collector of a later version."""
     for refusal in Refusal:
         if refusal.code == code:
             return refusal.reaction
@@ -161,20 +136,19 @@ def offset_in_header(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadClaim:
-    """“This device offers this archive to this collector.” A claim that exists is signed by the device it names."""
+    """“This device offers this archive to this collector.” The signature is checked on construction."""
 
     binding: Binding
     archive: bytes  # SHA-256 of the file as it is sent, encrypted or not
     size_bytes: int
-    collector_key: bytes  # Ed25519, public; a claim is of no use to another collector
+    collector_key: bytes  # Ed25519, public; another collector refuses the claim
     signature: bytes  # by the archive key of the binding
 
     def __post_init__(self) -> None:
-        for name, length in (("archive", DIGEST_BYTES), ("collector_key", KEY_BYTES), ("signature", SIGNATURE_BYTES)):
-            if len(getattr(self, name)) != length:
-                raise ValueError(f"{name} of {len(getattr(self, name))} bytes, not {length}")
-        if not 1 <= self.size_bytes <= MAX_ARCHIVE_BYTES:
-            raise ValueError(f"size_bytes {self.size_bytes} is not within 1..{MAX_ARCHIVE_BYTES}")
+        check_length("archive", self.archive, DIGEST_BYTES)
+        check_length("collector_key", self.collector_key, KEY_BYTES)
+        check_length("signature", self.signature, SIGNATURE_BYTES)
+        check_within("size_bytes", self.size_bytes, 1, MAX_ARCHIVE_BYTES)
         body = _claim_body(self.binding, self.archive, self.size_bytes, self.collector_key)
         try:
             VerifyKey(self.binding.archive_key).verify(_SIGNED_AS + strict_cbor.encode(body), self.signature)
@@ -197,11 +171,7 @@ class UploadClaim:
             if found["version"] != CLAIM_VERSION:
                 raise Unsupported(f"version {found['version']!r}, this reader knows {CLAIM_VERSION}")
             return cls(
-                binding=Binding(
-                    address=field(found["device"], bytes),
-                    archive_key=field(found["archive_key"], bytes),
-                    signature=field(found["binding"], bytes),
-                ),
+                binding=Binding.from_entries(found),
                 archive=field(found["archive"], bytes),
                 size_bytes=field(found["size_bytes"], int),
                 collector_key=field(found["collector_key"], bytes),
@@ -227,7 +197,7 @@ class UploadClaim:
 def sign_claim(
     *, binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes, sign: Callable[[bytes], bytes]
 ) -> UploadClaim:
-    """`sign` gives the Ed25519 signature of a message by the binding's archive key."""
+    """Make a claim. `sign` returns the Ed25519 signature of a message by the binding's archive key."""
     body = _claim_body(binding, archive, size_bytes, collector_key)
     return UploadClaim(
         binding=binding,
@@ -239,5 +209,10 @@ def sign_claim(
 
 
 def _claim_body(binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes) -> dict[str, CborValue]:
-    bound = (binding.address, binding.archive_key, binding.signature)
-    return dict(zip(_NAMES, (CLAIM_VERSION, archive, size_bytes, *bound, collector_key), strict=True))
+    return {
+        **binding.to_entries(),
+        "version": CLAIM_VERSION,
+        "archive": archive,
+        "size_bytes": size_bytes,
+        "collector_key": collector_key,
+    }

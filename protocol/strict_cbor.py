@@ -1,21 +1,23 @@
-"""CBOR in its one deterministic form (RFC 8949 §4.2.1), for whatever is signed, hashed or read from strangers.
+"""Deterministic CBOR (RFC 8949 §4.2.1), for data that is signed or hashed, or comes from an untrusted source.
 
-Of CBOR this keeps integers of at most 64 bits, byte and text strings, arrays, maps with text keys, false, true and
-null. No tags, floats, undefined values or indefinite lengths: each of them is a second way to write something, and most
-of them make a general decoder build what the input's size does not pay for (shared references, big numbers, regular
+The subset: integers of at most 64 bits, byte and text strings, arrays, maps with text keys, false, true and null. Tags,
+floats, undefined values and indefinite lengths are refused. Each of them is a second way to write the same value, and
+most of them let small input build large values in a general decoder (shared references, big numbers, regular
 expressions).
 
-The library does the work; before it runs, the heads are walked here without recursion, so that it only ever sees input
-whose depth, item count and lengths are within bounds.
+cbor2 decodes. Before it runs, the heads of all items are checked here, without recursion, so that it is given only
+input whose depth, item count and lengths are within bounds.
 """
 
-from typing import NamedTuple, TypeAlias, TypeVar
+import dataclasses
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import cbor2
 
 from protocol.errors import Corrupt, Truncated, WireError
-
-__all__ = ["CborBounds", "CborValue", "decode", "encode", "field", "fields", "invalid_is_corrupt", "items"]
 
 CborValue: TypeAlias = "bool | int | bytes | str | list[CborValue] | dict[str, CborValue] | None"
 T = TypeVar("T")
@@ -26,7 +28,7 @@ _FALSE_TRUE_NULL = (20, 21, 22)
 
 
 class CborBounds(NamedTuple):
-    """How much of it a decoder is ready to take."""
+    """The largest input that a decoder accepts."""
 
     max_bytes: int
     max_items: int
@@ -34,13 +36,18 @@ class CborBounds(NamedTuple):
 
 
 def encode(value: CborValue) -> bytes:
-    return cbor2.dumps(value, canonical=True)
+    """Write `value`; anything in it with a method `to_cbor` is written as what that returns."""
+    return cbor2.dumps(value, canonical=True, default=_encode_other)
+
+
+def _encode_other(encoder: Any, value: Any) -> None:
+    encoder.encode(value.to_cbor())
 
 
 def decode(data: bytes, bounds: CborBounds) -> CborValue:
-    """The one item that `data` is.
+    """Decode `data`, which is exactly one item.
 
-    Raises: Truncated if more bytes could make it whole, Corrupt for anything else than one item in deterministic form.
+    Raises: Truncated if more bytes could complete it, Corrupt for anything else than one item in deterministic form.
     """
     if len(data) > bounds.max_bytes:
         raise Corrupt(f"{len(data)} bytes of CBOR, more than the {bounds.max_bytes} allowed")
@@ -55,7 +62,7 @@ def decode(data: bytes, bounds: CborBounds) -> CborValue:
 
 
 def _check_heads(data: bytes, bounds: CborBounds) -> None:
-    """Walk every item's head once, with a stack of the containers that are open, and refuse what is out of bounds."""
+    """Check the head of every item once, with a stack of the open containers. Raises: Truncated, Corrupt."""
     open_containers = [[1, False]]  # items still to come, whether it is a map
     offset = items_seen = 0
     while open_containers:
@@ -78,7 +85,7 @@ def _check_heads(data: bytes, bounds: CborBounds) -> None:
                 raise Corrupt(f"CBOR nested deeper than {bounds.max_depth}", offset=start)
             open_containers.append([argument * (major - ARRAY + 1), major == MAP])
         elif major == TAG or (major == SIMPLE and argument not in _FALSE_TRUE_NULL):
-            raise Corrupt(f"CBOR {_NAMES[major]} {argument} has no place here", offset=start)
+            raise Corrupt(f"CBOR {_NAMES[major]} {argument} is not allowed here", offset=start)
         if offset > len(data):
             raise Truncated(f"CBOR {_NAMES[major]} of {argument} bytes runs past the end", offset=start)
     if offset != len(data):
@@ -86,7 +93,7 @@ def _check_heads(data: bytes, bounds: CborBounds) -> None:
 
 
 def _head(data: bytes, offset: int) -> tuple[int, int, int]:
-    """Major type, argument, and where the head ends."""
+    """Major type, argument, and the offset behind the head."""
     if offset >= len(data):
         raise Truncated("CBOR ends before its last item", offset=offset)
     major, short = divmod(data[offset], 32)
@@ -94,7 +101,7 @@ def _head(data: bytes, offset: int) -> tuple[int, int, int]:
     if short < 24:
         return major, short, offset
     if short > 27 or major == SIMPLE:
-        raise Corrupt("CBOR of indefinite length, a float or a reserved head has no place here", offset=offset - 1)
+        raise Corrupt("CBOR of indefinite length, a float or a reserved head is not allowed here", offset=offset - 1)
     end = offset + (1 << (short - 24))
     if end > len(data):
         raise Truncated("CBOR ends within a head", offset=offset)
@@ -123,14 +130,14 @@ def items(value: CborValue, count: int | None = None) -> list[CborValue]:
 def field(value: CborValue, kind: type[T]) -> T:
     """`value` as `kind`; true and false do not pass for integers."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise Corrupt(f"CBOR {kind.__name__} is expected, not {type(value).__name__}")
+        raise Corrupt(f"CBOR {getattr(kind, '__name__', kind)} is expected, not {type(value).__name__}")
     return value
 
 
 class invalid_is_corrupt:  # noqa: N801 - stands in a with statement, as `contextlib.suppress` does
-    """Turn a value's refusal to exist into the decoder's `Corrupt`, and say in what it was found.
+    """Turn the ValueError of a value's constructor into `Corrupt`, with what was being decoded in front of the problem.
 
-    A class, not a generator: it is on the path of every message, and costs a fifth.
+    A class, not a generator: it is on the path of every message, and costs a fifth of one.
     """
 
     __slots__ = ("_what",)
@@ -145,3 +152,48 @@ class invalid_is_corrupt:  # noqa: N801 - stands in a with statement, as `contex
             raise type(error)(f"{self._what}: {error.problem}", offset=error.offset) from error
         if isinstance(error, ValueError):
             raise Corrupt(f"{self._what}: {error}") from error
+
+
+class CborMap:
+    """Base of frozen dataclasses that are written as a CBOR map with one entry per field.
+
+    A field is an integer, a boolean, a text, bytes, or a value with `to_cbor` and `from_cbor`.
+    """
+
+    __slots__ = ()
+    WHAT: ClassVar[str]  # names the value in errors
+    BOUNDS: ClassVar[CborBounds]
+    KEYS: ClassVar[Mapping[str, str]] = MappingProxyType({})  # of the fields whose key is not their name
+
+    def to_bytes(self) -> bytes:
+        return encode({self.KEYS.get(name, name): getattr(self, name) for name in types_of_fields(type(self))})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Raises: WireError."""
+        with invalid_is_corrupt(cls.WHAT):
+            keys, kinds = cls.KEYS, types_of_fields(cls)
+            found = fields(decode(data, cls.BOUNDS), *(keys.get(name, name) for name in kinds))
+            return cls(**{name: as_kind(found[keys.get(name, name)], kind) for name, kind in kinds.items()})
+
+
+def types_of_fields(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields by name, in their order."""
+    known = _TYPES_OF_FIELDS.get(kind)
+    if known is None:
+        known = _TYPES_OF_FIELDS[kind] = {each.name: each.type for each in dataclasses.fields(kind)}
+    return known
+
+
+def as_kind(value: CborValue, kind: Any) -> Any:
+    """`value` as the type of a field. Raises: Corrupt; ValueError for a number that an enumeration does not have."""
+    if type(value) is kind:  # as nearly all are
+        return value
+    if hasattr(kind, "from_cbor"):
+        return kind.from_cbor(value)
+    if isinstance(kind, type) and issubclass(kind, IntEnum | IntFlag):
+        return kind(field(value, int))
+    return field(value, kind)
+
+
+_TYPES_OF_FIELDS: dict[type, dict[str, Any]] = {}

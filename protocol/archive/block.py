@@ -37,12 +37,8 @@ from protocol.archive.limits import (
     MAX_TEXT_BYTES,
 )
 from protocol.archive.manifest import BlockEntry
-from protocol.archive.records import (
-    Columns,
-    Record,
-    check_chain,
-    check_within,
-)
+from protocol.archive.records import Columns, Record, check_chain
+from protocol.checks import check_within
 from protocol.losses import MAX_LANE, MAX_POSITION
 from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 

@@ -1,11 +1,11 @@
-"""The first frame of an archive: whose it is."""
+"""The first frame of an archive: the device and the journal that it is of."""
 
 from dataclasses import dataclass
 
 from protocol import strict_cbor
 from protocol.archive.binding import Binding
 from protocol.archive.limits import HEADER_BOUNDS
-from protocol.archive.records import check_within
+from protocol.checks import check_length, check_within
 from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field
 
@@ -20,18 +20,11 @@ class Header:
 
     def __post_init__(self) -> None:
         check_within("created_at_ms", self.created_at_ms, 0, MAX_TIMESTAMP_MS)
-        if len(self.journal_id) != JOURNAL_ID_BYTES:
-            raise ValueError(f"journal_id of {len(self.journal_id)} bytes, not {JOURNAL_ID_BYTES}")
+        check_length("journal_id", self.journal_id, JOURNAL_ID_BYTES)
 
     def to_bytes(self) -> bytes:
         return strict_cbor.encode(
-            {
-                "device": self.binding.address,
-                "archive_key": self.binding.archive_key,
-                "binding": self.binding.signature,
-                "journal": self.journal_id,
-                "created_at_ms": self.created_at_ms,
-            }
+            {**self.binding.to_entries(), "journal": self.journal_id, "created_at_ms": self.created_at_ms}
         )
 
     @classmethod
@@ -41,11 +34,7 @@ class Header:
             value = strict_cbor.decode(data, HEADER_BOUNDS)
             found = strict_cbor.fields(value, "device", "archive_key", "binding", "journal", "created_at_ms")
             return cls(
-                binding=Binding(
-                    address=field(found["device"], bytes),
-                    archive_key=field(found["archive_key"], bytes),
-                    signature=field(found["binding"], bytes),
-                ),
+                binding=Binding.from_entries(found),
                 journal_id=field(found["journal"], bytes),
                 created_at_ms=field(found["created_at_ms"], int),
             )

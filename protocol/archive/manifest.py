@@ -17,9 +17,10 @@ from protocol.archive.limits import (
     MAX_RECORDS,
     MAX_RECORDS_PER_BLOCK,
 )
-from protocol.archive.records import check_chain, check_reference, check_within
-from protocol.losses import MAX_LANE, MAX_POSITION, Loss, reference_from_cbor
-from protocol.reference import Reference
+from protocol.archive.records import check_chain
+from protocol.checks import check_within
+from protocol.losses import MAX_LANE, MAX_POSITION, Loss
+from protocol.reference import Reference, check_reference
 from protocol.strict_cbor import CborValue, field, items
 
 DIGEST_BYTES = 32
@@ -147,4 +148,4 @@ def _block_from_cbor(value: CborValue) -> BlockEntry:
 
 def _chain_from_cbor(value: CborValue) -> ChainEntry:
     chain, records, first, last = items(value, 4)
-    return ChainEntry(field(chain, str), field(records, int), reference_from_cbor(first), reference_from_cbor(last))
+    return ChainEntry(field(chain, str), field(records, int), Reference.from_cbor(first), Reference.from_cbor(last))

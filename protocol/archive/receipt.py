@@ -1,4 +1,4 @@
-"""The collector's signed word that it keeps an archive. A device deletes nothing without it."""
+"""Receipts: the collector's signed statement that it has stored an archive. Only then the device deletes it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from protocol import strict_cbor
 from protocol.archive.binding import ED25519_KEY_BYTES
 from protocol.archive.limits import RECEIPT_BOUNDS
 from protocol.archive.manifest import DIGEST_BYTES
-from protocol.archive.records import check_within
+from protocol.checks import check_length, check_within
 from protocol.errors import Unsupported
 from protocol.ethereum import ADDRESS_BYTES
 from protocol.losses import MAX_POSITION
@@ -25,7 +25,7 @@ _NAMES = ("version", "archive", "size_bytes", "device", "received_at_ms", "colle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A receipt that exists is signed by the collector key it names; whether that key is trusted, `covers` tells."""
+    """A receipt with a valid signature by the collector key it names. `covers` checks that it is the expected key."""
 
     archive: bytes  # SHA-256 of the file as it was received, encrypted or not
     size_bytes: int
@@ -35,10 +35,10 @@ class Receipt:
     signature: bytes
 
     def __post_init__(self) -> None:
-        check_within("archive digest bytes", len(self.archive), DIGEST_BYTES, DIGEST_BYTES)
-        check_within("device address bytes", len(self.device), ADDRESS_BYTES, ADDRESS_BYTES)
-        check_within("collector key bytes", len(self.collector_key), ED25519_KEY_BYTES, ED25519_KEY_BYTES)
-        check_within("signature bytes", len(self.signature), SIGNATURE_BYTES, SIGNATURE_BYTES)
+        check_length("archive", self.archive, DIGEST_BYTES)
+        check_length("device", self.device, ADDRESS_BYTES)
+        check_length("collector_key", self.collector_key, ED25519_KEY_BYTES)
+        check_length("signature", self.signature, SIGNATURE_BYTES)
         check_within("size_bytes", self.size_bytes, 0, MAX_POSITION)
         check_within("received_at_ms", self.received_at_ms, 0, MAX_TIMESTAMP_MS)
         try:
@@ -47,9 +47,9 @@ class Receipt:
             raise ValueError("the receipt is not signed by the key it names") from error
 
     def covers(self, *, archive: bytes, size_bytes: int, device: bytes, collector_key: bytes) -> bool:
-        """Whether this collector has this file of this device. Only then may the device forget it."""
-        said = (self.archive, self.size_bytes, self.device, self.collector_key)
-        return said == (archive, size_bytes, device, collector_key)
+        """Whether this collector has stored this file of this device. Only then the device may delete it."""
+        stated = (self.archive, self.size_bytes, self.device, self.collector_key)
+        return stated == (archive, size_bytes, device, collector_key)
 
     def to_bytes(self) -> bytes:
         return strict_cbor.encode({**self._body(), "signature": self.signature})
@@ -83,7 +83,7 @@ def sign_receipt(
     collector_key: bytes,
     sign: Callable[[bytes], bytes],
 ) -> Receipt:
-    """`sign` gives the Ed25519 signature of a message by the collector's key."""
+    """Make a receipt. `sign` returns the Ed25519 signature of a message by the collector's key."""
     body = _receipt_body(archive, size_bytes, device, received_at_ms, collector_key)
     return Receipt(
         archive=archive,

@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from protocol.archive.limits import MAX_CHAIN_BYTES
-from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS, Reference
+from protocol.reference import Reference
 
 
 class Record(NamedTuple):
@@ -52,16 +52,6 @@ class Columns(NamedTuple):
 
     def records(self) -> list[Record]:
         return list(map(Record._make, zip(*self, strict=True)))
-
-
-def check_within(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{name} {value} is not within {low}..{high}")
-
-
-def check_reference(name: str, reference: Reference) -> None:
-    check_within(f"{name} timestamp_ms", reference.timestamp_ms, 0, MAX_TIMESTAMP_MS)
-    check_within(f"{name} sequence", reference.sequence, 0, MAX_SEQUENCE)
 
 
 def check_chain(chain: str) -> None:

@@ -1,4 +1,4 @@
-"""Make an archive, piece by piece, from records that are given one by one."""
+"""Writes an archive, piece by piece, from records that are added one by one."""
 
 import hashlib
 from collections.abc import Callable
@@ -18,18 +18,19 @@ from protocol.archive.limits import (
     MAX_TEXT_BYTES,
 )
 from protocol.archive.manifest import BlockEntry, LaneEntry
-from protocol.archive.records import Columns, Record, check_within
+from protocol.archive.records import Columns, Record
 from protocol.archive.tally import Tally
+from protocol.checks import check_within
 from protocol.losses import Loss
 
 
 class ArchiveWriter:
-    """Give it records, write down the bytes it answers with, and finish.
+    """Writes one archive; the caller writes the bytes that each call returns to the file.
 
         file = writer.begin() + writer.add(record) + writer.add(record) + … + writer.finish()
 
-    The same header, records, losses and settings give the same bytes (with the same zstd library). It holds one block
-    of records at most. `sign` is handed a short message and gives its Ed25519 signature by the header's key.
+    The same header, records, losses and settings give the same bytes (with the same zstd library). It holds at most one
+    block of records. `sign` returns the Ed25519 signature of a short message by the header's key.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ArchiveWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether a format's limit would not bear one more record or loss; then finish, and begin another archive."""
+        """Whether one more record or loss could exceed a limit of the format. If so, finish, and begin another one."""
         return (
             self.records >= MAX_RECORDS
             or len(self._chains) >= MAX_CHAINS
@@ -67,12 +68,12 @@ class ArchiveWriter:
 
     @property
     def sha256(self) -> bytes:
-        """Of all bytes answered so far; after `finish`, the archive's name."""
+        """Of all bytes returned so far; after `finish`, the name of the archive."""
         return self._sha256.digest()
 
     @property
     def lanes(self) -> tuple[LaneEntry, ...]:
-        """How far each lane of the journal is in the blocks closed so far; after `finish`, in the archive."""
+        """The positions of each lane in the blocks closed so far; after `finish`, in the archive."""
         return self._tally.lanes
 
     def begin(self) -> bytes:
@@ -81,7 +82,7 @@ class ArchiveWriter:
         return start
 
     def add(self, record: Record) -> bytes:
-        """The bytes of a block when one is full, else none.
+        """Add a record. Returns the bytes of a block when one is full, else none.
 
         Raises: ValueError when the archive is full or a record of the block does not fit the format, CorruptArchive if
         its positions do not increase.

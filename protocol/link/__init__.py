@@ -3,8 +3,8 @@
     bytes ──► LinkDecoder.feed ──► Frame ──► Authenticator.check ──► message_in ──► Record, Hello, …
     bytes ◄── Frame.to_bytes ◄──── Frame ◄── Authenticator.prove ◄─── frame_of ◄──── Ack, Command, …
 
-Values and codecs only; who says what, when, and what happens if it is lost is chapter 10 of `docs/wire-formats.md`. The
-host's side of it is `firmware_bridge/`, the device's `firmware_bridge/c/`.
+Values and codecs only. The rules of the exchange (which end sends what and when, what is repeated) are chapter 10 of
+`docs/wire-formats.md`; the host's side of it is `firmware_bridge/`, the device's `firmware_bridge/c/`.
 """
 
 from protocol.link.authentication import (

@@ -1,9 +1,9 @@
-"""Proof that a frame was made by the other side, in this session, by this side, and not before.
+"""Authentication of frames: each carries a counter and a tag that only the other end of this session can make.
 
-Both ends hold a pre-shared key. The host draws a nonce for every SYNC; the device answers with its boot id, which it
-never uses twice, and with how many SYNCs it has taken since. All three make the session key, so neither end can be fed
-what was said in an earlier session. The tag is keyed BLAKE2s of 8 bytes over direction, header, payload and counter: a
-frame cannot be reflected, for the direction differs, nor replayed, for the counter only rises.
+Both ends hold a pre-shared key. The host draws a nonce for every SYNC; the device responds with its boot id, which it
+never uses twice, and with the number of SYNCs since its boot. The session key is derived from all three, so frames of
+an earlier session are not valid in this one. The tag is keyed BLAKE2s of 8 bytes over direction, header, payload and
+counter: a frame cannot be reflected, because the direction differs, nor replayed, because the counter only rises.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
+from protocol.checks import check_length
 from protocol.errors import Corrupt
 from protocol.link.frame import Frame, Proof
 
@@ -31,20 +32,16 @@ class Direction(IntEnum):
 
 
 def derive_session_key(pre_shared_key: bytes, *, host_nonce: bytes, boot_id: bytes, syncs: int) -> bytes:
-    """The key of one session, from the SYNC's nonce and the boot id and SYNC count of the HELLO that answered it."""
-    for name, value, length in (
-        ("pre-shared key", pre_shared_key, KEY_BYTES),
-        ("host_nonce", host_nonce, HOST_NONCE_BYTES),
-        ("boot_id", boot_id, BOOT_ID_BYTES),
-    ):
-        if len(value) != length:
-            raise ValueError(f"{name} of {len(value)} bytes, not {length}")
+    """The key of one session, from the nonce of the SYNC and the boot id and SYNC count of the HELLO that followed."""
+    check_length("pre-shared key", pre_shared_key, KEY_BYTES)
+    check_length("host_nonce", host_nonce, HOST_NONCE_BYTES)
+    check_length("boot_id", boot_id, BOOT_ID_BYTES)
     material = _LABEL + host_nonce + boot_id + syncs.to_bytes(4, "little")
     return hashlib.blake2s(material, key=pre_shared_key, digest_size=KEY_BYTES).digest()
 
 
 class Authenticator:
-    """One end of one session: adds a proof to what it sends and checks what it receives. Never printed with its key."""
+    """One end of one session: adds a proof to each frame it sends and checks those it receives."""
 
     def __init__(self, session_key: bytes, *, sends: Direction) -> None:
         self._key = session_key
@@ -55,7 +52,7 @@ class Authenticator:
 
     @property
     def is_exhausted(self) -> bool:
-        """No counter is left: begin a new session."""
+        """Whether no counter is left; then begin a new session."""
         return self._next_sent > MAX_COUNTER
 
     def prove(self, frame: Frame) -> Frame:
@@ -67,7 +64,7 @@ class Authenticator:
         return replace(frame, proof=proof._replace(tag=self._tag(replace(frame, proof=proof), self._sends)))
 
     def check(self, frame: Frame) -> None:
-        """Raises: Corrupt unless the other side made this frame in this session, after all those checked before."""
+        """Raises: Corrupt unless the other end made this frame in this session, after all frames checked before."""
         if frame.proof is None:
             raise Corrupt(f"{frame.kind.name} is not authenticated, and the device has a key")
         if not hmac.compare_digest(frame.proof.tag, self._tag(frame, self._receives)):

@@ -1,8 +1,8 @@
-"""Consistent overhead byte stuffing: bytes without a zero among them, so that a zero can only mean the end of a frame.
+"""Consistent overhead byte stuffing (COBS): encodes bytes without zeros, so that a zero always ends a frame.
 
-The text is cut at its zeros; each piece is led by its length plus one, which stands for the zero that follows it. A
-piece of 254 bytes or more is led by 255 for every 254 of them, and no zero follows those. The overhead is one byte, and
-one more for every 254.
+The data is split at its zeros. In front of each piece stands its length plus one, which replaces the zero after it. A
+piece of 254 bytes or more is split into blocks of 254, each with the code 255 in front and no zero after it. The
+overhead is one byte, and one more for every 254.
 """
 
 from typing import Final
@@ -25,12 +25,12 @@ def stuff(data: bytes) -> bytes:
         out.append(len(rest) + 1)
         out += rest
     if piece and len(piece) % FULL_BLOCK_BYTES == 0:
-        out.pop()  # nothing follows the full block, so nothing needs to lead it
+        out.pop()  # nothing follows the full block, so no code is needed
     return bytes(out)
 
 
 def unstuff(data: bytes) -> bytes:
-    """What `stuff` was given; also from writers who leave out the last code after a full block.
+    """The inverse of `stuff`; also for encoders that leave out the last code after a full block.
 
     Raises: Truncated when a block runs past the end, Corrupt for a zero or for no bytes at all.
     """

@@ -5,12 +5,12 @@
 | offset | bytes | holds |
 |---|---|---|
 | 0 | 1 | version << 6, type |
-| 1 | 1 | flags: 1 = authenticated, 2 = NAK; any other bit set: not for us |
+| 1 | 1 | flags: 1 = authenticated, 2 = NAK; a frame with any other bit is refused as unsupported |
 | 2 | 1 | session, chosen by the host; 0 while there is none |
-| 3 | 1 | READING: its number in the session; ACK: the number expected next; else 0 |
+| 3 | 1 | READING: its number in the session; ACK: the number expected next; otherwise 0 |
 
-What is between the zeros, unstuffed, is the body. Noise becomes `Damaged`, never an exception; `docs/wire-formats.md`
-has the rules by which both ends live.
+The bytes between the zeros, unstuffed, are the body. Noise becomes `Damaged`, never an exception. The rules of the
+protocol are in `docs/wire-formats.md`.
 """
 
 import struct
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from protocol.checks import check_within
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from protocol.link.cobs import FULL_BLOCK_BYTES, stuff, unstuff
 
@@ -32,7 +33,7 @@ CRC_BYTES: Final = 4
 MAX_PAYLOAD_BYTES: Final = MAX_BODY_BYTES - HEADER_BYTES - PROOF_BYTES - CRC_BYTES
 MAX_STUFFED_BYTES: Final = MAX_BODY_BYTES + MAX_BODY_BYTES // FULL_BLOCK_BYTES + 1
 
-_MAX_HELD_BYTES: Final = MAX_STUFFED_BYTES + 1  # one byte over the limit tells that it was passed
+_MAX_HELD_BYTES: Final = MAX_STUFFED_BYTES + 1  # one byte over the limit shows that it was exceeded
 _AUTHENTICATED, _NAK = 1, 2
 _KNOWN_FLAGS: Final = _AUTHENTICATED | _NAK
 _TYPE_BITS: Final = 6
@@ -41,7 +42,7 @@ _PROOF: Final = struct.Struct("<I8s")
 
 
 class FrameType(IntEnum):
-    """What a frame carries. H: sent by the host, D: by the device."""
+    """The kind of message in a frame. H: sent by the host, D: by the device."""
 
     SYNC = 1  # H
     HELLO = 2  # D
@@ -66,7 +67,7 @@ _TYPES: Final = {kind.value: kind for kind in FrameType}
 
 
 class Proof(NamedTuple):
-    """What an authenticated frame ends with."""
+    """The end of an authenticated frame."""
 
     counter: int
     tag: bytes
@@ -74,7 +75,7 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One whole frame. Its payload may still be nonsense; `message_in` reads it."""
+    """One complete frame. Its payload is not validated yet; `message_in` decodes it."""
 
     kind: FrameType
     session: int = 0
@@ -84,30 +85,28 @@ class Frame:
     proof: Proof | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.session <= 255:
-            raise ValueError(f"session {self.session} is not within 0..255")
-        if not 0 <= self.seq <= 255:
-            raise ValueError(f"seq {self.seq} is not within 0..255")
+        check_within("session", self.session, 0, 255)
+        check_within("seq", self.seq, 0, 255)
         if len(self.payload) > MAX_PAYLOAD_BYTES:
             raise ValueError(f"payload of {len(self.payload)} bytes, at most {MAX_PAYLOAD_BYTES} fit a frame")
 
     def to_bytes(self) -> bytes:
-        """As it goes over the wire, a zero before and after."""
+        """The frame as it is sent, with a zero before and after."""
         proof = b"" if self.proof is None else _PROOF.pack(*self.proof)
         body = self.covered_bytes() + proof
         body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
         return DELIMITER + stuff(body) + DELIMITER
 
     def covered_bytes(self) -> bytes:
-        """Header and payload: what a proof vouches for, beside direction and counter."""
+        """Header and payload, which the proof covers beside direction and counter."""
         flags = (_NAK if self.is_nak else 0) | (_AUTHENTICATED if self.proof is not None else 0)
         return bytes((VERSION << _TYPE_BITS | self.kind, flags, self.session, self.seq)) + self.payload
 
     @classmethod
     def from_stuffed(cls, data: bytes) -> "Frame":
-        """From what stood between two zeros.
+        """Decode the bytes between two zeros.
 
-        Raises: Truncated, Corrupt when damaged; Unsupported when whole, but of an unknown version, type or flag.
+        Raises: Truncated, Corrupt if damaged; Unsupported if undamaged, but of an unknown version, type or flag.
         """
         if len(data) > MAX_STUFFED_BYTES:
             raise Corrupt(f"more than {MAX_STUFFED_BYTES} bytes without a zero")
@@ -132,7 +131,7 @@ class Frame:
         if flags & _AUTHENTICATED:
             if len(body) < HEADER_BYTES + PROOF_BYTES:
                 raise Truncated(
-                    f"an authenticated body of {len(body)} bytes has no room for its proof", offset=len(body)
+                    f"an authenticated body of {len(body)} bytes is too short for its proof", offset=len(body)
                 )
             proof = Proof(*_PROOF.unpack(body[-PROOF_BYTES:]))
             body = body[:-PROOF_BYTES]
@@ -142,11 +141,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged:
-    """Bytes between two zeros that are no frame for us."""
+    """Bytes between two zeros that are not a supported frame."""
 
     problem: str
-    size_bytes: int  # counted up to one more than a frame can have
-    is_foreign: bool  # whole, but of an unknown version, type or flag: asking for it again would not help
+    size_bytes: int  # at most one more than a frame can have
+    is_foreign: bool  # undamaged, but of an unknown version, type or flag: a repetition would not help
 
 
 class LinkDecoder:

@@ -1,4 +1,4 @@
-"""Every message that a frame can carry, and the way from the one to the other."""
+"""All messages of the link, and the conversion between a message and its frame."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias

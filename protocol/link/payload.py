@@ -1,14 +1,17 @@
-"""What all payloads share: one CBOR array in deterministic form, and checks of its fields."""
+"""Payloads of frames: one CBOR array in deterministic form, and checks of its fields."""
 
 import re
-from typing import Final, cast
+from collections.abc import Iterable
+from typing import ClassVar, Final, Self, TypeVar, cast
 
 import cbor2
 
 from protocol import strict_cbor
 from protocol.errors import Corrupt, Truncated
-from protocol.link.frame import MAX_PAYLOAD_BYTES
-from protocol.strict_cbor import CborBounds, CborValue
+from protocol.link.frame import MAX_PAYLOAD_BYTES, FrameType
+from protocol.strict_cbor import CborBounds, CborValue, as_kind, types_of_fields
+
+T = TypeVar("T")
 
 MAX_SAMPLES: Final = 64
 MAX_UINT32: Final = 2**32 - 1
@@ -17,7 +20,7 @@ MAX_UPTIME_MS: Final = 2**48 - 1
 _BOUNDS: Final = CborBounds(max_bytes=MAX_PAYLOAD_BYTES, max_items=3 + 2 * MAX_SAMPLES, max_depth=1)
 
 
-# A flat array of integers and nulls, each head in its shortest form: all that a general decoder may safely be given.
+# A flat array of integers and nulls, each head in its shortest form: the general decoder is given nothing else.
 _NUMBERS: Final = re.compile(
     rb"(?:[\x80-\x97]|\x98[\x18-\xff])"
     rb"(?:[\x00-\x17\x20-\x37\xf6]|[\x18\x38][\x18-\xff]|[\x19\x39][^\0].|[\x1a\x3a](?!\0\0)....|[\x1b\x3b](?!\0{4}).{8})*+",
@@ -25,6 +28,30 @@ _NUMBERS: Final = re.compile(
 )
 # The array is given to the decoder as the first of two items; the second is a kind that no number is.
 _PAIR, _END, _END_VALUE = b"\x82", b"\xf5", True
+
+
+class LinkMessage:
+    """Base of the messages of the link: frozen dataclasses whose payload is an array with one item per field."""
+
+    __slots__ = ()
+    KIND: ClassVar[FrameType]
+    MAY_GROW: ClassVar = False  # a later version may append items, which this one ignores
+
+    def to_bytes(self) -> bytes:
+        return encode(*(getattr(self, name) for name in types_of_fields(type(self))))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Raises: WireError."""
+        with strict_cbor.invalid_is_corrupt(cls.KIND.name):
+            decode_items = decode_at_least if cls.MAY_GROW else decode
+            return build(cls, decode_items(data, len(types_of_fields(cls))))
+
+
+def build(kind: type[T], items: Iterable[CborValue]) -> T:
+    """A dataclass from the items of its fields, in their order. Raises: Corrupt, ValueError."""
+    kinds = types_of_fields(kind)
+    return kind(**{name: as_kind(item, kinds[name]) for name, item in zip(kinds, items, strict=True)})
 
 
 def encode(*items: CborValue) -> bytes:
@@ -58,7 +85,7 @@ def all_present(numbers: list[int | None]) -> list[int]:
 
 
 def decode_at_least(data: bytes, count: int) -> list[CborValue]:
-    """The first `count` items; a later version may say more. Raises: WireError."""
+    """The first `count` items; a later version may append others. Raises: WireError."""
     found = decode(data)
     if len(found) < count:
         raise Corrupt(f"CBOR array of {len(found)} items, at least {count} are expected")
@@ -78,7 +105,7 @@ def check_length(value: object, length: int, *names: str) -> None:
 
 
 def check_text(value: object, max_bytes: int, *names: str, least: int = 1) -> None:
-    """Text that can stand in a log line or a table: no control characters, `least` to `max_bytes` bytes of UTF-8."""
+    """Check that texts fit a log line or a table: no control characters, `least` to `max_bytes` bytes of UTF-8."""
     for name in names:
         text = getattr(value, name)
         if not least <= len(text.encode(errors="surrogatepass")) <= max_bytes or not text.isprintable():

@@ -1,11 +1,12 @@
-"""What a device measured and what it has to say."""
+"""Readings and log lines of a device."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from protocol import strict_cbor
+from protocol.checks import check_within
 from protocol.errors import Corrupt
 from protocol.link import payload
 from protocol.link.frame import FrameType
@@ -20,27 +21,25 @@ _INT64: Final = range(-(2**63), 2**63)
 
 class Sample(NamedTuple):
     sensor: int  # index of its description
-    value: int | None  # to be scaled by the description's exponent; None when the sensor gave none
+    value: int | None  # to be scaled by the exponent of the description; None if the sensor gave no value
 
 
 _sample: Final = partial(tuple.__new__, Sample)  # of a pair that is known to be one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """Device: what was measured at one moment. (device, boot id, rseq) is its identity for ever."""
+class Record(payload.LinkMessage):
+    """Device to host: the samples of one moment. (device, boot id, rseq) identifies the record for ever."""
 
-    KIND: ClassVar = FrameType.READING
+    KIND = FrameType.READING
 
-    rseq: int  # counts records since the boot, those it had to drop included
+    rseq: int  # number of the record since the boot, dropped records included
     uptime_ms: int
     samples: tuple[Sample, ...]
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rseq <= MAX_UINT32:
-            raise ValueError(f"rseq {self.rseq} is not within 0..{MAX_UINT32}")
-        if not 0 <= self.uptime_ms <= MAX_UPTIME_MS:
-            raise ValueError(f"uptime_ms {self.uptime_ms} is not within 0..{MAX_UPTIME_MS}")
+        check_within("rseq", self.rseq, 0, MAX_UINT32)
+        check_within("uptime_ms", self.uptime_ms, 0, MAX_UPTIME_MS)
         if not 1 <= len(self.samples) <= MAX_SAMPLES:
             raise ValueError(f"{len(self.samples)} samples, not 1 to {MAX_SAMPLES}")
         for sensor, value in self.samples:
@@ -70,12 +69,12 @@ class LogLevel(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
-    """Device: a line for the log. Sent once; a hole in the numbers tells how many were lost."""
+class LogLine(payload.LinkMessage):
+    """Device to host: a log line. It is sent once; a gap in the numbers shows how many were lost."""
 
-    KIND: ClassVar = FrameType.LOG
+    KIND = FrameType.LOG
 
-    number: int  # counts lines since the boot
+    number: int  # of the line since the boot
     level: LogLevel
     text: str
 
@@ -83,17 +82,10 @@ class LogLine:
         payload.check_range(self, MAX_UINT32, "number")
         payload.check_text(self, MAX_LOG_BYTES, "text", least=0)
 
-    def to_bytes(self) -> bytes:
-        return payload.encode(self.number, int(self.level), self.text)
-
     @classmethod
     def from_bytes(cls, data: bytes) -> "LogLine":
-        """Raises: WireError."""
+        """Characters that could control a terminal become "?". Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("LOG"):
             number, level, text = payload.decode(data, 3)
-            return cls(number=field(number, int), level=LogLevel(field(level, int)), text=_shown(field(text, str)))
-
-
-def _shown(text: str) -> str:
-    """As it may stand in a log: a device prints what it likes, and a terminal obeys."""
-    return "".join(character if character.isprintable() else "?" for character in text)
+            shown = "".join(each if each.isprintable() else "?" for each in field(text, str))
+            return payload.build(cls, (number, level, shown))

@@ -1,14 +1,12 @@
-"""Firmware update: the messages that carry a signed image. Each of the host's is answered by FW_STATUS."""
+"""The messages of a firmware update. The device responds to each message of the host with FW_STATUS."""
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, Self
+from typing import Final
 
-from protocol import strict_cbor
 from protocol.link import payload
 from protocol.link.frame import FrameType
 from protocol.link.payload import MAX_UINT32
-from protocol.strict_cbor import field
 
 MAX_MANIFEST_BYTES: Final = 256
 SIGNATURE_BYTES: Final = 64
@@ -16,11 +14,11 @@ MAX_CHUNK_BYTES: Final = 960
 
 
 class UpdateState(IntEnum):
-    IDLE = 0  # runs a confirmed image, no update under way
+    IDLE = 0  # runs a confirmed image, no update in progress
     RECEIVING = 1
-    STAGED = 2  # whole and checked; runs after the next reset
-    TRIAL = 3  # runs the new image, and goes back to the old one at a reset unless confirmed
-    REFUSED = 4  # `reason` tells why
+    STAGED = 2  # complete and checked; runs after the next reset
+    TRIAL = 3  # runs the new image, and returns to the old one at a reset unless confirmed
+    REFUSED = 4  # for `reason`
 
 
 class UpdateReason(IntEnum):
@@ -29,20 +27,20 @@ class UpdateReason(IntEnum):
     BAD_MANIFEST = 2
     BAD_SIGNATURE = 3
     OTHER_BOARD = 4
-    ROLLED_BACK = 5  # older than what the device has promised never to run again
+    ROLLED_BACK = 5  # its counter is below one that the device has confirmed
     TOO_LARGE = 6
     BAD_DIGEST = 7  # the image is not the one in the manifest
     FLASH_FAILED = 8
-    OUT_OF_PLACE = 9  # a chunk elsewhere than at next_offset; go on from there
+    OUT_OF_PLACE = 9  # a chunk elsewhere than at next_offset; continue from there
     NOT_BEGUN = 10
-    REVERTED = 11  # with IDLE: the last image on trial was not confirmed, and the device went back
+    REVERTED = 11  # with IDLE: the last image on trial was not confirmed, and the device returned to the old one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateBegin:
-    """Host: an image is coming. The same manifest again resumes where the last chunk ended."""
+class UpdateBegin(payload.LinkMessage):
+    """Host to device: begin an update. The same manifest again resumes it behind the last chunk."""
 
-    KIND: ClassVar = FrameType.FW_BEGIN
+    KIND = FrameType.FW_BEGIN
 
     manifest: bytes
     signature: bytes  # Ed25519
@@ -52,22 +50,12 @@ class UpdateBegin:
             raise ValueError(f"manifest of {len(self.manifest)} bytes, not 1 to {MAX_MANIFEST_BYTES}")
         payload.check_length(self, SIGNATURE_BYTES, "signature")
 
-    def to_bytes(self) -> bytes:
-        return payload.encode(self.manifest, self.signature)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "UpdateBegin":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("FW_BEGIN"):
-            manifest, signature = payload.decode(data, 2)
-            return cls(manifest=field(manifest, bytes), signature=field(signature, bytes))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateChunk:
-    """Host: the image's bytes from `offset` on."""
+class UpdateChunk(payload.LinkMessage):
+    """Host to device: a part of the image, from `offset` on."""
 
-    KIND: ClassVar = FrameType.FW_CHUNK
+    KIND = FrameType.FW_CHUNK
 
     offset: int
     data: bytes
@@ -77,74 +65,37 @@ class UpdateChunk:
         if not 1 <= len(self.data) <= MAX_CHUNK_BYTES:
             raise ValueError(f"data of {len(self.data)} bytes, not 1 to {MAX_CHUNK_BYTES}")
 
-    def to_bytes(self) -> bytes:
-        return payload.encode(self.offset, self.data)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "UpdateChunk":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("FW_CHUNK"):
-            offset, chunk = payload.decode(data, 2)
-            return cls(offset=field(offset, int), data=field(chunk, bytes))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateEnd(payload.LinkMessage):
+    """Host to device: the image is complete; check it."""
+
+    KIND = FrameType.FW_END
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Word:
-    """A message that is its type and nothing more."""
+class UpdateConfirm(payload.LinkMessage):
+    """Host to device: confirm the image on trial."""
 
-    KIND: ClassVar[FrameType]
-
-    def to_bytes(self) -> bytes:
-        return payload.encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt(cls.KIND.name):
-            payload.decode(data, 0)
-            return cls()
+    KIND = FrameType.FW_CONFIRM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateEnd(_Word):
-    """Host: that was all; check it."""
+class UpdateQuery(payload.LinkMessage):
+    """Host to device: request the state of the update."""
 
-    KIND: ClassVar = FrameType.FW_END
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConfirm(_Word):
-    """Host: the image on trial works; keep it."""
-
-    KIND: ClassVar = FrameType.FW_CONFIRM
+    KIND = FrameType.FW_QUERY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateQuery(_Word):
-    """Host: where do you stand?"""
+class UpdateStatus(payload.LinkMessage):
+    """Device to host: the state of the update."""
 
-    KIND: ClassVar = FrameType.FW_QUERY
+    KIND = FrameType.FW_STATUS
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStatus:
-    """Device: where the update stands."""
-
-    KIND: ClassVar = FrameType.FW_STATUS
-
-    next_offset: int  # how many bytes of the image it has
+    next_offset: int  # bytes of the image that it has received
     state: UpdateState
     reason: UpdateReason
 
     def __post_init__(self) -> None:
         payload.check_range(self, MAX_UINT32, "next_offset")
-
-    def to_bytes(self) -> bytes:
-        return payload.encode(self.next_offset, int(self.state), int(self.reason))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "UpdateStatus":
-        """Raises: WireError."""
-        with strict_cbor.invalid_is_corrupt("FW_STATUS"):
-            next_offset, state, reason = (field(item, int) for item in payload.decode(data, 3))
-            return cls(next_offset=next_offset, state=UpdateState(state), reason=UpdateReason(reason))
