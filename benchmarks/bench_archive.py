@@ -14,7 +14,6 @@ from protocol.archive.block import DEFAULT_ZSTD_LEVEL
 from protocol.archive.header import Header
 from protocol.archive.limits import DEFAULT_BLOCK_TARGET_BYTES
 from protocol.archive.random_access import open_archive
-from protocol.archive.reader import ArchiveReader
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.ethereum import Signer
@@ -95,10 +94,8 @@ def _write_bare(pieces: list[bytes]) -> list[bytes]:
 
 
 def _read(archive: bytes) -> None:
-    reader = ArchiveReader()
-    for _ in reader.feed(archive):
+    for _ in open_archive(lambda offset, count: archive[offset : offset + count], len(archive)).blocks():
         pass
-    reader.finish()
 
 
 def _read_records(archive: bytes) -> None:

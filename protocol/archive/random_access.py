@@ -1,10 +1,11 @@
-"""Read any block of an archive that can be sought in, for the price of the manifest and that block."""
+"""Reads an archive with random access: the header and the manifest first, then any block alone."""
 
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import gt
 
 from protocol.archive.block import Block, decode_block_frame
 from protocol.archive.errors import CorruptArchive
@@ -19,8 +20,8 @@ from protocol.archive.layout import (
     decode_frame_head,
     decode_signature,
 )
+from protocol.archive.limits import MAX_BLOCKS, MAX_CHAINS, MAX_RAW_BYTES, MAX_RECORDS
 from protocol.archive.manifest import Manifest
-from protocol.archive.reader import add_to_tally, check_manifest
 from protocol.archive.tally import Tally
 from protocol.errors import Truncated
 
@@ -29,15 +30,15 @@ ReadAt = Callable[[int, int], bytes]  # offset, count → that many bytes, fewer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenArchive:
-    """An archive whose header, manifest and signature are true. Each block is checked when it is read."""
+    """An archive whose header, manifest and signature are valid. Each block is checked when it is read."""
 
     header: Header
     manifest: Manifest
-    first_records: tuple[int, ...]  # of each block, its first record's number within the archive
+    first_records: tuple[int, ...]  # per block: the number of its first record within the archive
     read_at: ReadAt
 
     def block(self, index: int) -> Block:
-        """Raises: CorruptArchive if it is not the block that the device signed for."""
+        """Read one block. Raises: CorruptArchive if it is not the block that the device signed."""
         entry = self.manifest.blocks[index]
         frame = self.read_at(entry.offset, entry.frame_bytes)
         if hashlib.sha256(frame).digest() != entry.sha256:
@@ -53,40 +54,40 @@ class OpenArchive:
         return block
 
     def index_of(self, record: int) -> int:
-        """Of the block that has this record, by its number within the archive."""
+        """The index of the block that contains this record, by its number within the archive."""
         return bisect_right(self.first_records, record) - 1
 
     def blocks(self) -> Iterator[Block]:
-        """All of them in order; at the end, the totals are checked as well. Raises: CorruptArchive."""
+        """Read all blocks in order; at the end, check the totals. Raises: CorruptArchive."""
         for found in self.inspect():
             if isinstance(found, CorruptArchive):
                 raise found
             yield found
 
     def inspect(self) -> Iterator[Block | CorruptArchive]:
-        """The same, but damage is told in place of a block, and the rest still comes."""
-        tally, is_whole = Tally(), True
+        """Read all blocks in order; a damaged block gives its error in its place, and the others follow."""
+        tally, is_undamaged = Tally(), True
         for index in range(len(self.manifest.blocks)):
             try:
                 block = self.block(index)
-                add_to_tally(tally, block)
+                _add_to_tally(tally, block)
             except CorruptArchive as error:
-                is_whole = False
+                is_undamaged = False
                 yield error
             else:
                 yield block
-        if is_whole:
+        if is_undamaged:
             yield from self._inspect_totals(tally)
 
     def _inspect_totals(self, tally: Tally) -> Iterator[CorruptArchive]:
         try:
-            check_manifest(self.manifest, tally, self.manifest.header_sha256, offset=0)
+            _check_manifest(self.manifest, tally)
         except CorruptArchive as error:
             yield error
 
 
 def open_archive(read_at: ReadAt, size_bytes: int) -> OpenArchive:
-    """Check everything but the blocks. Raises: WireError."""
+    """Read and check everything but the blocks. Raises: WireError."""
     check_preamble(read_at(0, len(PREAMBLE)))
     header_payload = _read_frame(read_at, len(PREAMBLE), FrameKind.HEADER)
     blocks_start = len(PREAMBLE) + FRAME_HEAD.size + len(header_payload)
@@ -116,7 +117,7 @@ def _read_frame(read_at: ReadAt, offset: int, kind: FrameKind) -> bytes:
 
 
 def _read_tail(read_at: ReadAt, offset: int) -> bytes:
-    """A file without this frame at its end is most likely cut short, and says so."""
+    """A file without this frame at its end is most likely incomplete, so it is reported as truncated."""
     try:
         return _read_frame(read_at, offset, FrameKind.SIGNATURE)
     except CorruptArchive as error:
@@ -124,8 +125,31 @@ def _read_tail(read_at: ReadAt, offset: int) -> bytes:
 
 
 def _check_extent(manifest: Manifest, blocks_start: int, manifest_offset: int) -> None:
-    """Blocks follow each other (the manifest itself sees to that) and fill all between header and manifest."""
+    """Blocks follow each other (the manifest checks that itself) and fill the space between header and manifest."""
     first = manifest.blocks[0].offset if manifest.blocks else blocks_start
     end = manifest.blocks[-1].offset + manifest.blocks[-1].frame_bytes if manifest.blocks else blocks_start
     if (first, end) != (blocks_start, manifest_offset):
         raise CorruptArchive("the manifest's blocks do not fill the archive", offset=blocks_start)
+
+
+def _add_to_tally(tally: Tally, block: Block) -> None:
+    """Raises: CorruptArchive, naming block and record, for positions out of order or totals out of bounds."""
+    try:
+        tally.add_block(block.entry, block.columns)
+    except CorruptArchive as error:
+        raise CorruptArchive(
+            error.problem, block=block.index, record=error.record, offset=block.entry.offset
+        ) from error
+    counted = (len(tally.blocks), tally.chains, tally.records, tally.raw_bytes)
+    if any(map(gt, counted, (MAX_BLOCKS, MAX_CHAINS, MAX_RECORDS, MAX_RAW_BYTES))):
+        problem = "more than an archive may hold: {} blocks, {} chains, {} records, {} bytes".format(*counted)
+        raise CorruptArchive(problem, block=block.index, offset=block.entry.offset)
+
+
+def _check_manifest(manifest: Manifest, tally: Tally) -> None:
+    """Raises: CorruptArchive, naming the first block that differs, unless the manifest states what was counted."""
+    for index, (stated, found) in enumerate(zip(manifest.blocks, tally.blocks, strict=False)):
+        if stated != found:
+            raise CorruptArchive("not the block that the manifest describes", block=index, offset=found.offset)
+    if tally.manifest(manifest.header_sha256, manifest.losses) != manifest:
+        raise CorruptArchive("the manifest does not describe this archive", offset=0)

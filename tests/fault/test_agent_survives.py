@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from protocol.archive.manifest import Manifest
-from protocol.archive.reader import ArchiveReader
+from protocol.archive.random_access import open_archive
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.losses import Loss
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 from tests.effort import FIRST_SEED, effort
+from tests.support.archives import read_at_of
 from tests.support.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 
 pytestmark = pytest.mark.slow
@@ -93,10 +94,8 @@ def _told_losses(agent: Agent) -> dict[int, int]:
 
 
 def _manifest(path: Path) -> Manifest:
-    reader = ArchiveReader()
-    for _ in reader.feed(path.read_bytes()):
-        pass
-    return reader.finish().manifest
+    data = path.read_bytes()
+    return open_archive(read_at_of(data), len(data)).manifest
 
 
 def _journal(agent: Agent) -> list[dict[str, str]]:

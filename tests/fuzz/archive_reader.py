@@ -12,10 +12,9 @@ from protocol.archive.block import compressor, decode_block, decompress, encode_
 from protocol.archive.encryption import Decryptor, Encryptor, derive_encryption_keys
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.archive.manifest import Manifest
-from protocol.archive.random_access import open_archive
 from protocol.archive.records import Columns
 from protocol.errors import WireError
-from tests.support.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
+from tests.support.archives import HEADER, LOSS, read_archive, record, sign, write_archive
 
 _START = PREAMBLE + encode_frame(FrameKind.HEADER, HEADER.to_bytes())
 _COLLECTOR = PrivateKey(b"k" * 32)
@@ -39,7 +38,6 @@ def fuzz_one(data: bytes) -> None:
 
 def _as_file(data: bytes) -> None:
     read_archive(data)
-    list(open_archive(read_at_of(data), len(data)).blocks())
 
 
 def _as_block(data: bytes) -> None:

@@ -6,7 +6,7 @@ from nacl.signing import SigningKey
 
 from protocol.archive.binding import sign_binding
 from protocol.archive.header import Header
-from protocol.archive.reader import Archive, ArchiveReader
+from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.ethereum import Signer
@@ -57,13 +57,9 @@ def write_archive(
     return b"".join([*parts, writer.finish()])
 
 
-def read_archive(data: bytes, *, piece_bytes: int = 4096) -> tuple[Archive, list[Record]]:
-    reader = ArchiveReader()
-    records = []
-    for start in range(0, len(data), piece_bytes):
-        for block in reader.feed(data[start : start + piece_bytes]):
-            records += block.records
-    return reader.finish(), records
+def read_archive(data: bytes) -> tuple[OpenArchive, list[Record]]:
+    archive = open_archive(read_at_of(data), len(data))
+    return archive, [record for block in archive.blocks() for record in block.records]
 
 
 def read_at_of(data: bytes) -> Callable[[int, int], bytes]:
