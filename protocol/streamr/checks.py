@@ -1,7 +1,6 @@
-"""What makes a field's value valid, and the words for one that is not.
+"""Checks of the fields of Streamr messages, and the errors they raise.
 
-A constructor raises `FieldError`, which names the field; a decoder knows where that field stood and adds
-the place.
+A constructor raises `FieldError`, which names the field; a decoder adds the place of that field in the message.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ import orjson
 
 from protocol.errors import Corrupt, Unsupported, WireError
 
-MAX_READABLE_INTEGER: Final = 2**64 - 1  # what the JSON reader gives as a whole number; above, it is a float
+MAX_READABLE_INTEGER: Final = 2**64 - 1  # the JSON reader gives larger numbers as floats
 WHOLE_NUMBER: Final = "a whole number, 0 or more"
 FILLED_TEXT: Final = "a string that is not empty"
 TEXT: Final = "a string"
@@ -26,7 +25,7 @@ Check = Callable[[str, object], None]
 
 
 class FieldError(ValueError):
-    """A value cannot exist because one field is wrong. `place` says where a decoder found it: `[1][2]`."""
+    """A field has an invalid value. `place` is where a decoder found it: `[1][2]`."""
 
     def __init__(self, field: str, problem: str, place: str = "") -> None:
         super().__init__(f"{place} {field}: {problem}" if place else f"{field}: {problem}")
@@ -35,7 +34,7 @@ class FieldError(ValueError):
         self.place = place
 
     def within(self, place: str) -> Self:
-        """The same error, seen from one level further out."""
+        """The same error, with its place seen from the enclosing element."""
         return type(self)(self.field, self.problem, place + self.place)
 
 
@@ -44,7 +43,7 @@ class UnknownKindError(FieldError):
 
 
 def wire_error(problem: FieldError) -> WireError:
-    """What a decoder tells its caller."""
+    """The error that a decoder raises for an invalid field."""
     return (Unsupported if isinstance(problem, UnknownKindError) else Corrupt)(str(problem))
 
 
@@ -84,7 +83,7 @@ def check_texts(field: str, values: object) -> None:
 
 
 def check_json(field: str, value: object) -> None:
-    """Free-form JSON must be writable: not too deep, no number that its readers would round."""
+    """Refuse free-form JSON that cannot be written: nested too deep, or with a number that readers would round."""
     try:
         orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError as problem:
@@ -94,21 +93,24 @@ def check_json(field: str, value: object) -> None:
 def check_fields(value: object, checks: Mapping[str, Check]) -> None:
     """Check every field of a dataclass by its name."""
     kind: Any = type(value)
-    for name in _field_names(kind):
+    for name in field_names(kind):
         checks[name](name, getattr(value, name))
 
 
-@cache
 def _field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.init)
 
 
-def refuse(field: str, value: object, wanted: str) -> NoReturn:
-    raise FieldError(field, f"must be {wanted}, not {shown(value)}")
+field_names: Final[Callable[[Any], tuple[str, ...]]] = cache(_field_names)
+"""The fields of a dataclass that its constructor has as arguments, in their order."""
+
+
+def refuse(field: str, value: object, expected: str) -> NoReturn:
+    raise FieldError(field, f"must be {expected}, not {shown(value)}")
 
 
 def shown(value: object) -> str:
-    """The value for an error text, short whatever its size. Strings are not quoted: a token may stand in any place."""
+    """The value for an error text, always short. Strings are not quoted: any of them may be a token."""
     match value:
         case None:
             return "null"

@@ -15,7 +15,7 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.stream_message import MessageType, StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
-from tests.support.streamr_vectors import load_vectors
+from tests.support.streamr_vectors import load_rsa_key_pair, load_vectors
 
 PEM: str = load_vectors("rsa")[0]["publicKeyPem"]
 SEEDS = [
@@ -41,7 +41,7 @@ STREAM, REQUEST = "s", "r"
 
 @functools.cache
 def rsa_key_pair() -> RsaKeyPair:
-    return RsaKeyPair.from_pem(load_vectors("rsa")[0]["privateKeyPem"])
+    return load_rsa_key_pair(load_vectors("rsa")[0]["privateKeyPem"])
 
 
 def fuzz_one(data: bytes) -> None:

@@ -27,7 +27,7 @@ from protocol.streamr.stream_message import (
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 from protocol.streamr.stream_message.signing import Verdict, Verifier, recover_signer, sign_message, verify
 from tests.effort import effort
-from tests.support.streamr_vectors import load_vectors
+from tests.support.streamr_vectors import load_rsa_key_pair, load_vectors
 
 SIGNER = Signer(b"\x01" * 32)
 VERIFIER = Verifier()
@@ -234,7 +234,7 @@ def test_any_text_decrypts_or_is_a_wire_error(text: str, key: GroupKey) -> None:
 
 @functools.cache
 def rsa_key_pair() -> RsaKeyPair:
-    return RsaKeyPair.from_pem(load_vectors("rsa")[0]["privateKeyPem"])
+    return load_rsa_key_pair(load_vectors("rsa")[0]["privateKeyPem"])
 
 
 @settings(deadline=None, max_examples=effort(test=4, soak=200))

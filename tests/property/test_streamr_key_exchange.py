@@ -13,7 +13,7 @@ from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from tests.effort import effort
-from tests.support.streamr_vectors import load_vectors
+from tests.support.streamr_vectors import load_rsa_key_pair, load_vectors
 
 PUBLISHER, SUBSCRIBER = Signer(b"\x01" * 32), Signer(b"\x02" * 32)
 STREAM = "stream"
@@ -22,7 +22,7 @@ KEYS = [GroupKey(f"key-{n}", bytes([n]) * 32) for n in range(1, 5)]
 
 @functools.cache
 def rsa_key_pair() -> RsaKeyPair:
-    return RsaKeyPair.from_pem(load_vectors("rsa")[0]["privateKeyPem"])
+    return load_rsa_key_pair(load_vectors("rsa")[0]["privateKeyPem"])
 
 
 def encrypted_with(key: GroupKey) -> StreamMessage:

@@ -1,12 +1,11 @@
-"""Reading the contents of key exchange messages; `group_key_messages` shows their layouts."""
+"""Reads the contents of key exchange messages; `protocol/streamr/group_keys/messages.py` shows their layouts."""
 
-from collections.abc import Callable
 from dataclasses import MISSING
 from dataclasses import fields as fields_of
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from protocol.errors import Unsupported
-from protocol.streamr.checks import FieldError, refuse, wire_error
+from protocol.streamr.checks import FieldError, field_names, refuse, wire_error
 from protocol.streamr.elements import build, read_array, read_count, read_elements, read_members
 from protocol.streamr.group_keys.messages import (
     DraftGroupKeyReset,
@@ -23,46 +22,41 @@ from protocol.streamr.group_keys.messages import (
     TimedKeyRequest,
     TimedKeyReset,
     TimedKeyResponse,
+    camel_case,
 )
 from protocol.streamr.json_text import decode_json
 from protocol.streamr.stream_message import MessageType
-
-__all__ = ["parse_group_key_message"]
-
-_Kind = Callable[..., GroupKeyMessage]
 
 
 def parse_group_key_message(message_type: MessageType, content: str | bytes, *, draft: bool = False) -> GroupKeyMessage:
     """Read the content of a key exchange message, decrypted where all of it was encrypted.
 
-    Arrays are taken for version 32 and objects for version 31, whatever the message around them says: real
+    An array is read as version 32 and an object as version 31, whatever the version of the message around it: real
     clients convert the one without the other.
 
     Raises: `WireError`, also where the message type is not one of key exchange.
     """
     parsed = decode_json(content)
-    layouts = _OBJECTS if type(parsed) is dict else _DRAFT_ARRAYS if draft else _ARRAYS
-    if message_type not in layouts:
+    kinds = _OBJECTS if type(parsed) is dict else _DRAFT_ARRAYS if draft else _ARRAYS
+    if message_type not in kinds:
         raise Unsupported(f"message type {int(message_type)} has no such content")
-    kind, layout = layouts[message_type]
+    kind = kinds[message_type]
     try:
-        if type(parsed) is dict:
-            return _read_object(parsed, kind, layout)
-        return _read_array(read_array("content", parsed), kind, layout)
+        return _read_object(parsed, kind) if type(parsed) is dict else _read_array(parsed, kind)
     except FieldError as problem:
         raise wire_error(problem) from None
 
 
-def _read_array(elements: list[Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
+def _read_array(parsed: Any, kind: type[GroupKeyMessage]) -> GroupKeyMessage:
+    elements, layout = read_array("content", parsed), field_names(kind)
     if kind is DraftGroupKeyReset and len(elements) == 2:
         elements = [None, *elements]  # as in the draft's example
-    fields = read_elements(elements, layout, _READERS, frozenset())
-    return build(kind, fields, layout)
+    return build(kind, read_elements(elements, layout, _READERS, frozenset()), layout)
 
 
-def _read_object(members: dict[str, Any], kind: _Kind, layout: tuple[str, ...]) -> GroupKeyMessage:
-    keys = {_camel_case(name): name for name in layout}
-    optional = {field.name for field in fields_of(cast("Any", kind)) if field.default is not MISSING}
+def _read_object(members: dict[str, Any], kind: type[GroupKeyMessage]) -> GroupKeyMessage:
+    keys = {camel_case(name): name for name in field_names(kind)}
+    optional = {field.name for field in fields_of(kind) if field.default is not MISSING}
     return build(kind, read_members(members, keys, _READERS, optional), keys)
 
 
@@ -103,11 +97,6 @@ def _read_range(element: Any) -> KeyRange:
     return KeyRange(read_count(element.get("start")), read_count(element.get("end")))
 
 
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
 _READERS: Final = {
     "group_key_ids": _read_texts,
     "group_keys": _read_keys,
@@ -115,30 +104,15 @@ _READERS: Final = {
     "range": _read_range,
     "start": read_count,
 }
-_Layouts = dict[MessageType, tuple[_Kind, tuple[str, ...]]]
-_ARRAYS: Final[_Layouts] = {
-    MessageType.GROUP_KEY_REQUEST: (
-        GroupKeyRequest,
-        ("request_id", "stream_id", "rsa_public_key", "group_key_ids"),
-    ),
-    MessageType.GROUP_KEY_RESPONSE: (GroupKeyResponse, ("request_id", "stream_id", "group_keys")),
-    MessageType.GROUP_KEY_ANNOUNCE: (GroupKeyAnnounce, ("stream_id", "group_keys")),
-    MessageType.GROUP_KEY_ERROR_RESPONSE: (
-        GroupKeyErrorResponse,
-        ("request_id", "stream_id", "error_code", "error_message", "group_key_ids"),
-    ),
+_Kinds = dict[MessageType, type[GroupKeyMessage]]
+_ARRAYS: Final[_Kinds] = {
+    kind.message_type: kind for kind in (GroupKeyRequest, GroupKeyResponse, GroupKeyAnnounce, GroupKeyErrorResponse)
 }
-_DRAFT_ARRAYS: Final[_Layouts] = {
+_DRAFT_ARRAYS: Final[_Kinds] = {
     **_ARRAYS,
-    MessageType.GROUP_KEY_RESET: (DraftGroupKeyReset, ("stream_id", "group_key_id", "group_key_hex")),
-    MessageType.GROUP_KEY_ROTATE: (DraftGroupKeyRotate, ("group_key_id", "group_key_hex")),
+    MessageType.GROUP_KEY_RESET: DraftGroupKeyReset,
+    MessageType.GROUP_KEY_ROTATE: DraftGroupKeyRotate,
 }
-_OBJECTS: Final[_Layouts] = {
-    MessageType.GROUP_KEY_REQUEST: (TimedKeyRequest, ("request_id", "stream_id", "public_key", "range")),
-    MessageType.GROUP_KEY_RESPONSE: (TimedKeyResponse, ("request_id", "stream_id", "keys")),
-    MessageType.GROUP_KEY_RESET: (TimedKeyReset, ("stream_id", "group_key", "start")),
-    MessageType.GROUP_KEY_ERROR_RESPONSE: (
-        TimedKeyErrorResponse,
-        ("request_id", "stream_id", "code", "message"),
-    ),
+_OBJECTS: Final[_Kinds] = {
+    kind.message_type: kind for kind in (TimedKeyRequest, TimedKeyResponse, TimedKeyReset, TimedKeyErrorResponse)
 }

@@ -1,4 +1,4 @@
-"""The contents of key exchange messages: what stands in `content` where the message type is not 27.
+"""The contents of key exchange messages: the `content` of messages whose type is not 27.
 
 Version 32 has arrays:
 
@@ -7,14 +7,14 @@ Version 32 has arrays:
     30 announce    [streamId, [[groupKeyId, hex], …]]
     31 error       [requestId, streamId, errorCode, errorMessage, [groupKeyId, …]]
 
-Version 31 has objects; its keys have no ids, but a time from which they hold:
+Version 31 has objects; its keys have no ids, but a time from which they are valid:
 
     28 request     {requestId, streamId, publicKey, range?: {start, end}}
     29 response    {requestId, streamId, keys: [{groupKey, start}, …]}
     30 reset       {streamId, groupKey, start}
     31 error       {requestId, streamId, code, message}
 
-The draft of 32 differs from 32 in two, which are encrypted as a whole:
+The draft of 32 differs from 32 in two messages, which are encrypted as a whole:
 
     30 reset       [streamId, groupKeyId, hex], in its example without the stream
     32 rotate      [groupKeyId, hex]
@@ -22,29 +22,20 @@ The draft of 32 differs from 32 in two, which are encrypted as a whole:
 Release 13 of the JavaScript client puts the recipient's address where 28 and 29 have the stream.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, NamedTuple
 
-from protocol.streamr.checks import FieldError, check_count, check_optional_text, check_text, check_texts
+from protocol.streamr.checks import (
+    Check,
+    FieldError,
+    check_count,
+    check_optional_text,
+    check_text,
+    check_texts,
+    field_names,
+)
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.stream_message import MessageType
-
-__all__ = [
-    "DraftGroupKeyReset",
-    "DraftGroupKeyRotate",
-    "EncryptedKey",
-    "GroupKeyAnnounce",
-    "GroupKeyErrorResponse",
-    "GroupKeyMessage",
-    "GroupKeyRequest",
-    "GroupKeyResponse",
-    "KeyRange",
-    "TimedKey",
-    "TimedKeyErrorResponse",
-    "TimedKeyRequest",
-    "TimedKeyReset",
-    "TimedKeyResponse",
-]
 
 
 class EncryptedKey(NamedTuple):
@@ -54,215 +45,176 @@ class EncryptedKey(NamedTuple):
     encrypted_hex: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKeyRequest:
-    """A subscriber asks a publisher for keys, to be encrypted for this public key."""
-
-    message_type: ClassVar = MessageType.GROUP_KEY_REQUEST
-    request_id: str
-    stream_id: str
-    rsa_public_key: str
-    group_key_ids: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "request_id", "stream_id", "rsa_public_key")
-        check_texts("group_key_ids", self.group_key_ids)
-
-    def serialize(self) -> str:
-        return encode_json([self.request_id, self.stream_id, self.rsa_public_key, self.group_key_ids])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKeyResponse:
-    """The keys that were asked for, as far as the publisher gives them."""
-
-    message_type: ClassVar = MessageType.GROUP_KEY_RESPONSE
-    request_id: str
-    stream_id: str
-    group_keys: tuple[EncryptedKey, ...]
-
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "request_id", "stream_id")
-        _check_keys(self.group_keys)
-
-    def serialize(self) -> str:
-        return encode_json([self.request_id, self.stream_id, [[*key] for key in self.group_keys]])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKeyAnnounce:
-    """Keys that a publisher gives unasked when it rekeys the stream."""
-
-    message_type: ClassVar = MessageType.GROUP_KEY_ANNOUNCE
-    stream_id: str
-    group_keys: tuple[EncryptedKey, ...]
-
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "stream_id")
-        _check_keys(self.group_keys)
-
-    def serialize(self) -> str:
-        return encode_json([self.stream_id, [[*key] for key in self.group_keys]])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKeyErrorResponse:
-    """Why the publisher does not give these keys."""
-
-    message_type: ClassVar = MessageType.GROUP_KEY_ERROR_RESPONSE
-    request_id: str
-    stream_id: str
-    error_code: str
-    error_message: str
-    group_key_ids: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "request_id", "stream_id", "error_code", "error_message")
-        check_texts("group_key_ids", self.group_key_ids)
-
-    def serialize(self) -> str:
-        return encode_json([self.request_id, self.stream_id, self.error_code, self.error_message, self.group_key_ids])
-
-
 class KeyRange(NamedTuple):
     start: int  # ms
     end: int  # ms
 
 
 class TimedKey(NamedTuple):
-    """A key of version 31 has no id: it holds from `start` on."""
+    """A key of version 31, which has no id: it is valid from `start` on."""
 
     group_key: str  # RSA ciphertext in hexadecimal
     start: int  # ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedKeyRequest:
-    """Asks for the current key, or for those of a range of time. Older clients send no request id."""
+class GroupKeyMessage:
+    """Base of all contents: an array of the fields in their order. Each field is checked by its type."""
 
-    message_type: ClassVar = MessageType.GROUP_KEY_REQUEST
+    message_type: ClassVar[MessageType]
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _CHECKS[each.type](each.name, getattr(self, each.name))
+
+    def serialize(self) -> str:
+        return encode_json([_to_json(getattr(self, name)) for name in field_names(type(self))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedKeyMessage(GroupKeyMessage):
+    """Base of the contents of version 31: an object of the fields that are present."""
+
+    def serialize(self) -> str:
+        members = {camel_case(name): _to_json(getattr(self, name)) for name in field_names(type(self))}
+        return encode_json({key: member for key, member in members.items() if member is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeyRequest(GroupKeyMessage):
+    """A subscriber requests keys from a publisher, encrypted for this public key."""
+
+    message_type = MessageType.GROUP_KEY_REQUEST
+    request_id: str
+    stream_id: str
+    rsa_public_key: str
+    group_key_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeyResponse(GroupKeyMessage):
+    """The requested keys that the publisher gives."""
+
+    message_type = MessageType.GROUP_KEY_RESPONSE
+    request_id: str
+    stream_id: str
+    group_keys: tuple[EncryptedKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeyAnnounce(GroupKeyMessage):
+    """Keys that a publisher sends without a request when it rekeys the stream."""
+
+    message_type = MessageType.GROUP_KEY_ANNOUNCE
+    stream_id: str
+    group_keys: tuple[EncryptedKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeyErrorResponse(GroupKeyMessage):
+    """Why the publisher does not give these keys."""
+
+    message_type = MessageType.GROUP_KEY_ERROR_RESPONSE
+    request_id: str
+    stream_id: str
+    error_code: str
+    error_message: str
+    group_key_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedKeyRequest(TimedKeyMessage):
+    """Requests the current key, or the keys of a range of time. Older clients send no request id."""
+
+    message_type = MessageType.GROUP_KEY_REQUEST
     request_id: str | None = None
     stream_id: str
     public_key: str
     range: KeyRange | None = None
 
-    def __post_init__(self) -> None:
-        check_optional_text("request_id", self.request_id)
-        _check_texts_of(self, "stream_id", "public_key")
-        if self.range is not None:
-            check_count("start", self.range.start)
-            check_count("end", self.range.end)
-
-    def serialize(self) -> str:
-        when = self.range and self.range._asdict()
-        return _encode_object(requestId=self.request_id, streamId=self.stream_id, publicKey=self.public_key, range=when)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedKeyResponse:
-    message_type: ClassVar = MessageType.GROUP_KEY_RESPONSE
+class TimedKeyResponse(TimedKeyMessage):
+    message_type = MessageType.GROUP_KEY_RESPONSE
     request_id: str | None = None
     stream_id: str
     keys: tuple[TimedKey, ...]
 
-    def __post_init__(self) -> None:
-        check_optional_text("request_id", self.request_id)
-        _check_texts_of(self, "stream_id")
-        for key in self.keys:
-            check_text("group_key", key.group_key)
-            check_count("start", key.start)
-
-    def serialize(self) -> str:
-        keys = [{"groupKey": key.group_key, "start": key.start} for key in self.keys]
-        return _encode_object(requestId=self.request_id, streamId=self.stream_id, keys=keys)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedKeyReset:
-    message_type: ClassVar = MessageType.GROUP_KEY_RESET
+class TimedKeyReset(TimedKeyMessage):
+    message_type = MessageType.GROUP_KEY_RESET
     stream_id: str
     group_key: str  # RSA ciphertext in hexadecimal
     start: int  # ms
 
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "stream_id", "group_key")
-        check_count("start", self.start)
-
-    def serialize(self) -> str:
-        return _encode_object(streamId=self.stream_id, groupKey=self.group_key, start=self.start)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedKeyErrorResponse:
-    message_type: ClassVar = MessageType.GROUP_KEY_ERROR_RESPONSE
+class TimedKeyErrorResponse(TimedKeyMessage):
+    message_type = MessageType.GROUP_KEY_ERROR_RESPONSE
     request_id: str | None = None
     stream_id: str | None = None
     code: str
     message: str
 
-    def __post_init__(self) -> None:
-        check_optional_text("request_id", self.request_id)
-        check_optional_text("stream_id", self.stream_id)
-        _check_texts_of(self, "code", "message")
-
-    def serialize(self) -> str:
-        return _encode_object(requestId=self.request_id, streamId=self.stream_id, code=self.code, message=self.message)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftGroupKeyReset:
-    message_type: ClassVar = MessageType.GROUP_KEY_RESET
+class DraftGroupKeyReset(GroupKeyMessage):
+    message_type = MessageType.GROUP_KEY_RESET
     stream_id: str | None
     group_key_id: str
-    group_key_hex: str = field(repr=False)  # the key itself: the content around it is what is encrypted
-
-    def __post_init__(self) -> None:
-        check_optional_text("stream_id", self.stream_id)
-        _check_texts_of(self, "group_key_id", "group_key_hex")
-
-    def serialize(self) -> str:
-        return encode_json([self.stream_id, self.group_key_id, self.group_key_hex])
+    group_key_hex: str = field(repr=False)  # the key itself: the content around it is encrypted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftGroupKeyRotate:
-    message_type: ClassVar = MessageType.GROUP_KEY_ROTATE
+class DraftGroupKeyRotate(GroupKeyMessage):
+    message_type = MessageType.GROUP_KEY_ROTATE
     group_key_id: str
-    group_key_hex: str = field(repr=False)  # the key itself: the content around it is what is encrypted
-
-    def __post_init__(self) -> None:
-        _check_texts_of(self, "group_key_id", "group_key_hex")
-
-    def serialize(self) -> str:
-        return encode_json([self.group_key_id, self.group_key_hex])
+    group_key_hex: str = field(repr=False)  # the key itself: the content around it is encrypted
 
 
-GroupKeyMessage = (
-    GroupKeyRequest
-    | GroupKeyResponse
-    | GroupKeyAnnounce
-    | GroupKeyErrorResponse
-    | TimedKeyRequest
-    | TimedKeyResponse
-    | TimedKeyReset
-    | TimedKeyErrorResponse
-    | DraftGroupKeyReset
-    | DraftGroupKeyRotate
-)
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
 
 
-def _check_texts_of(value: object, *names: str) -> None:
-    for name in names:
-        check_text(name, getattr(value, name))
+def _to_json(value: Any) -> Any:
+    match value:
+        case EncryptedKey():
+            return [*value]
+        case TimedKey() | KeyRange():
+            return {camel_case(name): each for name, each in value._asdict().items()}
+        case tuple():
+            return [_to_json(each) for each in value]
+    return value
 
 
-def _check_keys(keys: object) -> None:
+def _check_keys(name: str, keys: object) -> None:
     if type(keys) is not tuple or not all(type(key) is EncryptedKey for key in keys):
-        raise FieldError("group_keys", "must be a tuple of EncryptedKey")
+        raise FieldError(name, "must be a tuple of EncryptedKey")
     for key in keys:
-        check_text("group_keys", key.group_key_id)
-        check_text("group_keys", key.encrypted_hex)
+        check_text(name, key.group_key_id)
+        check_text(name, key.encrypted_hex)
 
 
-def _encode_object(**members: Any) -> str:
-    return encode_json({key: member for key, member in members.items() if member is not None})
+def _check_timed_keys(_name: str, keys: Any) -> None:
+    for key in keys:
+        check_text("group_key", key.group_key)
+        check_count("start", key.start)
+
+
+def _check_range(_name: str, range_: Any) -> None:
+    if range_ is not None:
+        check_count("start", range_.start)
+        check_count("end", range_.end)
+
+
+_CHECKS: Final[dict[Any, Check]] = {
+    str: check_text,
+    str | None: check_optional_text,
+    int: check_count,
+    tuple[str, ...]: check_texts,
+    tuple[EncryptedKey, ...]: _check_keys,
+    tuple[TimedKey, ...]: _check_timed_keys,
+    KeyRange | None: _check_range,
+}

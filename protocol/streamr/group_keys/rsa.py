@@ -1,10 +1,10 @@
-"""Group keys on their way to a subscriber: RSA with OAEP padding (SHA-1, MGF1 with SHA-1, no label), in lower-case hex.
+"""RSA encryption of group keys for a subscriber: OAEP padding (SHA-1, MGF1 with SHA-1, no label), in lower-case hex.
 
 A subscriber sends its public key as PEM: SubjectPublicKeyInfo between `-----BEGIN PUBLIC KEY-----` and
 `-----END PUBLIC KEY-----` with a line end after each, the base64 between in lines of 64 or, from browsers,
-in one. Keys have 4096 bits; other sizes are taken within bounds.
+in one. Keys have 4096 bits; other sizes are accepted within bounds.
 
-The padding and new keys need randomness, which OpenSSL takes from the operating system itself.
+The padding and new keys need randomness, which OpenSSL reads from the operating system.
 """
 
 import binascii
@@ -22,7 +22,7 @@ __all__ = ["RSA_KEY_BITS", "RsaKeyPair", "RsaPublicKey"]
 RSA_KEY_BITS: Final = 4096
 MIN_RSA_KEY_BITS: Final = 2048
 MAX_RSA_KEY_BITS: Final = 8192
-MAX_PEM_CHARACTERS: Final = 8_000  # a private key of 8192 bits has 6,400
+MAX_PEM_CHARACTERS: Final = 8_000
 
 _PUBLIC_HEADER: Final = "-----BEGIN PUBLIC KEY-----"
 _PUBLIC_FOOTER: Final = "-----END PUBLIC KEY-----\n"
@@ -39,12 +39,12 @@ class RsaPublicKey:
         self.pem = pem
 
     def encrypt(self, key: GroupKey) -> str:
-        """The hex that only the owner of the private key can open. It differs every time."""
+        """The hex that only the owner of the private key can decrypt. It differs every time."""
         return self._key.encrypt(key.key, _oaep()).hex()
 
 
 class RsaKeyPair:
-    """A subscriber's own key, to open the group keys it is sent. It is never shown."""
+    """A subscriber's own key, to decrypt the group keys it receives. Masked in `repr`, and never copied."""
 
     __slots__ = ("_key", "public_key_pem")
 
@@ -53,27 +53,18 @@ class RsaKeyPair:
         self.public_key_pem = _public_pem(key)
 
     @classmethod
-    def from_pem(cls, private_key_pem: str) -> Self:
-        """Raises ValueError, without the text, where it is not the PEM of an RSA private key of an acceptable size."""
-        return cls(_load_private_key(private_key_pem))
-
-    @classmethod
     def generate(cls) -> Self:
         """A new key of 4096 bits. It takes seconds on a small device: do it in a thread."""
         from cryptography.hazmat.primitives.asymmetric import rsa
 
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=RSA_KEY_BITS))
 
-    def private_key_pem(self) -> str:
-        """The private key itself, to be stored by its owner."""
-        return _private_pem(self._key)
-
     def decrypt(self, group_key_id: str, encrypted_hex: str) -> GroupKey:
         """Raises `Corrupt` where it was not encrypted for this key, or is no group key."""
         try:
             return GroupKey(group_key_id, self._key.decrypt(binascii.unhexlify(encrypted_hex), _oaep()))
-        except ValueError:  # OpenSSL's texts say no more, on purpose
-            raise Corrupt("the encrypted group key does not open with our RSA key") from None
+        except ValueError:  # OpenSSL gives no reason, on purpose
+            raise Corrupt("the encrypted group key cannot be decrypted with our RSA key") from None
 
     def __repr__(self) -> str:
         return f"RsaKeyPair({self._key.key_size} bits)"
@@ -92,42 +83,16 @@ def _load_public_key(pem: str) -> "RSAPublicKey":
     try:
         key = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
-        raise Corrupt("RSA public key: what stands in the PEM text is not a public key") from None
-    if not isinstance(key, rsa.RSAPublicKey) or not _has_acceptable_size(key.key_size):
+        raise Corrupt("RSA public key: the PEM text does not contain a public key") from None
+    if not isinstance(key, rsa.RSAPublicKey) or not MIN_RSA_KEY_BITS <= key.key_size <= MAX_RSA_KEY_BITS:
         raise Corrupt(f"public key is not RSA of {MIN_RSA_KEY_BITS} to {MAX_RSA_KEY_BITS} bits")
     return key
-
-
-def _load_private_key(pem: str) -> "RSAPrivateKey":
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    if len(pem) > MAX_PEM_CHARACTERS:
-        raise ValueError(f"RSA private key: the PEM text has {len(pem)} characters, more than {MAX_PEM_CHARACTERS}")
-    try:
-        key = load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ValueError("RSA private key: the text is not the PEM of an unencrypted private key") from None
-    if not isinstance(key, rsa.RSAPrivateKey) or not _has_acceptable_size(key.key_size):
-        raise ValueError(f"private key is not RSA of {MIN_RSA_KEY_BITS} to {MAX_RSA_KEY_BITS} bits")
-    return key
-
-
-def _has_acceptable_size(bits: int) -> bool:
-    return MIN_RSA_KEY_BITS <= bits <= MAX_RSA_KEY_BITS
 
 
 def _public_pem(key: "RSAPrivateKey") -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-
-
-def _private_pem(key: "RSAPrivateKey") -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def _oaep() -> "OAEP":

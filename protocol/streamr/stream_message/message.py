@@ -145,17 +145,6 @@ class StreamMessage(_StreamMessageFields):
             return stream_message_elements(self)
         return stream_message_elements(convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft))
 
-    @property
-    def is_bye(self) -> bool:
-        """Whether this message ends its stream: plain content that is an object with a true `_bye`."""
-        if self.encryption_type is not EncryptionType.NONE or "_bye" not in self.content:
-            return False
-        try:
-            content = orjson.loads(self.content)
-        except orjson.JSONDecodeError:
-            return False
-        return isinstance(content, dict) and bool(content.get("_bye"))
-
     def _check_older_version(self) -> None:
         if self.version not in STREAM_VERSIONS or (self.draft and self.version != LATEST_STREAM_VERSION):
             refuse("version", self.version, "28, 29, 30, 31 or 32, and 32 for a draft")

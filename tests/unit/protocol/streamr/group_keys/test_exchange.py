@@ -46,7 +46,7 @@ from protocol.streamr.group_keys.rsa import RsaKeyPair, RsaPublicKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import verify
-from tests.support.streamr_vectors import load_vectors
+from tests.support.streamr_vectors import load_rsa_key_pair, load_vectors
 
 PUBLISHER = Signer(b"\x01" * 32)
 SUBSCRIBER = Signer(b"\x02" * 32)
@@ -62,7 +62,7 @@ PEM: str = load_vectors("rsa")[0]["publicKeyPem"]
 
 @functools.cache
 def rsa_key_pair() -> RsaKeyPair:
-    return RsaKeyPair.from_pem(VECTORS[0]["privateKeyPem"])
+    return load_rsa_key_pair(VECTORS[0]["privateKeyPem"])
 
 
 def allow_subscriber(stream_id: str, address: str) -> bool:

@@ -108,23 +108,5 @@ def test_a_new_group_key_is_the_text_of_a_pair_of_strings(text: str) -> None:
         EncryptedGroupKey(text)
 
 
-@pytest.mark.parametrize(
-    ("content", "encryption_type", "expected"),
-    [
-        ('{"_bye":true}', EncryptionType.NONE, True),
-        ('{"_bye":1,"a":2}', EncryptionType.NONE, True),
-        ('{"_bye":false}', EncryptionType.NONE, False),
-        ('{"a":"_bye"}', EncryptionType.NONE, False),
-        ('["_bye"]', EncryptionType.NONE, False),
-        ('{"_bye":', EncryptionType.NONE, False),
-        ('{"_bye":true}', EncryptionType.AES, False),
-    ],
-)
-def test_a_stream_ends_with_a_plain_message_that_says_bye(
-    content: str, encryption_type: EncryptionType, expected: bool
-) -> None:
-    assert StreamMessage(ID, content, encryption_type=encryption_type).is_bye is expected
-
-
 def test_the_only_content_type_is_json() -> None:
     assert list(ContentType) == [ContentType.JSON]
