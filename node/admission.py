@@ -16,17 +16,6 @@ from protocol.publisher_chain import REFRAMED, is_chain_id
 from protocol.streamr.stream_message import EncryptionType, MessageType, SignatureType, StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 
-__all__ = [
-    "MAX_CHAIN_ID_CHARACTERS",
-    "Admission",
-    "check_chain_id",
-    "check_key_exchange",
-    "check_settings",
-    "check_signature",
-    "check_timestamp",
-    "check_unsigned_author",
-]
-
 MAX_CHAIN_ID_CHARACTERS: Final = 64  # clients draw 20
 
 

@@ -17,8 +17,6 @@ from runtime.private_files import read_private_file
 from runtime.settings import ListenAddress, check_settings, parse_listen
 from runtime.toml_file import read_toml
 
-__all__ = ["ApiKey", "NodeConfig", "Retention", "StreamConfig", "load_config", "parse_config"]
-
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
 DEFAULT_DATA: Final = Path("node-data")
 MIN_API_KEY_BYTES: Final = 16

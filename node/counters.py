@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Counters"]
-
 
 @dataclass(slots=True)
 class Counters:

@@ -14,8 +14,6 @@ from typing import Annotated, Final, NamedTuple
 from node.errors import ErrorCode, Refused
 from runtime.settings import Positive
 
-__all__ = ["MAX_AHEAD_MS", "NO_HOLDER", "NO_LIMITS", "Count", "Holder", "Limits", "Quota", "QuotaLimits"]
-
 MAX_AHEAD_MS: Final = 300_000  # how far a publisher's clock may be ahead of the node's
 
 

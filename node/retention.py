@@ -17,8 +17,6 @@ from node.errors import StorageError
 from node.permissions.registry import Registry
 from node.storage import Charge, PartTotals, Storage
 
-__all__ = ["Deletion", "Retainer", "plan_deletions"]
-
 RETENTION_INTERVAL_S: Final = 60
 GROWTH_SHARE: Final = 20  # of the largest size
 STEP_MESSAGES: Final = 1_000

@@ -20,18 +20,6 @@ from protocol.streamr.stream_message.message import convert_stream_message
 from protocol.streamr.stream_message.parts import LEGACY_VERSIONS
 from protocol.streamr.stream_message.peek import text_is_of_version
 
-__all__ = [
-    "LEGACY_API",
-    "Broadcast",
-    "BroadcastRun",
-    "Frames",
-    "Versions",
-    "legacy_unicast_frames",
-    "readable_broadcasts",
-    "text_frame",
-    "unicast_frames",
-]
-
 _FINAL_TEXT: Final = 0x81
 _SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Struct("!BBQ")
 

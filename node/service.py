@@ -30,8 +30,6 @@ from runtime.service_manager import ALIVE, READY, STOPPING, notify, watchdog_int
 if TYPE_CHECKING:
     from node.http import Route, WebsocketEndpoint
 
-__all__ = ["Node"]
-
 TIDY_INTERVAL_S: Final = 60.0
 
 

@@ -19,8 +19,6 @@ from node.http import Request, Response, Route, json_response
 from node.streams import StreamPart
 from runtime.prometheus_text import CONTENT_TYPE, Family, counter, encode_families, gauge
 
-__all__ = ["CountersOfPart", "StatusApi", "metrics_text"]
-
 PREFIX: Final = "headgate_node_"
 REFRESH_S: Final = 5
 MAX_SHOWN_STREAMS: Final = 200

@@ -10,20 +10,6 @@ from typing import Final, NamedTuple
 
 from protocol.ethereum.hashing import is_address
 
-__all__ = [
-    "ANYBODY",
-    "KEY_EXCHANGE_PREFIX",
-    "MAX_PARTITIONS",
-    "MAX_STREAM_ID_BYTES",
-    "OPERATOR",
-    "Grant",
-    "Operation",
-    "Stream",
-    "StreamPart",
-    "key_exchange_owner",
-    "owner_of",
-]
-
 MAX_PARTITIONS: Final = 100
 MAX_STREAM_ID_BYTES: Final = 512
 MAX_NAME_BYTES: Final = 512

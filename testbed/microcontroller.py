@@ -18,8 +18,6 @@ from typing import Any, Final, Self
 
 from testbed.cable import Cable
 
-__all__ = ["Board", "HostBoard", "QemuBoard", "build_firmware"]
-
 LIBRARY: Final = Path(__file__).parents[1] / "firmware_bridge" / "c"
 START_S: Final = 20.0
 RETRY_S: Final = 0.02

@@ -15,8 +15,6 @@ from typing import Final
 from testbed.errors import BenchError
 from testbed.processes import free_port
 
-__all__ = ["Broker", "mosquitto"]
-
 START_TIMEOUT_S: Final = 20
 DATABASE: Final = "mosquitto.db"
 

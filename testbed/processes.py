@@ -20,8 +20,6 @@ from typing import Any, Final, TypeVar
 
 from testbed.errors import BenchError
 
-__all__ = ["HEADGATE", "HeadgateProcess", "RestartableProcess", "node_arguments", "running", "to_its_end"]
-
 HEADGATE: Final = (sys.executable, "-m", "agent")
 PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
 SHOWN_LINES: Final = 20

@@ -13,8 +13,6 @@ from testbed.bench import Bench, break_as_planned
 from testbed.oracle import Evidence, Judgement, gather_evidence, judge
 from testbed.scenario import Scenario
 
-__all__ = ["Outcome", "run_scenario"]
-
 Say = Callable[[str], None]
 
 

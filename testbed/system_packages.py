@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["Need", "missing", "provide", "search_system_directories"]
-
 SYSTEM_DIRECTORIES: Final = ("/usr/sbin", "/sbin")  # some packages have their program there; a user's PATH lacks them
 MAX_ERROR_CHARACTERS: Final = 500
 

@@ -15,8 +15,6 @@ from protocol.ethereum.hashing import address_of, eip191_digest
 from protocol.ethereum.login_challenge import TOKEN_CHARACTERS, challenge_text
 from protocol.ethereum.secp256k1 import SIGNATURE_BYTES, default_backend
 
-__all__ = ["CHALLENGE_LIFE_MS", "SESSION_LIFE_MS", "Challenge", "Session", "Sessions", "digest_of"]
-
 CHALLENGE_LIFE_MS: Final = 5 * 60_000
 SESSION_LIFE_MS: Final = 3 * 60 * 60_000
 MAX_CHALLENGES: Final = 10_000

@@ -11,8 +11,6 @@ from node.streams import owner_of
 from protocol.ethereum.hashing import is_address
 from runtime.web_origin import is_host_name, is_origin
 
-__all__ = ["Access", "Address", "Audience", "StreamCreation"]
-
 
 class StreamCreation(StrEnum):
     OWN_ADDRESS = "own_address"  # anybody who logs in, under their own address: 0x…/what/ever

@@ -20,8 +20,6 @@ from node.http.messages import Request
 from runtime.http import Response
 from runtime.web_origin import KnownHosts, Origins, is_loopback_host, own_hosts
 
-__all__ = ["WebGuard"]
-
 MAX_SHOWN_CHARACTERS: Final = 100
 PREFLIGHT_S: Final = "600"
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9, -]{0,500}")

@@ -16,8 +16,6 @@ from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 from protocol.streamr.stream_message.partitioner import partition_of
 
-__all__ = ["Author", "choose_partition"]
-
 CHAIN_ID_BYTES: Final = 15
 MAX_PLACES: Final = 10_000
 _Place = tuple[str, int, str]  # stream, partition, user

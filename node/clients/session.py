@@ -52,8 +52,6 @@ from protocol.streamr.stream_message import SignatureType, StreamMessage
 from runtime.client_network import client_network
 from runtime.token_bucket import TokenBucket
 
-__all__ = ["ClientEndpoint", "ClientSession", "Services", "negotiate"]
-
 AnyResendRequest = ResendRequest | LegacyResendRequest
 StreamRequest = AnyResendRequest | SubscribeRequest | UnsubscribeRequest
 Acknowledgement = type[

@@ -7,8 +7,6 @@ budget, and never costs an honest client its connection for what others do.
 
 from collections.abc import Hashable
 
-__all__ = ["MemoryBudget"]
-
 
 class MemoryBudget:
     def __init__(self, budget_bytes: int) -> None:

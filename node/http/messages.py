@@ -11,8 +11,6 @@ import orjson
 from node.errors import ErrorCode, Refused
 from runtime.http import Response
 
-__all__ = ["JSON_TYPE", "MAX_QUERY_FIELDS", "Request", "bad_request", "error_response", "json_response", "parse_query"]
-
 MAX_QUERY_FIELDS: Final = 50
 JSON_TYPE: Final = "application/json"
 

@@ -14,8 +14,6 @@ from urllib.parse import unquote
 from node.http.messages import Request, json_response
 from runtime.http import Response
 
-__all__ = ["Handler", "Route", "Router"]
-
 Handler = Callable[[Request], Awaitable[Response]]
 
 

@@ -27,8 +27,6 @@ from node.http.websocket import WebsocketConnection
 from node.limits import Limits
 from runtime import http
 
-__all__ = ["HttpServer", "Upgrade", "WebsocketEndpoint"]
-
 KEEP_ALIVE_INTERVAL_S: Final = 1.0
 STOP_GRACE_S: Final = 2.0
 HEADERS: Final = {"X-Content-Type-Options": "nosniff"}

@@ -17,8 +17,6 @@ from node.http.memory_budget import MemoryBudget
 from node.limits import Limits
 from node.serialization import text_frame
 
-__all__ = ["WebsocketConnection"]
-
 READ_BYTES: Final = 64 * 1024
 MAX_OUTBOX_BYTES: Final = 256 * 1024
 

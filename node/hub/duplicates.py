@@ -23,8 +23,6 @@ from typing import Final
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import StreamMessage
 
-__all__ = ["ChainMemory", "DuplicateFilter"]
-
 MAX_GAPS: Final = 1_000
 MAX_CHAINS: Final = 10_000
 BEGINNING: Final = (-1, -1)  # before every reference

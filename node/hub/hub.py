@@ -32,8 +32,6 @@ from protocol.streamr.stream_message import LATEST_STREAM_VERSION, EncryptionTyp
 from protocol.streamr.stream_message.message import convert_stream_message
 from protocol.streamr.stream_message.parts import LEGACY_VERSIONS
 
-__all__ = ["Hub", "InterestListener", "MessageListener", "Subscriber"]
-
 MAX_PENDING_MESSAGES: Final = 10_000
 MAX_PENDING_CHARACTERS: Final = 16 * 1024 * 1024
 MAX_LATEST_OFFSETS: Final = 10_000

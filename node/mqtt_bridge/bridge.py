@@ -38,8 +38,6 @@ from runtime.errors import LinkDown
 from runtime.mqtt.link import MqttLink
 from runtime.mqtt.packets import Message
 
-__all__ = ["Delivery", "MqttBridge", "read_payload"]
-
 ORIGIN: Final = "mqtt"  # what is charged for chains that come by the bridge
 RECONNECT: Final = Backoff(first_s=1.0, max_s=60.0)
 REPORT_INTERVAL_S: Final = 10.0

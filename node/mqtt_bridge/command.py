@@ -10,8 +10,6 @@ from node.mqtt_bridge.settings import MqttSettings, Route, stable_client_id
 from node.peers.server import new_chance
 from node.service import Node
 
-__all__ = ["add_mqtt_arguments", "plan_mqtt_bridge"]
-
 
 def add_mqtt_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("MQTT bridge")

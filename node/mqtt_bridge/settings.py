@@ -13,8 +13,6 @@ from node.errors import ConfigError
 from runtime.mqtt.settings import BrokerSettings, tls_problems
 from runtime.private_files import check_private_file
 
-__all__ = ["MqttSettings", "Route", "stable_client_id"]
-
 PLAIN_PORT: Final = 1883
 TLS_PORT: Final = 8883
 MAX_TOPIC_BYTES: Final = 65_535

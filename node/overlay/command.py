@@ -11,8 +11,6 @@ from node.peers.server import listen, new_chance, read_listen, shown_address
 from node.service import Node
 from node.tracker.server import TrackerServer
 
-__all__ = ["add_overlay_arguments", "plan_overlay"]
-
 DEFAULT_OVERLAY: Final = "127.0.0.1:0"
 
 

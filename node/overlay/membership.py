@@ -45,8 +45,6 @@ from protocol.streamr.control import (
 )
 from runtime.client_network import client_network
 
-__all__ = ["Membership"]
-
 TICK_S: Final = 0.25
 MAX_RESENDS: Final = 10  # that one neighbour may have running
 MAX_LINKS_TO_ONE: Final = 4

@@ -35,8 +35,6 @@ from node.tracker.status import PartStatus
 from protocol.streamr.control import ControlMessage, SubscribeRequest, UnsubscribeRequest
 from protocol.streamr.tracker import InstructionMessage
 
-__all__ = ["Action", "Dial", "HangUp", "Mesh", "Replay", "Report", "Send"]
-
 MAX_PARTS: Final = 10_000
 MAX_PARTS_OF_NEIGHBOURS: Final = 5_000  # of these, that only neighbours asked for or published to
 MAX_PARTS_OF_ONE_ORIGIN: Final = 1_000  # of these, that neighbours on one machine did

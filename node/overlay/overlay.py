@@ -20,8 +20,6 @@ from node.storage import Storage
 from node.streams import StreamPart
 from protocol.errors import WireError
 
-__all__ = ["Overlay", "OverlaySettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:

@@ -18,8 +18,6 @@ from protocol.streamr.control.messages import ResendResponseResending
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import parse_stream_message
 
-__all__ = ["RECENT_S", "RecentMessages", "answer_resend"]
-
 RECENT_S: Final = 60.0
 MAX_RECENT_MESSAGES: Final = 20_000
 MAX_RECENT_CHARACTERS: Final = 8 * 1024 * 1024

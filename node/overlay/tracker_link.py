@@ -15,8 +15,6 @@ from node.peers.handshake import Identity, dial_url, hello_headers
 from protocol.errors import WireError
 from protocol.streamr.tracker import InstructionMessage, StatusMessage
 
-__all__ = ["TrackerLink"]
-
 STATUS_PAUSE_S: Final = 0.1  # what changes within it is told at once
 STATUS_INTERVAL_S: Final = 30.0
 

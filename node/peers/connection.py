@@ -15,8 +15,6 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from protocol.errors import Corrupt
 from runtime.backoff import Backoff
 
-__all__ = ["RECONNECT", "SOCKET_OPTIONS", "PeerConnection", "dial", "single_headers"]
-
 MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # a message of a client may have half of it
 MAX_QUEUED_CHARACTERS: Final = 16 * 1024 * 1024
 ROOM_CHARACTERS: Final = 1024 * 1024  # with less than that queued, there is room for more

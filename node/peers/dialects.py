@@ -18,8 +18,6 @@ from protocol.streamr.control import BroadcastMessage, ControlMessage, parse_con
 from protocol.streamr.network import NetworkMessage, WrapperMessage, parse_network_message
 from protocol.streamr.tracker import TrackerMessage, parse_tracker_message
 
-__all__ = ["NETWORK_LAYER_PATH", "PLAIN_PATH", "Dialect", "NetworkLayer", "Plain"]
-
 PLAIN_PATH: Final = ""
 NETWORK_LAYER_PATH: Final = "/network"
 

@@ -12,8 +12,6 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from protocol.errors import Corrupt
 
-__all__ = ["Hello", "Identity", "PeerType", "check_address", "dial_url", "hello_headers", "read_hello", "read_peer_id"]
-
 MAX_PEER_ID_LENGTH: Final = 512
 MAX_ADDRESS_LENGTH: Final = 512
 MAX_QUERY_FIELDS: Final = 20

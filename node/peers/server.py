@@ -19,8 +19,6 @@ from protocol.errors import WireError
 from runtime.settings import parse_listen
 from runtime.web_origin import KnownHosts, is_loopback_host, own_hosts
 
-__all__ = ["PeerServer", "listen", "new_chance", "read_listen", "shown_address"]
-
 MAX_PEERS: Final = 1_000
 ServePeer = Callable[[Hello, ServerConnection], Awaitable[None]]
 

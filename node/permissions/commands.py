@@ -11,8 +11,6 @@ from node.permissions.operator import PermissionEditor, edit_permissions
 from node.streams import ANYBODY, Grant, Operation
 from protocol.ethereum.hashing import is_address
 
-__all__ = ["add_grant_arguments", "add_revoke_arguments", "run_grant", "run_revoke"]
-
 EVERYTHING: Final = "everything"
 OPERATIONS: Final = {operation.removeprefix("stream_"): operation for operation in Operation}
 NEEDS_GET: Final = (Operation.PUBLISH, Operation.SUBSCRIBE)  # clients ask for the stream before they do either

@@ -23,8 +23,6 @@ from node.permissions.registry import Registry
 from node.storage import Storage, reading
 from node.streams import ANYBODY, OPERATOR, Grant, Operation
 
-__all__ = ["PermissionEditor", "edit_permissions", "new_key", "remove_operator_file", "write_operator_file"]
-
 OPERATOR_FILE: Final = "operator.json"
 KEY_BYTES: Final = 32
 TIMEOUT_S: Final = 30

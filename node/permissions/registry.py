@@ -14,8 +14,6 @@ from node.limits import NO_HOLDER, Holder, Limits, Quota
 from node.storage import Storage
 from node.streams import ANYBODY, OPERATOR, Grant, Operation, Stream, key_exchange_owner
 
-__all__ = ["Registry"]
-
 _NO_GRANTS: Final[dict[Grant, int]] = {}
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,6 @@ from node.http import Request, bad_request
 from node.permissions.registry import Registry
 from node.streams import ANYBODY, Operation, Stream, StreamPart, key_exchange_owner
 
-__all__ = ["Caller"]
-
 
 class Caller:
     def __init__(self, registry: Registry, sessions: Sessions) -> None:

@@ -38,8 +38,6 @@ from protocol.streamr.stream_message import (
 )
 from runtime.client_network import client_network
 
-__all__ = ["PublishingApi", "ReadingApi"]
-
 STORAGE_NODE_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
 """The node stores every stream and has no key of its own to be known by."""
 _ENCRYPTION_TYPES: Final = {

@@ -27,8 +27,6 @@ from node.rest.caller import Caller
 from protocol.ethereum.hashing import is_address
 from runtime.token_bucket import TokenBucket
 
-__all__ = ["LoginApi"]
-
 MAX_REMEMBERED_PEERS: Final = 10_000
 LOGIN_BURST: Final = 100
 

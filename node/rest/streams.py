@@ -29,8 +29,6 @@ from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
 from protocol.ethereum.hashing import is_address
 from runtime.client_network import client_network
 
-__all__ = ["PermissionsApi", "StreamsApi", "stream_as_json"]
-
 MADE_UP_ID_BYTES: Final = 12
 MAX_LISTED: Final = 1_000
 _SETTINGS: Final[dict[str, tuple[str, type]]] = {

@@ -16,8 +16,6 @@ from node.storage.queries import PAGE_CHARACTERS, PAGE_MESSAGES
 from node.streams import StreamPart
 from protocol.streamr.control import LegacyResendRequest
 
-__all__ = ["ArrivalPage", "ArrivalQuery", "StoredText", "arrival_query_of", "read_arrival_page", "start_arrivals"]
-
 _NTH_NEWEST: Final = """
     SELECT stored_at_s, number FROM messages WHERE part = ? ORDER BY stored_at_s DESC, number DESC LIMIT 1 OFFSET ?
 """

@@ -28,16 +28,6 @@ from typing import Final
 
 from node.errors import DataInUse, StorageError
 
-__all__ = [
-    "DATABASE_NAME",
-    "MAX_INTEGER",
-    "lock_directory",
-    "open_reader",
-    "open_writer",
-    "reading",
-    "translate_errors",
-]
-
 DATABASE_NAME: Final = "node.sqlite3"
 LOCK_NAME: Final = "node.lock"
 SCHEMA_VERSION: Final = 2

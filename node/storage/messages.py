@@ -14,8 +14,6 @@ from node.errors import Refused
 from node.limits import NO_HOLDER, Holder, Quota
 from node.streams import StreamPart
 
-__all__ = ["Charge", "Entry", "MessageWriter", "Outcome"]
-
 MAX_REMEMBERED_PLACES: Final = 10_000
 MESSAGE_OVERHEAD_BYTES: Final = 64  # what a message takes up beside its text, about
 ROWS_AT_ONCE: Final = 32  # half the cost of one by one; more gain little

@@ -14,21 +14,6 @@ from node.streams import StreamPart
 from protocol.streamr.control import ResendFromRequest, ResendLastRequest, ResendRangeRequest
 from protocol.streamr.ids import MessageRef
 
-__all__ = [
-    "MAX_SEQUENCE_NUMBER",
-    "PAGE_CHARACTERS",
-    "Page",
-    "ResendFrom",
-    "ResendLast",
-    "ResendQuery",
-    "ResendRange",
-    "ResendRequest",
-    "query_of",
-    "read_latest",
-    "read_page",
-    "start_resend",
-]
-
 PAGE_CHARACTERS: Final = 256 * 1024
 PAGE_MESSAGES: Final = 1_000
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1  # the end of a range that names none

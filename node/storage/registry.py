@@ -9,17 +9,6 @@ from node.limits import Holder
 from node.storage.messages import transaction
 from node.streams import Grant, Operation, Stream
 
-__all__ = [
-    "Declared",
-    "PartTotals",
-    "RegistryTables",
-    "StoredStream",
-    "read_grants",
-    "read_stored_streams",
-    "read_streams",
-    "read_totals",
-]
-
 _SETTINGS: Final = "name, description, partitions, require_signed_data, require_encrypted_data, storage_days"
 _PUT_STREAM: Final = f"INSERT INTO streams (id, {_SETTINGS}, owner, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _CHANGE_STREAM: Final = f"UPDATE streams SET ({_SETTINGS}) = (?, ?, ?, ?, ?, ?) WHERE id = ?"  # noqa: S608

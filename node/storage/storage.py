@@ -26,8 +26,6 @@ from node.storage.registry import (
 )
 from node.streams import Grant, Stream, StreamPart
 
-__all__ = ["Storage"]
-
 MAX_LATEST_MESSAGES: Final = 2_000
 MAX_LATEST_CHARACTERS: Final = 2 * 1024 * 1024
 

@@ -12,8 +12,6 @@ from node.tracker.server import TrackerServer
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, LEAST_MAX_NEIGHBOURS
 from runtime.stopping import call_on_stop_signals, run_and_end
 
-__all__ = ["add_tracker_arguments", "run_tracker"]
-
 DEFAULT_LISTEN: Final = "127.0.0.1:7071"
 
 

@@ -31,8 +31,6 @@ from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS
 from node.tracker.tracker import REPORT_S, Outgoing, Peer, Tracker
 from protocol.errors import Unsupported, WireError
 
-__all__ = ["TrackerServer"]
-
 log = logging.getLogger(__name__)
 
 

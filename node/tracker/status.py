@@ -21,8 +21,6 @@ from typing import Any, Final
 from node.streams import MAX_STREAM_ID_BYTES, StreamPart
 from protocol.errors import Corrupt
 
-__all__ = ["NodeStatus", "PartStatus", "part_key", "read_part_key", "read_status", "write_status"]
-
 MAX_PARTS: Final = 10_000
 MAX_LINKS: Final = 1_000
 MAX_NODE_ID_LENGTH: Final = 512

@@ -29,8 +29,6 @@ from collections.abc import Iterable, Mapping, Set
 from random import Random
 from typing import Final
 
-__all__ = ["DEFAULT_MAX_NEIGHBOURS", "Topology"]
-
 DEFAULT_MAX_NEIGHBOURS: Final = 4
 LEAST_MAX_NEIGHBOURS: Final = 2  # with one, three nodes could not be connected
 FAILED_PAIR_S: Final = 60.0

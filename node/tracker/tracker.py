@@ -37,8 +37,6 @@ from protocol.streamr.tracker import (
     TrackerMessage,
 )
 
-__all__ = ["REPORT_S", "Outgoing", "Peer", "Tracker"]
-
 MAX_OVERLAYS: Final = 100_000
 REUNION_S: Final = 40.0  # after the start; nodes try at least every 30 s to reach their tracker
 REPORT_S: Final = 5.0  # after connecting, a node has reported all its partitions; one that has none may say nothing

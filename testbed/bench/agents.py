@@ -23,8 +23,6 @@ from testbed.bench.volume import Volume
 from testbed.processes import RestartableProcess
 from testbed.scenario import Agent, Device
 
-__all__ = ["AgentPart", "configuration"]
-
 SHIP_TIMEOUT_S: Final = 5.0
 
 

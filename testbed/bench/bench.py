@@ -24,8 +24,6 @@ from testbed.processes import to_its_end
 from testbed.scenario import Device, Scenario
 from testbed.tcp_proxy import TcpProxy
 
-__all__ = ["Bench", "wait_until"]
-
 DAY_S: Final = 86_400
 POLL_S: Final = 0.05
 PATIENCE_S: Final = 120.0  # without any progress

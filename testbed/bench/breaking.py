@@ -40,8 +40,6 @@ from testbed.scenario.faults import (
 )
 from testbed.tcp_proxy import TcpProxy
 
-__all__ = ["break_as_planned", "flip_bits", "send_rubbish"]
-
 Say = Callable[[str], None]
 STAY_S: Final = 1.0
 CONNECT_S: Final = 5.0

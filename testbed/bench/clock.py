@@ -14,8 +14,6 @@ from typing import Final
 
 from testbed.errors import BenchError
 
-__all__ = ["HeldClock"]
-
 SOURCE: Final = Path(__file__).with_name("clock_shim.c")
 _HAND: Final = struct.Struct("=Qqqqdq")
 _SERIAL: Final = struct.Struct("=Q")

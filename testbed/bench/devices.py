@@ -19,8 +19,6 @@ from testbed.cable import Cable, PtyPort
 from testbed.errors import BenchError
 from testbed.microcontroller import HostBoard, build_firmware
 
-__all__ = ["CountingDevice", "Microcontroller", "MqttDevice", "RealPortDevice", "SerialDevice", "mqtt_topic"]
-
 TICK_S: Final = 0.02
 MAX_UNACKNOWLEDGED: Final = 500
 

@@ -14,8 +14,6 @@ from protocol.archive.binding import Binding
 from testbed.mosquitto import Broker
 from testbed.processes import RestartableProcess, free_port
 
-__all__ = ["BrokerServer", "CollectorServer", "Elsewhere", "NodeServer", "Server", "TrackerServer"]
-
 
 class Server(ABC):
     host: str

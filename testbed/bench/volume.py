@@ -18,8 +18,6 @@ from typing import Final
 
 from testbed.errors import BenchError
 
-__all__ = ["Volume", "open_volume"]
-
 _SHUT_DOWN: Final = 0x8004587D  # EXT4_IOC_SHUTDOWN, _IOR('X', 125, u32)
 _WITHOUT_FLUSHING: Final = struct.pack("I", 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH
 UNMOUNT_ATTEMPTS: Final = 50

@@ -18,8 +18,6 @@ from typing import Final, Self
 from testbed.cable.line import CLEAN, Faults, LinePace, Spoiler
 from testbed.cable.port import PtyPort, wait_until_readable
 
-__all__ = ["Cable"]
-
 CHUNK_BYTES: Final = 4096
 MAX_WAITING_BYTES: Final = 256 * 1024  # in one direction; beyond it the line loses what comes
 SHORTEST_WAIT_S: Final = 0.001

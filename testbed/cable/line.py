@@ -5,8 +5,6 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CLEAN", "Faults", "LinePace", "Spoiler"]
-
 MAX_GARBAGE_BYTES: Final = 32  # of one burst
 MAX_DAMAGE_OFFSET: Final = 16  # how deep in a frame its damaged byte may stand
 FRAME_END: Final = 0

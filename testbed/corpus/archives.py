@@ -30,8 +30,6 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
 
-__all__ = ["MSG_CHAIN_ID", "Archive", "Chain", "Device", "Filed", "Made", "noise"]
-
 MSG_CHAIN_ID = "chain-of-this-corpus"
 
 Ref = tuple[int, int]

@@ -14,8 +14,6 @@ from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 from testbed.corpus.archives import MSG_CHAIN_ID, Device, noise
 
-__all__ = ["BulkChain", "write_bulk_archive"]
-
 
 class BulkChain:
     """One sensor of one device that goes on from archive to archive."""

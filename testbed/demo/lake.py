@@ -20,8 +20,6 @@ from ingest.java import find_java_home
 from testbed.errors import BenchError
 from testbed.oracle.judge import make_ledger
 
-__all__ = ["Account", "account_for", "ingest_with_spark", "ledger_without_spark", "why_no_spark"]
-
 MAX_SHOWN_CHARACTERS: Final = 2000
 LITTLE_DATA: Final = {
     "spark.ui.showConsoleProgress": "false",

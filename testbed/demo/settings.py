@@ -6,8 +6,6 @@ from pathlib import Path
 
 from testbed.bench import AgentPart, CollectorServer
 
-__all__ = ["DemoSettings", "agent_configuration", "firmware_table", "node_configuration", "weather_table"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:

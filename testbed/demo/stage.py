@@ -23,8 +23,6 @@ from testbed.errors import BenchError
 from testbed.processes import HeadgateProcess, to_its_end
 from testbed.tcp_proxy import TcpProxy
 
-__all__ = ["ENCRYPTED", "MICRO", "Stage"]
-
 WEATHER_AGENTS: Final = ("north", "south")
 ENCRYPTED: Final = "north"
 MICRO: Final = "micro"

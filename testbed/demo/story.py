@@ -10,8 +10,6 @@ from testbed.demo.lake import Account, account_for, ingest_with_spark, ledger_wi
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
 from testbed.processes import to_its_end
 
-__all__ = ["Narrator", "play"]
-
 FIRST_MESSAGES: Final = 150
 CALM_S: Final = 0.6
 T = TypeVar("T")

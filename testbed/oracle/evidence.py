@@ -14,8 +14,6 @@ from protocol.streamr.group_keys.group_key import GroupKey
 from testbed.bench import AgentPart, Bench, MqttDevice, NodeServer
 from testbed.oracle.lake import GroupKeys, Sensor
 
-__all__ = ["Evidence", "gather_evidence"]
-
 
 @dataclass(frozen=True, slots=True)
 class Said:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ingest.archive_rows import DecodeSettings
     from ingest.summary import ArchiveSummary
 
-__all__ = ["Judgement", "judge", "make_ledger"]
-
 MAX_SHOWN: Final = 12
 
 

@@ -21,8 +21,6 @@ from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 
-__all__ = ["GroupKeys", "Identity", "Lake", "Sensor", "read_lake"]
-
 QUANTITY: Final = "count"  # what the devices of the bench say
 
 GroupKeys = Mapping[str, Mapping[str, GroupKey]]  # by stream, by key id

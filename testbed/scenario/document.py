@@ -22,8 +22,6 @@ from testbed.scenario.faults import (
 )
 from testbed.scenario.parts import NAME_FORM, Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
-__all__ = ["SCENARIO_FOLDER", "Scenario", "list_scenarios", "load_scenario", "parse_scenario"]
-
 SCENARIO_FOLDER: Final = Path(__file__).parents[1] / "scenarios"
 SUFFIX: Final = ".toml"
 MAX_SCENARIO_BYTES: Final = 1 << 18

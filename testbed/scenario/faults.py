@@ -29,8 +29,6 @@ from typing import Annotated, Final
 from drivers.errors import ConfigError
 from runtime.settings import Between, Matching, Seconds
 
-__all__ = ["FAULT_KINDS", "PARTS_THAT_RUN", "TARGETS", "Fault", "Moment", "Progress"]
-
 PROGRESS_FORM: Final = re.compile(
     r"(agents\.\w+ (?:acknowledged|archived|messages)|devices\.\w+ produced|collectors\.\w+ archives) >= (\d+)"
 )

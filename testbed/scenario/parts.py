@@ -5,8 +5,6 @@ from typing import Annotated, Final, Literal
 
 from runtime.settings import Between, Matching, Text
 
-__all__ = ["NAME_FORM", "Agent", "Broker", "Collector", "Device", "Expectation", "Node", "Tracker"]
-
 NAME_FORM: Final = Matching("[a-z][a-z0-9_]{0,30}", "north_2")
 Name = Annotated[str, NAME_FORM]
 Address = Annotated[str, Matching(r"[A-Za-z0-9._-]+:[0-9]{1,5}", "10.0.0.5:7070")]

@@ -7,8 +7,6 @@ from testbed.scenario import Scenario
 from testbed.scenario.faults import FAULT_KINDS, Fault
 from testbed.scenario.parts import Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
-__all__ = ["random_scenario"]
-
 SECONDS: Final = 20.0
 MAX_FAULTS: Final = 14
 LEAST_S: Final = 3.0  # before anything breaks
