@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.errors import ExitCode
-from testbed.processes import run_until_told
+from testbed.processes import run_until_signal
 from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Scenario, list_scenarios, load_scenario
 from testbed.scenario.random_scenario import random_scenario
@@ -90,17 +90,17 @@ def _run_named(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         scenarios = [replace(scenario, seed=arguments.seed) for scenario in scenarios]
     named = zip(scenarios, arguments.scenarios, strict=True)
-    outcomes = run_until_told(_run_all(list(named), arguments))
+    outcomes = run_until_signal(_run_all(list(named), arguments))
     return ExitCode.OK if all(outcome.is_good for outcome in outcomes) else ExitCode.NO
 
 
 async def _run_all(scenarios: Sequence[tuple[Scenario, str]], arguments: argparse.Namespace) -> list[Outcome]:
-    places = asyncio.Semaphore(arguments.jobs)
+    slots = asyncio.Semaphore(arguments.jobs)
 
     async def run_one(scenario: Scenario, name: str) -> Outcome:
-        async with places:
+        async with slots:
             repeat = f"headgate testbed run {name} --seed {scenario.seed}"
-            return await _run_and_tell(scenario, arguments, repeat)
+            return await _run_and_report(scenario, arguments, repeat)
 
     return list(await asyncio.gather(*(run_one(*each) for each in scenarios)))
 
@@ -111,7 +111,7 @@ def _soak(arguments: argparse.Namespace) -> int:
         if arguments.count is None and time.monotonic() > until_s:
             break
         repeat = f"headgate testbed soak --seed {seed} --count 1"
-        outcome = run_until_told(_run_and_tell(random_scenario(seed), arguments, repeat))
+        outcome = run_until_signal(_run_and_report(random_scenario(seed), arguments, repeat))
         if not outcome.is_good:
             return ExitCode.NO
     return ExitCode.OK
@@ -122,19 +122,19 @@ def _seeds(first: int | None, count: int | None) -> Iterator[int]:
     return iter(range(seed, seed + (count or 1 << 31)))
 
 
-async def _run_and_tell(scenario: Scenario, arguments: argparse.Namespace, repeat: str) -> Outcome:
+async def _run_and_report(scenario: Scenario, arguments: argparse.Namespace, repeat: str) -> Outcome:
     began_s = time.monotonic()
 
-    def say(text: str) -> None:
+    def log(text: str) -> None:
         if not arguments.quiet:
             print(f"{scenario.name} {time.monotonic() - began_s:6.1f} s  {text}", file=sys.stderr, flush=True)
 
-    outcome = await run_scenario(scenario, arguments.folder, say, keep=arguments.keep)
-    _tell(outcome, repeat, kept=arguments.keep)
+    outcome = await run_scenario(scenario, arguments.folder, log, keep=arguments.keep)
+    _report(outcome, repeat, kept=arguments.keep)
     return outcome
 
 
-def _tell(outcome: Outcome, repeat: str, *, kept: bool) -> None:
+def _report(outcome: Outcome, repeat: str, *, kept: bool) -> None:
     scenario, judgement = outcome.scenario, outcome.judgement
     verdict = "passed" if outcome.is_good else "FAILED"
     print(f"{scenario.name}: {verdict} after {outcome.took_s:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-"""Errors of the bench itself, as opposed to failures of what is tested on it."""
+"""The error of the bench itself, as opposed to failures of the parts under test."""
 
 from protocol.errors import HeadgateError
 

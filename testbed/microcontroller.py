@@ -13,7 +13,6 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from testbed.cable import Cable
@@ -25,7 +24,7 @@ QEMU: Final = "qemu-system-arm"
 
 
 def build_firmware(target: str, folder: Path, **variables: str) -> Path:
-    """Build `host` or the name of a board; what to run."""
+    """Build the firmware for `host` or a board. Returns the program or image."""
     settings = [f"{name}={value}" for name, value in {"BUILD": str(folder), **variables}.items()]
     done = subprocess.run(
         ["make", "--silent", "-C", str(LIBRARY), target, *settings], capture_output=True, text=True, check=False
@@ -36,30 +35,24 @@ def build_firmware(target: str, folder: Path, **variables: str) -> Path:
 
 
 class Board(ABC):
-    """A device that runs, with a socket for its serial line."""
+    """A running device, with a socket for its serial line."""
 
     device_id: str
+    uart: socket.socket  # closed by the cable that is plugged into it
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
-
-    @property
-    @abstractmethod
-    def uart(self) -> socket.socket:
-        """Its line; who plugs a cable into it closes it."""
 
     @abstractmethod
     def reset(self, cable: Cable) -> None:
-        """Begin anew, with an empty memory."""
+        """Restart the firmware, with empty memory."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Hang: it neither hears nor speaks, and forgets nothing."""
+        """Stop the processor: it neither receives nor sends, and its memory stays."""
 
     @abstractmethod
     def resume(self) -> None: ...
@@ -69,27 +62,23 @@ class Board(ABC):
 
 
 class HostBoard(Board):
-    """The firmware as a program of this machine."""
+    """The firmware compiled for this machine, as a process."""
 
     def __init__(self, program: Path, *, device_id: str = "host-example", options: tuple[str, ...] = ()) -> None:
         self.device_id = device_id
         self._command = [str(program), "--id", device_id, *options]
-        self._uart, self._process = self._start()
+        self._start()
 
-    def _start(self) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
-        ours, theirs = socket.socketpair()
+    def _start(self) -> None:
+        self.uart, theirs = socket.socketpair()
         with theirs:
             command = [*self._command, "--fd", str(theirs.fileno())]
-            return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()])
-
-    @property
-    def uart(self) -> socket.socket:
-        return self._uart
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
 
     def reset(self, cable: Cable) -> None:
         self.kill()
-        self._uart, self._process = self._start()
-        cable.replace_far_end(self._uart)
+        self._start()
+        cable.replace_device(self.uart)
 
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -102,7 +91,7 @@ class HostBoard(Board):
 
 
 class QemuBoard(Board):
-    """The firmware on the machine that it was compiled for, as QEMU has it."""
+    """The firmware on an emulated Cortex-M3 board."""
 
     device_id = "mps2-an385"
 
@@ -117,14 +106,10 @@ class QemuBoard(Board):
         self._process = subprocess.Popen([*machine, *sockets], env=environment)
         with contextlib.ExitStack() as on_error:
             on_error.callback(_end, self._process)
-            self._uart = _connect(line, self._process)  # the firmware starts when the line is connected
-            on_error.callback(self._uart.close)
+            self.uart = _connect(line, self._process)  # the firmware starts when the line is connected
+            on_error.callback(self.uart.close)
             self._monitor = _Monitor(_connect(monitor, self._process))
             on_error.pop_all()
-
-    @property
-    def uart(self) -> socket.socket:
-        return self._uart
 
     def reset(self, cable: Cable) -> None:  # noqa: ARG002 - the line stays
         self._monitor.execute("system_reset")
@@ -146,13 +131,13 @@ class _Monitor:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._lines = connection.makefile("r", encoding="utf-8")
-        self._lines.readline()  # it greets
+        self._lines.readline()  # its greeting
         self.execute("qmp_capabilities")
 
     def execute(self, command: str) -> None:
         self._connection.sendall(json.dumps({"execute": command}).encode() + b"\n")
         answer: dict[str, Any] = {}
-        while "return" not in answer:  # events stand in between
+        while "return" not in answer:  # events may come first
             answer = json.loads(self._lines.readline())
             if "error" in answer:
                 raise OSError(f"QEMU refuses {command}: {answer['error']}")

@@ -1,9 +1,10 @@
 """A mosquitto broker for tests: `with mosquitto(folder) as broker:`; it can be stopped, killed and restarted.
 
-A test that uses it says `@pytest.mark.needs("mosquitto", "mosquitto")`.
+A test that uses it is marked with `@pytest.mark.needs("mosquitto", "mosquitto")`.
 """
 
 import getpass
+import signal
 import socket
 import subprocess
 import time
@@ -32,7 +33,7 @@ log_dest file {folder}/mosquitto.log
 
 
 class Broker:
-    """One broker on a port of its own, which keeps sessions over a restart."""
+    """A broker on a free port, whose sessions survive a restart."""
 
     def __init__(self, folder: Path, more_configuration: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,19 +59,22 @@ class Broker:
         self._wait_until_it_listens(self._process)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
+        self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        self._end(signal.SIGKILL)
 
-    def forget(self) -> None:
-        """Every session and every message that it kept; while it is stopped."""
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait()
+
+    def close(self) -> None:
+        self.kill()
+
+    def clear(self) -> None:
+        """Delete its stored sessions and messages; only while it is stopped."""
         (self._folder / DATABASE).unlink(missing_ok=True)
 
     def _wait_until_it_listens(self, process: "subprocess.Popen[bytes]") -> None:
@@ -81,7 +85,7 @@ class Broker:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
             except OSError:
-                time.sleep(0.02)  # nothing tells when another program begins to listen
+                time.sleep(0.02)  # there is no event for the start of another program
             else:
                 return
 

@@ -1,7 +1,7 @@
-"""`headgate` commands run as processes, as an operator starts them, and what starting and stopping them needs.
+"""`headgate` commands as processes, started as an operator starts them, and helpers to start and stop them.
 
-A blocking start or stop runs in a thread that is waited for (`to_its_end`); Ctrl-C and SIGTERM stop everything in order
-(`run_until_told`).
+A blocking start or stop runs in a thread (`run_in_thread`). Ctrl-C and SIGTERM stop everything in order
+(`run_until_signal`).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from testbed.errors import BenchError
 
 HEADGATE: Final = (sys.executable, "-m", "agent")
-PATIENCE_S: Final = 60.0  # for a process to say what it should, or to end when told
+PATIENCE_S: Final = 60.0  # for a process to print an expected line, or to end after a signal
 SHOWN_LINES: Final = 20
 LISTENING_PORTS: Final = range(20_000, 32_000)  # below those of clients (`net.ipv4.ip_local_port_range`)
 PORTS_TO_TRY: Final = 100
@@ -29,16 +29,16 @@ T = TypeVar("T")
 
 
 class HeadgateProcess:
-    """One command that goes on until it is told to stop. What it says is kept in `lines`, and in a file if named.
+    """A command that runs until it is stopped. Its output is in `lines`, and in the file `log`.
 
-    It has a process group of its own: a Ctrl-C at the terminal is for whoever started it, who then ends it in order.
+    It has its own process group, so Ctrl-C at the terminal does not reach it: the parent stops it in order.
     """
 
     def __init__(self, *arguments: str, log: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self.lines: list[str] = []
         self._arguments = arguments
         self._log = log
-        self._heard = threading.Condition()
+        self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [*HEADGATE, *arguments],
             stdin=subprocess.DEVNULL,
@@ -50,17 +50,17 @@ class HeadgateProcess:
             env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"},
             process_group=0,
         )
-        self._listening = threading.Thread(target=self._listen, daemon=True)
-        self._listening.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def wait_for(self, pattern: str) -> str:
-        """The first group of the pattern, in the first line that has it, as soon as it is said. Raises: BenchError."""
+        """Wait for a line that matches. Returns the first group of the pattern. Raises: BenchError."""
 
         def found() -> re.Match[str] | None:
             return next(filter(None, (re.search(pattern, line) for line in self.lines)), None)
 
-        with self._heard:
-            self._heard.wait_for(lambda: found() or not self._listening.is_alive(), PATIENCE_S)
+        with self._changed:
+            self._changed.wait_for(lambda: found() or not self._reader.is_alive(), PATIENCE_S)
         if (match := found()) is None:
             raise BenchError(f"{' '.join(self._arguments)}: did not print {pattern!r}: {self.lines[-SHOWN_LINES:]}")
         return match[1]
@@ -79,7 +79,7 @@ class HeadgateProcess:
         return self.wait()
 
     def wait(self) -> int:
-        """Its own end, in good time; killed if it does not come. The exit code."""
+        """Wait for its end. Returns the exit code. Raises: TimeoutExpired, after killing it."""
         try:
             return self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -97,31 +97,31 @@ class HeadgateProcess:
     def close(self) -> None:
         if self.is_running:
             self.kill()
-        self._listening.join()
+        self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def _listen(self) -> None:
+    def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._keep(line)
-        with self._heard:
-            self._heard.notify_all()
+            self._store(line)
+        with self._changed:
+            self._changed.notify_all()
 
-    def _keep(self, line: str) -> None:
+    def _store(self, line: str) -> None:
         if self._log is not None:
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(line)
-        with self._heard:
+        with self._changed:
             self.lines.append(line.rstrip("\n"))
-            self._heard.notify_all()
+            self._changed.notify_all()
 
 
 class RestartableProcess:
-    """One part of a bench: the same command again and again, in one log. For any thread; `close` has the last word."""
+    """A command that can be stopped and started again, with one log, by any thread. After `close` it stays stopped."""
 
     def __init__(self, *arguments: str, says: str, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """`says` is what it says when it is ready, with one group."""
+        """`says` is a pattern with one group, of the line that it prints when it is ready."""
         self._arguments = arguments
         self._says = says
         self._log = log
@@ -133,7 +133,7 @@ class RestartableProcess:
         """Returns when it is ready. Raises: BenchError."""
         self._process = HeadgateProcess(*self._arguments, log=self._log, environment=self._environment)
         if self._is_closed:
-            self._end(HeadgateProcess.kill)  # whoever closed it did not see this one
+            self._end(HeadgateProcess.kill)  # `close` came before this process existed
         else:
             self._process.wait_for(self._says)
 
@@ -143,13 +143,9 @@ class RestartableProcess:
     def kill(self) -> None:
         self._end(HeadgateProcess.kill)
 
-    def stand_still(self) -> None:
+    def pause(self) -> None:
         if self._process is not None:
             self._process.signal(signal.SIGSTOP)
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.is_running
 
     def close(self) -> None:
         self._is_closed = True
@@ -176,10 +172,10 @@ def node_arguments(data: Path, *more: str) -> list[str]:
     return ["node", "run", "--listen", "127.0.0.1:0", "--data", str(data), *more]
 
 
-async def to_its_end(action: Callable[[], T]) -> T:
-    """Do it in a thread. A caller who is cancelled meanwhile is cancelled when it is done, and not before.
+async def run_in_thread(action: Callable[[], T]) -> T:
+    """Run a blocking action in a thread and wait for its end, even if the caller is cancelled meanwhile.
 
-    Otherwise a process could start after everything was closed, and stay.
+    Otherwise a process could start after everything was closed.
     """
     work = asyncio.ensure_future(asyncio.to_thread(action))
     try:
@@ -189,8 +185,15 @@ async def to_its_end(action: Callable[[], T]) -> T:
         raise
 
 
-def run_until_told(work: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, which cancels the work on Ctrl-C; here on SIGTERM too. Raises: KeyboardInterrupt for both."""
+async def run_all(actions: Iterable[Callable[[], None]]) -> None:
+    """Run blocking actions at once, each in a thread. Raises the first error, after all have ended."""
+    for outcome in await asyncio.gather(*map(run_in_thread, actions), return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def run_until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """Like `asyncio.run`, but SIGTERM cancels the work, too. Raises: KeyboardInterrupt on Ctrl-C and SIGTERM."""
 
     async def listen() -> T:
         task = asyncio.current_task()

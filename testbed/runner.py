@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.errors import HeadgateError
-from testbed.bench import Bench, break_as_planned
+from testbed.bench import Bench, inject_faults
 from testbed.oracle import Evidence, Judgement, gather_evidence, judge
 from testbed.scenario import Scenario
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     scenario: Scenario
-    folder: Path  # the evidence; gone after a good end unless it was to be kept
+    folder: Path  # logs and data; deleted after a success, unless `keep`
     took_s: float
-    notes: tuple[str, ...]  # what this machine could not do as the scenario wanted
+    notes: tuple[str, ...]  # what this machine cannot do as the scenario requires
     judgement: Judgement | None  # None: the bench itself failed
     evidence: Evidence | None
     problems: tuple[str, ...]
@@ -31,7 +31,7 @@ class Outcome:
         return not self.problems
 
 
-def _new_place(name: str, folder: Path | None) -> Path:
+def _make_folder(name: str, folder: Path | None) -> Path:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"headgate-{name}-", dir=folder))
@@ -40,21 +40,21 @@ def _new_place(name: str, folder: Path | None) -> Path:
 async def run_scenario(
     scenario: Scenario,
     folder: Path | None,
-    say: Say,
+    log: Log,
     *,
     keep: bool = False,
     agent_environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """In a new folder below `folder`, or below the system's place for temporary ones."""
+    """Run the scenario in a new folder below `folder`, or below the temporary directory of the system."""
     began_s = time.monotonic()
-    place = _new_place(scenario.name, folder)
-    bench = Bench(scenario, place, agent_environment)
+    run_folder = _make_folder(scenario.name, folder)
+    bench = Bench(scenario, run_folder, agent_environment)
     judgement: Judgement | None = None
     evidence: Evidence | None = None
     problems: tuple[str, ...] = ()
     try:
         async with bench:
-            await break_as_planned(bench, say)
+            await inject_faults(bench, log)
             await bench.settle()
             evidence = await asyncio.to_thread(gather_evidence, bench)
         judgement = await asyncio.to_thread(judge, evidence, scenario.expect)
@@ -62,10 +62,10 @@ async def run_scenario(
     except* (HeadgateError, OSError) as group:
         problems = tuple(str(error) for error in _flatten(group))
     if not problems and not keep:
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, run_folder, ignore_errors=True)
     return Outcome(
         scenario=scenario,
-        folder=place,
+        folder=run_folder,
         took_s=time.monotonic() - began_s,
         notes=tuple(bench.notes),
         judgement=judgement,

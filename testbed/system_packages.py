@@ -1,7 +1,7 @@
 """Programs from system packages: which of them are missing, and their installation by apt-get.
 
-Tests and benchmarks name what they need; what is missing is installed before the first of them runs, where that is
-possible (root, or sudo without a password). Where it is not, the caller reports what could not run.
+Tests and benchmarks name the programs that they need. Missing ones are installed before the first of them runs, if that
+is possible (as root, or with sudo without a password). Otherwise the caller reports what could not run.
 """
 
 import glob
@@ -37,7 +37,7 @@ def missing(needs: Iterable[Need]) -> list[Need]:
 
 
 def provide(needs: Iterable[Need]) -> list[Need]:
-    """Install what is missing, if that is possible. What is still missing after it."""
+    """Install what is missing, if that is possible. Returns what is still missing."""
     wanted = set(needs)
     search_system_directories()
     if absent := missing(wanted):

@@ -12,7 +12,7 @@ SLOW_CHUNK_BYTES = 1024
 
 
 class TcpProxy:
-    """Between clients on `port` and a server. Awaitable events tell what passed, so that tests need not guess."""
+    """Between clients on `port` and a server. Tests can wait for the bytes and connections that passed."""
 
     def __init__(self, target_port: int, target_host: str = "127.0.0.1") -> None:
         self.port = 0
@@ -45,20 +45,20 @@ class TcpProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def stall(self) -> None:
-        """From now on whatever is sent is swallowed, and nobody is told: half-open connections."""
+        """Discard everything from now on, without closing: half-open connections."""
         self._stalled = True
 
     async def heal(self) -> None:
-        """New connections pass again. Those that lost something are cut: their bytes no longer make sense."""
+        """Let new connections pass. Existing ones are cut, because bytes of theirs were discarded."""
         self._stalled = False
         await self.cut()
 
     def slow(self, bytes_per_s: int | None) -> None:
-        """Each way of each connection; None: as fast as it goes."""
+        """Limit the rate of each direction of each connection; None: no limit."""
         self._bytes_per_s = bytes_per_s
 
     async def flap(self, times: int, passed_bytes: int) -> None:
-        """Cut everything, so many times, whenever clients have sent that many bytes more."""
+        """Cut all connections `times` times, each time after clients have sent `passed_bytes` more."""
         for _ in range(times):
             goal = self.passed_bytes + passed_bytes
             await self.wait_until(lambda goal=goal: self.passed_bytes >= goal)  # type: ignore[misc]
@@ -72,23 +72,23 @@ class TcpProxy:
         task = asyncio.current_task()
         assert task is not None
         try:
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            server_reader, server_writer = await asyncio.open_connection(*self._target)
         except OSError:
             writer.transport.abort()
             return
-        self._open[task] = writer, far_writer
+        self._open[task] = writer, server_writer
         async with self._changed:
             self.connections += 1
             self._changed.notify_all()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, far_writer, counts=True))
-                group.create_task(self._pump(far_reader, writer, counts=False))
+                group.create_task(self._pump(reader, server_writer, counts=True))
+                group.create_task(self._pump(server_reader, writer, counts=False))
         except* OSError:
             pass
         finally:
             del self._open[task]
-            for each in (writer, far_writer):
+            for each in (writer, server_writer):
                 each.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool) -> None:

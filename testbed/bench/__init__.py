@@ -1,20 +1,18 @@
-"""The running parts of a scenario: processes, ports, disks, clocks, links."""
+"""The bench: the running parts of a scenario (processes, ports, disks, clocks, links), and its faults."""
 
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench
-from testbed.bench.breaking import break_as_planned
-from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, SerialDevice
-from testbed.bench.servers import CollectorServer, NodeServer, Server
+from testbed.bench.devices import Microcontroller, MqttDevice, SerialDevice
+from testbed.bench.injection import inject_faults
+from testbed.bench.servers import CollectorServer, NodeServer
 
 __all__ = [
     "AgentPart",
     "Bench",
     "CollectorServer",
-    "CountingDevice",
     "Microcontroller",
     "MqttDevice",
     "NodeServer",
     "SerialDevice",
-    "Server",
-    "break_as_planned",
+    "inject_faults",
 ]

@@ -1,7 +1,7 @@
-"""One agent of a bench with its disk, its clock, its links, and the file publisher that the oracle reads.
+"""One agent of a bench, with its disk, its clock and its configuration.
 
-Every agent has one publisher more than its scenario says: `witness`, a file outside its own disk. What stands there was
-committed, whatever became of the machine afterwards.
+Besides the publishers of its scenario, every agent has the publisher `witness`, a file outside its own disk. The oracle
+reads it: a message in it was committed, whatever happened to the machine later.
 """
 
 import json
@@ -17,7 +17,7 @@ from agent.journal import DirectoryDisk
 from agent.journal.inspection import inspect_journal
 from agent.journal.segments import file_name
 from agent.keys import DeviceKeys, create_key_file
-from testbed.bench.clock import HeldClock
+from testbed.bench.clock import ControlledClock
 from testbed.bench.devices import mqtt_topic
 from testbed.bench.volume import Volume
 from testbed.processes import RestartableProcess
@@ -28,7 +28,7 @@ SHIP_TIMEOUT_S: Final = 5.0
 
 class AgentPart:
     def __init__(
-        self, folder: Path, volume: Volume | None, clock: HeldClock | None, environment: Mapping[str, str]
+        self, folder: Path, volume: Volume | None, clock: ControlledClock | None, environment: Mapping[str, str]
     ) -> None:
         self.folder = folder
         self.volume = volume
@@ -36,7 +36,7 @@ class AgentPart:
         self.key_file = folder / "keys" / "device.keys"
         self.keys = DeviceKeys.generate(os.urandom)
         create_key_file(self.key_file, self.keys, None)
-        self._process = RestartableProcess(
+        self.process = RestartableProcess(
             *("run", "--config", str(self.config)),
             says=r"(running; device=)",
             log=folder / "agent.log",
@@ -64,36 +64,26 @@ class AgentPart:
     def status_file(self) -> Path:
         return self.folder / "status.json"
 
-    # Running. These block; whoever runs an event loop calls them in a thread.
-
-    def start(self) -> None:
-        """Raises: BenchError if it does not report that it is running."""
-        self._process.start()
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
+    # Starting and stopping block, so an event loop calls them in a thread.
 
     def cut_power(self) -> None:
-        """The process stands still, then the disk, then neither is there any more; so it writes nothing in between."""
-        self._process.stand_still()
+        """Pause the process before the disk loses power, so that it sees no error and writes nothing more."""
+        self.process.pause()
         if self.volume is not None:
             self.volume.cut_power()
-        self._process.kill()
+        self.process.kill()
 
     def power_up(self) -> None:
         if self.volume is not None:
             self.volume.restore_power()
-        self._process.start()
+        self.process.start()
 
     def close(self) -> None:
-        self._process.close()
+        self.process.close()
         if self.volume is not None:
             self.volume.unmount()
 
-    # Looking
+    # Inspecting
 
     def status(self) -> dict[str, Any]:
         """The content of its status file; empty before the first one is written."""
@@ -104,7 +94,7 @@ class AgentPart:
         return status
 
     def figure(self, name: str) -> int:
-        """One number that a scenario can wait for."""
+        """A number that a fault of a scenario can wait for."""
         status = self.status()
         match name:
             case "acknowledged":
@@ -115,15 +105,15 @@ class AgentPart:
             case _:
                 return int(status.get("messages", 0))
 
-    def said(self, pattern: str) -> str | None:
-        """The first group of the pattern, where its log has it last."""
+    def logged(self, pattern: str) -> str | None:
+        """The first group of the last match of the pattern in its log."""
         log = self.folder / "agent.log"
         found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
         return str(found[-1]) if found else None
 
     @property
     def committed(self) -> int:
-        """Messages that the witness has seen, each once."""
+        """The number of different messages in the witness file."""
         return len(set(self.witness.read_bytes().splitlines())) if self.witness.exists() else 0
 
     def segments(self, lane: int | None) -> list[Path]:
@@ -137,7 +127,7 @@ class AgentPart:
         return bool(self.status().get("devices", {}).get(device, {}).get("state") == "up")
 
     def is_settled(self) -> bool:
-        """Whether every reader of the journal has passed every record, and every loss is told."""
+        """Whether every cursor of the journal is at its end, and every loss is reported."""
         status = self.status()
         if not status or self.status_file.stat().st_mtime < self._fresh_from_s:
             return False
@@ -145,12 +135,12 @@ class AgentPart:
         return not any((*journal["waiting"].values(), journal["pending_gaps"], status["archives"]["kept"]))
 
     def left_to_ship(self) -> object:
-        """What changes while it ships: records that wait, and archives that were shipped."""
+        """Counts that change while the agent ships: pending records and archives."""
         status = self.status()
         return status.get("journal", {}).get("waiting"), status.get("archives")
 
     def expect_fresh_status(self) -> None:
-        """From now on, only a status written later counts."""
+        """Let `is_settled` ignore every status that is older than now."""
         self._fresh_from_s = time.time()
 
 
@@ -163,7 +153,7 @@ def configuration(
     collector_key: Path,
     serial_ports: Mapping[str, str],
 ) -> str:
-    """The agent's file. `ports` are those of the proxies to its far ends, by what is at their end."""
+    """The configuration file of an agent. `ports` are those of the proxies to its destinations, by their kind."""
     sections = [
         f'[device]\nname = "{name}"\ndata_directory = "{part.data}"\nkey_file = "{part.key_file}"',
         _journal(agent),

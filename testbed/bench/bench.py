@@ -7,35 +7,34 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from testbed.bench.agents import AgentPart, configuration
-from testbed.bench.clock import HeldClock
+from testbed.bench.clock import ControlledClock
 from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, RealPortDevice, SerialDevice
-from testbed.bench.servers import BrokerServer, CollectorServer, Elsewhere, NodeServer, Server, TrackerServer
+from testbed.bench.servers import BrokerServer, CollectorServer, ExternalServer, NodeServer, Server, TrackerServer
 from testbed.bench.volume import Volume, open_volume
 from testbed.cable.port import PtyPort
 from testbed.errors import BenchError
-from testbed.processes import to_its_end
+from testbed.processes import run_all, run_in_thread
 from testbed.scenario import Device, Scenario
 from testbed.tcp_proxy import TcpProxy
 
 DAY_S: Final = 86_400
 POLL_S: Final = 0.05
 PATIENCE_S: Final = 120.0  # without any progress
-CALM_S: Final = 1.0  # without a new message: all that the devices said has been read
-FIRST_PATIENCE_S: Final = 8.0  # then agents are started anew, so that none waits out a long pause after failures
+CALM_S: Final = 1.0  # without a new message: everything that the devices sent has been read
+FIRST_PATIENCE_S: Final = 8.0  # then agents are restarted, so that none waits for the end of a long backoff
 
 
 class Bench:
-    """Parts by their dotted names. `notes` says what this machine could not do as the scenario wanted."""
+    """The running parts of a scenario, by name. `notes` lists what this machine cannot do as the scenario requires."""
 
     def __init__(self, scenario: Scenario, folder: Path, agent_environment: Mapping[str, str] | None = None) -> None:
-        """What is in `agent_environment` every agent finds in its own."""
+        """`agent_environment` is added to the environment of every agent."""
         self.scenario = scenario
         self.folder = folder
         self.notes: list[str] = []
@@ -45,28 +44,26 @@ class Bench:
         self.devices: dict[str, CountingDevice] = {}
         self.boards: dict[str, Microcontroller] = {}
         self.links: dict[str, TcpProxy] = {}
-        self.locks: dict[str, asyncio.Lock] = {}  # one thing at a time is done to a part
-        self._speaking: list[asyncio.Task[None]] = []
+        self.locks: dict[str, asyncio.Lock] = {}  # one fault of a part at a time
+        self._device_tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         try:
             await self._start_servers()
             await self._prepare_agents()
-            await self._all(agent.start for agent in self.agents.values())
+            await run_all(agent.process.start for agent in self.agents.values())
             await self._start_devices()
         except BaseException:
             await self.close()
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Everything is gone afterwards, whatever state it was in."""
-        for task in self._speaking:
+        """End every process, whatever its state."""
+        for task in self._device_tasks:
             task.cancel()
         for link in self.links.values():
             await link.stop()
@@ -74,8 +71,8 @@ class Bench:
             device.close()
         for board in self.boards.values():
             board.close()
-        await self._all(agent.close for agent in self.agents.values())
-        await self._all(server.close for server in self.servers.values())
+        await run_all(agent.close for agent in self.agents.values())
+        await run_all(server.process.close for server in self.servers.values())
 
     def lock(self, part: str) -> asyncio.Lock:
         return self.locks.setdefault(part, asyncio.Lock())
@@ -87,7 +84,7 @@ class Bench:
 
     @property
     def committed(self) -> int:
-        """Messages of all agents, whatever has become of their processes since."""
+        """The number of messages that all agents have committed so far."""
         return sum(agent.committed for agent in self.agents.values())
 
     def figure(self, part: str, name: str) -> int:
@@ -107,24 +104,24 @@ class Bench:
         scenario = self.scenario
         trackers = {name: TrackerServer(self._place("trackers"), name) for name in scenario.trackers}
         self._add("trackers", trackers)
-        await self._all(tracker.start for tracker in trackers.values())
+        await run_all(tracker.process.start for tracker in trackers.values())
         nodes: dict[str, Server] = {
-            name: Elsewhere(node.address)
+            name: ExternalServer(node.address)
             if node.address
             else NodeServer(self._place("nodes"), name, trackers.get(node.tracker or ""))
             for name, node in scenario.nodes.items()
         }
         brokers: dict[str, Server] = {
-            name: Elsewhere(broker.address) if broker.address else BrokerServer(self._place("brokers"), name)
+            name: ExternalServer(broker.address) if broker.address else BrokerServer(self._place("brokers"), name)
             for name, broker in scenario.brokers.items()
         }
         collectors = {name: CollectorServer(self._place("collectors"), name) for name in scenario.collectors}
         for section, servers in (("nodes", nodes), ("brokers", brokers), ("collectors", collectors)):
             self._add(section, servers)
-        await self._all(server.start for servers in (nodes, brokers, collectors) for server in servers.values())
+        await run_all(server.process.start for servers in (nodes, brokers, collectors) for server in servers.values())
 
     def _place(self, section: str) -> Path:
-        """Parts of different kinds may have one name."""
+        """A directory for each kind, because parts of different kinds may have the same name."""
         place = self.folder / section
         place.mkdir(exist_ok=True)
         return place
@@ -159,20 +156,20 @@ class Bench:
             )
             return None
 
-    def _make_clock(self, name: str, folder: Path) -> HeldClock | None:
+    def _make_clock(self, name: str, folder: Path) -> ControlledClock | None:
         if name not in self.scenario.agents_with_clocks:
             return None
-        agent, clock = self.scenario.agents[name], HeldClock(folder)
+        agent, clock = self.scenario.agents[name], ControlledClock(folder)
         if agent.clock == "1970":
             clock.start_in_1970()
         clock.step(-agent.clock_behind_days * DAY_S)
         return clock
 
     async def _link_up(self, name: str) -> dict[str, int]:
-        """Proxies to everything that the agent talks to. Their ports, by what is at the other end."""
+        """Start a proxy to each destination of the agent. Returns their ports, by the kind of destination."""
         agent = self.scenario.agents[name]
-        spoken_to = [device.broker for device in self.scenario.devices_of(name).values() if device.broker]
-        brokers = {broker for broker in (agent.broker, *spoken_to) if broker}
+        of_devices = [device.broker for device in self.scenario.devices_of(name).values() if device.broker]
+        brokers = {broker for broker in (agent.broker, *of_devices) if broker}
         if len(brokers) > 1:
             raise BenchError(f"agents.{name}: an agent has one broker, not {', '.join(sorted(brokers))}")
         ends = {"node": f"nodes.{agent.node}", "collector": f"collectors.{agent.collector}"}
@@ -187,11 +184,11 @@ class Bench:
         return ports
 
     async def _make_port(self, name: str, device: Device) -> str:
-        """Where the agent reads a device with a cable."""
+        """The serial port through which the agent reads a device; empty for MQTT."""
         if device.kind == "mqtt":
             return ""
         if device.kind == "microcontroller":
-            board = await to_its_end(partial(Microcontroller, self._place("devices"), name, device.rate_hz))
+            board = await run_in_thread(partial(Microcontroller, self._place("devices"), name, device.rate_hz))
             self.boards[name] = board
             return str(board.link)
         log = self._place("devices") / f"{name}.produced"
@@ -209,7 +206,7 @@ class Bench:
             broker = self.servers[f"brokers.{device.broker}"]
             log = self._place("devices") / f"{name}.produced"
             self.devices[name] = MqttDevice(name, log, device.rate_hz, broker.host, broker.port)
-        self._speaking = [asyncio.create_task(device.run()) for device in self.devices.values()]
+        self._device_tasks = [asyncio.create_task(device.run()) for device in self.devices.values()]
 
     def _mqtt_devices(self) -> list[tuple[str, Device]]:
         return [(name, device) for name, device in self.scenario.devices.items() if device.kind == "mqtt"]
@@ -219,26 +216,26 @@ class Bench:
             part = self.agents[device.agent]
             await wait_until(partial(part.is_device_up, name), f"{name} is subscribed to")
 
-    # Coming to rest
+    # Stopping
 
     async def settle(self) -> None:
-        """Devices fall silent; agents get all they have to the collector, and end. Raises: BenchError."""
-        for task in self._speaking:
+        """Stop the devices, wait until the agents have shipped everything, and stop the agents. Raises: BenchError."""
+        for task in self._device_tasks:
             task.cancel()
         for board in self.boards.values():
-            board.silence()
-        await self._wait_for_subscriptions()  # after a cut link, what was promised waits in a broker
+            board.pause()
+        await self._wait_for_subscriptions()  # after a cut link, acknowledged messages wait in a broker
         await self._read_all()
         try:
             await self._ship_all(FIRST_PATIENCE_S)
         except BenchError:
-            await self._all(agent.stop for agent in self.agents.values())
-            await self._all(agent.start for agent in self.agents.values())
+            await run_all(agent.process.stop for agent in self.agents.values())
+            await run_all(agent.process.start for agent in self.agents.values())
             await self._ship_all(PATIENCE_S)
-        await self._all(agent.stop for agent in self.agents.values())
+        await run_all(agent.process.stop for agent in self.agents.values())
 
     async def _read_all(self) -> None:
-        """Until nothing new has come for a while."""
+        """Wait until no message has been read for `CALM_S`."""
         before, since_s = -1, 0.0
         while since_s < CALM_S:
             now = sum(agent.figure("messages") for agent in self.agents.values())
@@ -252,13 +249,6 @@ class Bench:
         for name, agent in self.agents.items():
             await wait_until(agent.is_settled, f"agents.{name} has shipped all", agent.left_to_ship, patience_s)
 
-    async def _all(self, actions: "Iterator[Callable[[], None]]") -> None:
-        """At once, each in a thread; the first failure is told after all are done."""
-        work: list[Awaitable[None]] = [to_its_end(action) for action in actions]
-        for outcome in await asyncio.gather(*work, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-
 
 async def wait_until(
     is_true: Callable[[], bool],
@@ -266,7 +256,7 @@ async def wait_until(
     progress: Callable[[], object] = lambda: None,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    """However slow the machine is: patience ends when `progress` has given the same for so long. Raises: BenchError."""
+    """Poll `is_true`, for as long as `progress` changes at least every `patience_s`. Raises: BenchError."""
     loop = asyncio.get_running_loop()
     before, since_s = progress(), loop.time()
     while not is_true():

@@ -1,7 +1,7 @@
 """Simulated devices that send increasing numbers. Each number is written to a file before it is sent, as evidence.
 
 {"n": 17}\\n      on a serial line: a pty, or a real port
-17                by MQTT, QoS 1: what the broker acknowledges is written down too
+17                by MQTT, QoS 1: the acknowledged numbers are recorded too
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def count_line(number: int) -> bytes:
 
 
 class CountingDevice(ABC):
-    """`run` is one task. `produced` is the last number said."""
+    """Sends the numbers 1, 2, 3 …; `produced` is the last one sent."""
 
     def __init__(self, log: Path, rate_hz: float) -> None:
         self.produced = 0
@@ -39,14 +39,13 @@ class CountingDevice(ABC):
         self._log = log.open("w", encoding="ascii", buffering=1)
 
     async def run(self) -> None:
-        """For as long as it is let."""
+        """Send numbers until cancelled."""
         loop = asyncio.get_running_loop()
         due, before_s = 0.0, loop.time()
         while True:
             await asyncio.sleep(max(TICK_S, 1 / self._rate_hz if self._rate_hz < 1 / TICK_S else 0))
-            due = min(
-                due + (loop.time() - before_s) * self._rate_hz, self._rate_hz + 1
-            )  # it does not catch up for ever
+            due += (loop.time() - before_s) * self._rate_hz
+            due = min(due, self._rate_hz + 1)  # it catches up for one second at most
             before_s = loop.time()
             while due >= 1 and self._is_ready():
                 due -= 1
@@ -55,23 +54,23 @@ class CountingDevice(ABC):
     def _next(self) -> None:
         self.produced += 1
         self._log.write(f"{self.produced}\n")
-        self._say(self.produced)
+        self._send(self.produced)
 
     @abstractmethod
     def _is_ready(self) -> bool: ...
 
     @abstractmethod
-    def _say(self, number: int) -> None: ...
+    def _send(self, number: int) -> None: ...
 
     def close(self) -> None:
         self._log.close()
 
 
 class SerialDevice(CountingDevice):
-    """Waits while the line takes nothing, as with flow control; what is on the line when it is pulled is lost."""
+    """Waits while the line is full, as with flow control. Bytes on the line are lost when it is unplugged."""
 
     def __init__(self, log: Path, rate_hz: float, port: PtyPort, line_of: LineOf = count_line) -> None:
-        """`line_of` makes a line of a number."""
+        """`line_of` formats a number as a line."""
         super().__init__(log, rate_hz)
         self.port = port
         self._line_of = line_of
@@ -85,14 +84,14 @@ class SerialDevice(CountingDevice):
         self.port.plug()
 
     def garble(self, chance: random.Random, count: int) -> None:
-        """Noise, as much as the line takes at once, up to the end of a line: then the device goes on as before."""
+        """Send noise and the end of a line, after which the device continues as before."""
         self.port.send(chance.randbytes(count) + b"\n")
 
     def _is_ready(self) -> bool:
         self._unsent = self._unsent[self.port.send(self._unsent) :]
         return not self._unsent
 
-    def _say(self, number: int) -> None:
+    def _send(self, number: int) -> None:
         line = self._line_of(number)
         self._unsent = line[self.port.send(line) :] if self.port.fd is not None else b""
 
@@ -102,7 +101,7 @@ class SerialDevice(CountingDevice):
 
 
 class RealPortDevice(CountingDevice):
-    """Speaks into a real port whose cable leads to the agent's."""
+    """Sends to a real port that is connected to the agent's port."""
 
     def __init__(self, log: Path, rate_hz: float, port: str) -> None:
         super().__init__(log, rate_hz)
@@ -111,7 +110,7 @@ class RealPortDevice(CountingDevice):
     def _is_ready(self) -> bool:
         return True
 
-    def _say(self, number: int) -> None:
+    def _send(self, number: int) -> None:
         self._file.write(count_line(number))
 
     def close(self) -> None:
@@ -120,7 +119,7 @@ class RealPortDevice(CountingDevice):
 
 
 class Microcontroller:
-    """The example firmware on this machine, behind a cable. It needs no log: holes in what it counts show."""
+    """The example firmware on this machine, behind a cable. It needs no log, because it numbers its measurements."""
 
     def __init__(self, folder: Path, name: str, rate_hz: float) -> None:
         """Raises: BenchError where the firmware cannot be built."""
@@ -138,12 +137,11 @@ class Microcontroller:
     def plug(self) -> None:
         self._cable.plug()
 
-    def silence(self) -> None:
-        """It measures no more; what it has not delivered it keeps, and what is on the line is lost to nobody."""
+    def pause(self) -> None:
+        """Stop measuring. It holds what is not acknowledged yet."""
         self._board.pause()
 
-    def speak(self) -> None:
-        """Again."""
+    def resume(self) -> None:
         self._board.resume()
 
     def close(self) -> None:
@@ -152,35 +150,35 @@ class Microcontroller:
 
 
 class MqttDevice(CountingDevice):
-    """Sends until the broker has acknowledged; `acknowledged` holds those numbers."""
+    """Publishes at QoS 1; `acknowledged` holds the numbers that the broker has acknowledged."""
 
     def __init__(self, name: str, log: Path, rate_hz: float, host: str, port: int) -> None:
         super().__init__(log, rate_hz)
         self.acknowledged: set[int] = set()
         self._topic = mqtt_topic(name)
-        self._under_way: deque[tuple[int, MQTTMessageInfo]] = deque()
+        self._in_flight: deque[tuple[int, MQTTMessageInfo]] = deque()
         self._client = Client(CallbackAPIVersion.VERSION2, client_id=f"device-{name}", clean_session=False)
         self._client.reconnect_delay_set(1, 1)
         self._client.connect_async(host, port)
         self._client.loop_start()
 
     def _is_ready(self) -> bool:
-        self.take_acknowledgements()
-        return self._client.is_connected() and len(self._under_way) < MAX_UNACKNOWLEDGED
+        self.read_acknowledgements()
+        return self._client.is_connected() and len(self._in_flight) < MAX_UNACKNOWLEDGED
 
-    def take_acknowledgements(self) -> None:
-        """Note what the broker has acknowledged meanwhile."""
-        for _ in range(len(self._under_way)):
-            number, sent = self._under_way.popleft()
+    def read_acknowledgements(self) -> None:
+        """Record the numbers that the broker has acknowledged meanwhile."""
+        for _ in range(len(self._in_flight)):
+            number, sent = self._in_flight.popleft()
             if sent.is_published():
                 self.acknowledged.add(number)
             else:
-                self._under_way.append((number, sent))
+                self._in_flight.append((number, sent))
 
-    def _say(self, number: int) -> None:
+    def _send(self, number: int) -> None:
         sent = self._client.publish(self._topic, str(number), qos=1)
-        if sent.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:  # else nobody will tell whether it arrives
-            self._under_way.append((number, sent))
+        if sent.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:  # otherwise there will be no acknowledgement
+            self._in_flight.append((number, sent))
 
     def close(self) -> None:
         super().close()

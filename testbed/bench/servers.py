@@ -1,12 +1,12 @@
-"""The servers of a bench: trackers, nodes, brokers and collectors. Each keeps its port over restarts.
+"""The servers of a bench: trackers, nodes, brokers and collectors. Each uses the same port after a restart.
 
-Starting and ending block; whoever runs an event loop calls them in a thread.
+Starting and stopping block, so an event loop calls them in a thread.
 """
 
 import os
 import shutil
-from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Protocol
 
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
@@ -15,61 +15,41 @@ from testbed.mosquitto import Broker
 from testbed.processes import RestartableProcess, free_port
 
 
-class Server(ABC):
-    host: str
-    port: int
-
-    @abstractmethod
+class _Process(Protocol):
     def start(self) -> None:
         """Returns when it listens. Raises: BenchError."""
 
-    @abstractmethod
     def stop(self) -> None:
         """An orderly stop."""
 
-    @abstractmethod
     def kill(self) -> None: ...
+    def close(self) -> None: ...
 
-    def close(self) -> None:
-        """For good."""
-        self.kill()
 
-    def forget(self) -> None:  # noqa: B027 - most keep nothing
-        """What it kept, while it does not run."""
+class Server:
+    """A process that listens on `host` and `port`."""
+
+    host = "127.0.0.1"
+    port: int
+    process: _Process
+
+    def clear(self) -> None:
+        """Delete its stored data; only while it is stopped."""
 
 
 class _HeadgateServer(Server):
-    """A `headgate` command that listens on a port of this machine."""
+    """A `headgate` command that listens on a free port of this machine."""
 
     def __init__(self) -> None:
-        self.host, self.port = "127.0.0.1", free_port()
-        self.process: RestartableProcess
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    def start(self) -> None:
-        self.process.start()
-
-    def stop(self) -> None:
-        self.process.stop()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def close(self) -> None:
-        self.process.close()
+        self.port = free_port()
+        self.address = f"{self.host}:{self.port}"
 
 
 class TrackerServer(_HeadgateServer):
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__()
-        self.process = RestartableProcess(
-            *("node", "tracker", "--listen", self.address),
-            says=r"tracker listens; address=(\S+)",
-            log=folder / f"{name}.log",
-        )
+        command = ("node", "tracker", "--listen", self.address)
+        self.process = RestartableProcess(*command, says=r"tracker listens; address=(\S+)", log=folder / f"{name}.log")
 
 
 class NodeServer(_HeadgateServer):
@@ -81,13 +61,10 @@ class NodeServer(_HeadgateServer):
         self.data = folder / name
         join = () if tracker is None else ("--join", f"ws://{tracker.address}")
         more = () if settings is None else ("--config", str(settings))
-        self.process = RestartableProcess(
-            *("node", "run", "--listen", self.address, "--data", str(self.data), *join, *more),
-            says=r"node listens; address=(\S+)",
-            log=folder / f"{name}.log",
-        )
+        command = ("node", "run", "--listen", self.address, "--data", str(self.data), *join, *more)
+        self.process = RestartableProcess(*command, says=r"node listens; address=(\S+)", log=folder / f"{name}.log")
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
 
 
@@ -102,11 +79,8 @@ class CollectorServer(_HeadgateServer):
         self.key_file.write_text(public.signing.hex())
         self._devices = AllowList(self.state / "devices")
         where = ("--listen", self.address, "--landing", str(self.landing), "--state", str(self.state))
-        self.process = RestartableProcess(
-            *("collector", "run", *where, "--min-free-bytes", "0", "--device-requests-per-s", "1000"),
-            says=r"(listening on )",
-            log=folder / f"{name}.log",
-        )
+        command = ("collector", "run", *where, "--min-free-bytes", "0", "--device-requests-per-s", "1000")
+        self.process = RestartableProcess(*command, says=r"(listening on )", log=folder / f"{name}.log")
 
     def enrol(self, binding: Binding) -> None:
         self._devices.enrol(Device(address=binding.address, archive_key=binding.archive_key, enrolled_at_ms=0))
@@ -117,34 +91,24 @@ class CollectorServer(_HeadgateServer):
 
 class BrokerServer(Server):
     def __init__(self, folder: Path, name: str) -> None:
-        self._broker = Broker(folder / name, "max_queued_messages 0\nmax_inflight_messages 0")
-        self.host, self.port = "127.0.0.1", self._broker.port
+        self.process: Broker = Broker(folder / name, "max_queued_messages 0\nmax_inflight_messages 0")
+        self.port = self.process.port
 
-    def start(self) -> None:
-        self._broker.start()
-
-    def stop(self) -> None:
-        self._broker.stop()
-
-    def kill(self) -> None:
-        self._broker.kill()
-
-    def forget(self) -> None:
-        self._broker.forget()
+    def clear(self) -> None:
+        self.process.clear()
 
 
-class Elsewhere(Server):
-    """Runs already, and is nobody's here to start or stop."""
+class ExternalServer(Server):
+    """A server that runs already, and that the bench neither starts nor stops."""
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.host, self.port = host, int(port)
+        self.host, _, port = address.rpartition(":")
+        self.port = int(port)
+        self.process = _NotOurs()
 
+
+class _NotOurs:
     def start(self) -> None:
-        pass
+        """Does nothing."""
 
-    def stop(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
+    stop = kill = close = start

@@ -1,9 +1,10 @@
 """A disk for one agent that can lose power and fill up like a real one.
 
-It is an ext4 file system in a file, mounted through a loop device. To cut the power, the file system is told to shut
-down without flushing (the ioctl that file system developers test recovery with): from that moment nothing reaches the
-medium, what was not synced is gone, and the next mount replays the journal as after a real outage. No write is
-simulated, and no process knows. It needs root and loop devices; where there are none, `open_volume` says why.
+It is an ext4 file system in a file, mounted through a loop device. To cut the power, the file system is shut down
+without flushing (by the ioctl that file system developers test recovery with): from then on nothing reaches the medium,
+unsynced data is lost, and the next mount replays the journal as after a real outage. No write is simulated.
+
+It needs root and loop devices; without them, `open_volume` raises an error with the reason.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ class Volume:
             self._is_mounted = True
 
     def cut_power(self) -> None:
-        """Nothing more reaches the medium. Whoever writes gets an error."""
+        """From now on nothing reaches the medium, and writes fail."""
         self._has_power = False
         descriptor = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -48,7 +49,7 @@ class Volume:
             os.close(descriptor)
 
     def restore_power(self) -> None:
-        """Mount a copy of what the medium holds: the kernel may still know the file system of before as a dead one."""
+        """Mount a copy of the medium: the kernel may still regard the previous file system as shut down."""
         self.unmount()
         copy = self._image.with_suffix(".copy")
         _run("cp", "--sparse=always", str(self._image), str(copy))
@@ -56,10 +57,10 @@ class Volume:
         self.mount()
         self._has_power = True
         if not self._is_filled:
-            self.make_room()
+            self.free_space()
 
     def unmount(self) -> None:
-        """Waits for whoever still has a file open; they were told to go."""
+        """Unmount, after waiting for processes that still have a file open."""
         for _ in range(UNMOUNT_ATTEMPTS):
             if not self._is_mounted:
                 return
@@ -71,30 +72,30 @@ class Volume:
         raise BenchError(f"{self.mount_point} cannot be unmounted; a process still uses it")
 
     def fill(self, leave_bytes: int) -> None:
-        """Take all room but so much. Without power there is no disk to fill."""
+        """Use all space except `leave_bytes`. Without power nothing happens."""
         if not self._has_power:
             return
         self._is_filled = True
         descriptor = os.open(self.mount_point / FILLER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            room = os.statvfs(self.mount_point)
-            wanted = room.f_bfree * room.f_frsize - leave_bytes
-            while wanted > room.f_frsize:
+            space = os.statvfs(self.mount_point)
+            wanted = space.f_bfree * space.f_frsize - leave_bytes
+            while wanted > space.f_frsize:
                 if _allocate(descriptor, wanted):
                     return
-                wanted -= max(room.f_frsize, wanted // 50)  # the file system needs some, or the agent was quicker
+                wanted -= max(space.f_frsize, wanted // 50)  # the file system needs some, or the agent has used some
         finally:
             os.close(descriptor)
 
-    def make_room(self) -> None:
-        """A power cut may undo it, or be in the way of it: then it is done when power is back."""
+    def free_space(self) -> None:
+        """Remove the filler. If a power cut prevents or reverts that, it happens again when power is back."""
         self._is_filled = False
         with contextlib.suppress(OSError):
             (self.mount_point / FILLER).unlink()
 
 
 def open_volume(folder: Path, megabytes: int) -> Volume:
-    """New, empty and mounted. Raises: BenchError where this machine does not allow it."""
+    """Create, format and mount a volume. Raises: BenchError if this machine does not allow it."""
     if os.geteuid() != 0:
         raise BenchError("mounting needs root")
     if shutil.which("mkfs.ext4") is None:

@@ -1,4 +1,4 @@
-"""Serial cables made of ptys: paced like a line, damaged like a line, pulled and plugged in again, or half open."""
+"""Serial cables made of ptys, with the speed and errors of a line; they can be cut, half cut and unplugged."""
 
 from testbed.cable.cable import Cable
 from testbed.cable.line import CLEAN, Faults, LinePace, Spoiler

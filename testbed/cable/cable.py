@@ -1,9 +1,9 @@
 """A simulated cable between a serial port of the host and a device: firmware in QEMU, or built for this machine.
 
-    driver ── /link ── pty ──┤ to_device: spoil, pace ├──► far end (a socket)
+    driver ── /link ── pty ──┤ to_device: spoil, pace ├──► device (a socket)
                              ├◄ to_host:  spoil, pace ┤
 
-A thread moves the bytes. What a side does not take is lost, as on a line without flow control; nobody is held up.
+A thread moves the bytes. Bytes that a side does not read in time are lost, as on a line without flow control.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from testbed.cable.line import CLEAN, Faults, LinePace, Spoiler
 from testbed.cable.port import PtyPort, wait_until_readable
 
 CHUNK_BYTES: Final = 4096
-MAX_WAITING_BYTES: Final = 256 * 1024  # in one direction; beyond it the line loses what comes
+MAX_WAITING_BYTES: Final = 256 * 1024  # in one direction; beyond it, bytes are lost
 SHORTEST_WAIT_S: Final = 0.001
 
 
@@ -27,22 +27,22 @@ class Cable:
     def __init__(
         self,
         link: Path,
-        far_end: socket.socket,
+        device: socket.socket,
         *,
         baudrate: int | None = None,
         faults: Faults = CLEAN,
         seed: int = 1,
     ) -> None:
-        """Plugged in from the start. The far end is closed with the cable."""
+        """Plugged in from the start. The socket of the device is closed with the cable."""
         self.port = PtyPort(link)
-        self._far_end = far_end
-        self._far_end.setblocking(False)
+        self._device = device
+        self._device.setblocking(False)
         self._to_host = _Direction(self.port.send, baudrate, faults, seed)
         self._to_device = _Direction(self._send_to_device, baudrate, faults, seed + 1)
         self._lock = threading.Lock()
         self._wake_reading, self._wake = os.pipe()
         os.set_blocking(self._wake_reading, False)
-        self._is_far_end_gone = False
+        self._is_device_gone = False
         self._is_closing = False
         self._mover = threading.Thread(target=self._move, name=f"cable {link.name}", daemon=True)
         self._mover.start()
@@ -67,45 +67,45 @@ class Cable:
         with self._changing():
             self._to_host.is_cut, self._to_device.is_cut = to_host, to_device
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self.cut(to_host=False, to_device=False)
 
     def unplug(self) -> None:
         """Disconnect the cable from the host. The device keeps running."""
         with self._changing():
             self.port.unplug()
-            self._to_host.forget()
-            self._to_device.forget()
+            self._to_host.clear()
+            self._to_device.clear()
 
     def plug(self, link: Path | None = None) -> None:
-        """Under the same name, or another."""
+        """Connect the cable to the host again, under the same device name or another."""
         with self._changing():
-            self._to_host.forget()
+            self._to_host.clear()
             self.port.link = link or self.port.link
             self.port.plug()
 
-    def replace_far_end(self, far_end: socket.socket) -> None:
-        """Another device, or the same after its power came back."""
+    def replace_device(self, device: socket.socket) -> None:
+        """Connect another device, or the same one after a restart."""
         with self._changing():
-            self._far_end.close()
-            self._far_end = far_end
-            self._far_end.setblocking(False)
-            self._is_far_end_gone = False
-            self._to_host.forget()
-            self._to_device.forget()
+            self._device.close()
+            self._device = device
+            self._device.setblocking(False)
+            self._is_device_gone = False
+            self._to_host.clear()
+            self._to_device.clear()
 
     def close(self) -> None:
         with self._changing():
             self._is_closing = True
         self._mover.join()
         self.port.unplug()
-        self._far_end.close()
+        self._device.close()
         os.close(self._wake_reading)
         os.close(self._wake)
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """What came before the change meets the cable as it was."""
+        """Move the bytes that came before the change first, with the cable as it was."""
         with self._lock:
             self._move_once()
             yield
@@ -115,39 +115,39 @@ class Cable:
         while not self._is_closing:
             with self._lock:
                 wait_s = self._move_once()
-                watched = [fd for fd in (self._wake_reading, self.port.fd, self._far_end_fd()) if fd is not None]
-            wait_until_readable(watched, wait_s)  # one that was closed just now counts; the next round knows
-            with contextlib.suppress(BlockingIOError):  # drained here, before looking again whether it is to end
+                watched = [fd for fd in (self._wake_reading, self.port.fd, self._device_fd()) if fd is not None]
+            wait_until_readable(watched, wait_s)  # a descriptor that was just closed counts as readable
+            with contextlib.suppress(BlockingIOError):  # drained before `_is_closing` is read again
                 os.read(self._wake_reading, CHUNK_BYTES)
 
     def _move_once(self) -> float | None:
-        """Take what there is, pass on what is due; how long there is no more to do, None: until something comes."""
-        self._to_device.take(self.port.received())
-        self._to_host.take(self._receive_from_device())
+        """Receive bytes, and send those that are due. Returns the seconds until more are due, None if none wait."""
+        self._to_device.add(self.port.received())
+        self._to_host.add(self._receive_from_device())
         now_s = time.monotonic()  # after the bytes were received: none begins before it was sent
-        waits_s = [wait_s for each in (self._to_device, self._to_host) if (wait_s := each.pass_on(now_s)) is not None]
+        waits_s = [wait_s for each in (self._to_device, self._to_host) if (wait_s := each.send_due(now_s)) is not None]
         return min(waits_s, default=None)
 
-    def _far_end_fd(self) -> int | None:
-        return None if self._is_far_end_gone else self._far_end.fileno()
+    def _device_fd(self) -> int | None:
+        return None if self._is_device_gone else self._device.fileno()
 
     def _send_to_device(self, data: bytes) -> None:
         with contextlib.suppress(OSError):  # full, or gone: on a line that is a loss
-            self._far_end.send(data)
+            self._device.send(data)
 
     def _receive_from_device(self) -> bytes:
         try:
-            data = self._far_end.recv(CHUNK_BYTES)
+            data = self._device.recv(CHUNK_BYTES)
         except BlockingIOError:
             return b""
         except OSError:
             data = b""
-        self._is_far_end_gone = not data
+        self._is_device_gone = not data
         return data
 
 
 class _Direction:
-    """Bytes on their way to one end."""
+    """The bytes in flight to one end."""
 
     def __init__(self, send: Callable[[bytes], object], baudrate: int | None, faults: Faults, seed: int) -> None:
         self.spoiler = Spoiler(faults, seed)
@@ -156,17 +156,17 @@ class _Direction:
         self._pace = LinePace(baudrate)
         self._waiting = bytearray()
 
-    def take(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         if data and not self.is_cut and len(self._waiting) <= MAX_WAITING_BYTES:
             self._waiting += self.spoiler.spoil(data)
 
-    def pass_on(self, now_s: float) -> float | None:
-        """Hand over what is through; when to come back, None if nothing waits."""
+    def send_due(self, now_s: float) -> float | None:
+        """Send the bytes that are through. Returns the seconds until the next is, None if none wait."""
         count = self._pace.passed(len(self._waiting), now_s)
         if count:
             self._send(bytes(self._waiting[:count]))
             del self._waiting[:count]
         return max(SHORTEST_WAIT_S, self._pace.byte_s) if self._waiting else None
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._waiting.clear()

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_GARBAGE_BYTES: Final = 32  # of one burst
-MAX_DAMAGE_OFFSET: Final = 16  # how deep in a frame its damaged byte may stand
+MAX_DAMAGE_OFFSET: Final = 16  # largest position of a damaged byte in its frame
 FRAME_END: Final = 0
 BITS_PER_BYTE: Final = 10  # a start bit, eight of data, a stop bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Chances, 0 to 1."""
+    """Probabilities of errors, 0 to 1."""
 
     bit_flips: float = 0.0  # of each bit
     drops: float = 0.0  # of each byte, to vanish
@@ -29,14 +29,14 @@ CLEAN: Final = Faults()
 
 
 class Spoiler:
-    """One direction of a line."""
+    """Damages the bytes of one direction of a line."""
 
     def __init__(self, faults: Faults, seed: int) -> None:
         self.faults = faults
         self.damaged_bytes = 0
         self._chance = random.Random(seed)
         self._bits_until_flip = self._gap(faults.bit_flips)
-        self._bytes_until_damage = 0  # in this frame; 0 where the frame is left alone
+        self._bytes_until_damage = 0  # in this frame; 0: the frame stays whole
 
     def spoil(self, data: bytes) -> bytes:
         if self.faults == CLEAN:
@@ -58,7 +58,7 @@ class Spoiler:
         return burst
 
     def _damage(self, byte: int) -> int:
-        """The byte of a chosen frame at which its damage stands is changed; a frame that ends before that is spared."""
+        """Change one byte of a chosen frame; a frame that ends before that byte stays whole."""
         if byte == FRAME_END:
             is_chosen = self._chance.random() < self.faults.damaged_frames
             self._bytes_until_damage = self._chance.randint(1, MAX_DAMAGE_OFFSET) if is_chosen else 0
@@ -72,7 +72,7 @@ class Spoiler:
         return byte ^ self._chance.randint(1, 255)
 
     def _flip(self, byte: int) -> int:
-        """Bits are flipped at gaps drawn once each, not by a throw of dice for every bit."""
+        """Flip bits at random gaps; drawing one number per gap is faster than one per bit."""
         while self._bits_until_flip < 8:
             byte ^= 1 << int(self._bits_until_flip)
             self.damaged_bytes += 1
@@ -88,15 +88,15 @@ class Spoiler:
 
 
 class LinePace:
-    """Bytes that have had the time to pass. A line that was idle gives no credit for it."""
+    """Computes how many bytes have passed a line of a given speed. Idle time gives no credit."""
 
     def __init__(self, baudrate: int | None) -> None:
-        """None: as fast as it goes."""
+        """None: no limit."""
         self._bytes_per_s = None if baudrate is None else baudrate / BITS_PER_BYTE
         self._from_s: float | None = None  # when the byte now on the line began; None while it is idle
 
     def passed(self, waiting: int, now_s: float) -> int:
-        """How many of the waiting bytes are through."""
+        """The number of waiting bytes that have passed."""
         if self._bytes_per_s is None or not waiting:
             self._from_s = None
             return waiting
@@ -108,5 +108,5 @@ class LinePace:
 
     @property
     def byte_s(self) -> float:
-        """How long one byte takes."""
+        """The seconds that one byte takes."""
         return 0.0 if self._bytes_per_s is None else 1 / self._bytes_per_s

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def wait_until_readable(descriptors: Iterable[int], timeout_s: float | None = None) -> list[int]:
-    """Those that have bytes to read, are at their end, or are closed; none of them after the timeout."""
+    """The descriptors that have bytes to read, are at their end or closed; none after the timeout."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -19,7 +19,7 @@ def wait_until_readable(descriptors: Iterable[int], timeout_s: float | None = No
 
 
 class PtyPort:
-    """A port with a stable name that can be pulled and plugged in again."""
+    """A serial port with a stable name that can be unplugged and plugged in again."""
 
     def __init__(self, link: Path) -> None:
         self.link = link
@@ -44,11 +44,11 @@ class PtyPort:
 
     @property
     def fd(self) -> int | None:
-        """Our end, to wait for; None while unplugged."""
+        """The descriptor of our end; None while unplugged."""
         return self._fds[0] if self._fds else None
 
     def send(self, data: bytes) -> int:
-        """As much as the line takes at once; nothing while unplugged."""
+        """Send without blocking. Returns the number of bytes sent, 0 while unplugged."""
         try:
             return os.write(self._fds[0], data) if self._fds else 0
         except BlockingIOError:

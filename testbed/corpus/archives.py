@@ -1,8 +1,8 @@
-"""Writes archives as devices do, and records the truth about every message in them.
+"""Writes archives as devices do, and records the expected result of every message in them.
 
-A `Device` signs with its own keys, a `Chain` makes its messages one after the other, and an `Archive` files them. What
-a test wants to go wrong it does to the records on the way into the archive, and says what must become of them.
-Everything follows from numbers, so the same corpus comes out every time.
+A `Device` signs with its own keys, a `Chain` makes messages, and an `Archive` stores them as records. A test may damage
+records before they are stored, and states the expected reason of their quarantine. Everything is derived from numbers,
+so the same corpus is made every time.
 """
 
 import hashlib
@@ -36,13 +36,13 @@ Ref = tuple[int, int]
 
 
 def noise(*seed: object) -> bytes:
-    """32 bytes that look random and are always the same."""
+    """32 pseudo-random bytes of a seed."""
     return hashlib.sha256(repr(seed).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """One message as its device made it. `row` is what the table must say of it, apart from where it was found."""
+    """One message of a device. `row` holds its expected columns, except those about the archive."""
 
     chain: "Chain"
     message: StreamMessage
@@ -61,7 +61,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filed:
-    """One record of an archive. `reason` is why it must end in quarantine, None if it must not."""
+    """One record of an archive. `reason` is the expected reason of its quarantine, None if it must be ingested."""
 
     record: Record
     made: Made | None
@@ -88,7 +88,7 @@ class Device:
 
 @dataclass
 class Chain:
-    """Makes the messages of one chain. `produced` holds all of them, whatever becomes of each."""
+    """Makes the messages of one chain. `produced` holds all of them."""
 
     device: Device
     name: str
@@ -232,7 +232,7 @@ def _value_columns(value: Scalar) -> dict[str, Any]:
 
 
 class Archive:
-    """One archive in the making: give it messages, spoil some, and take its bytes."""
+    """Builds one archive of messages, some of which may be damaged."""
 
     def __init__(self, device: Device, created_at_ms: int, *, block_target_bytes: int = 4096) -> None:
         self.device = device
@@ -247,7 +247,7 @@ class Archive:
         return self
 
     def file(self, made: Made, *, text: bytes | None = None, reason: str | None = None, ref: Ref | None = None) -> None:
-        """One more record, with another text or filed under another reference where that is given."""
+        """Add a record, optionally with another text or under another reference."""
         timestamp_ms, sequence = ref or made.ref
         record = Record(
             text=made.text if text is None else text,
@@ -262,7 +262,7 @@ class Archive:
         self.filed.append(Filed(record=record, made=made, reason=reason))
 
     def lose(self, messages: list[Made], number: int, cause: str) -> None:
-        """Tell in the manifest that these messages, of one chain, are lost."""
+        """Report these messages of one chain as lost in the manifest."""
         first, last = messages[0], messages[-1]
         loss = Loss(
             number=number,
@@ -279,7 +279,7 @@ class Archive:
         self.losses.append(loss)
 
     def spoil(self, numbers: Iterable[int], reason: str) -> None:
-        """These records will not be readable: say so in the truth."""
+        """Expect these records in quarantine, for this reason."""
         for number in numbers:
             self.filed[number] = replace(self.filed[number], reason=reason)
 

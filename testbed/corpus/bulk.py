@@ -1,4 +1,4 @@
-"""Many honest archives, made fast: for benchmarks and scale, where only the counts matter."""
+"""Large archives of valid messages, made fast, for benchmarks and tests of scale."""
 
 import hashlib
 from pathlib import Path
@@ -16,7 +16,7 @@ from testbed.corpus.archives import MSG_CHAIN_ID, Device, noise
 
 
 class BulkChain:
-    """One sensor of one device that goes on from archive to archive."""
+    """One sensor of one device, whose chain continues over several archives."""
 
     def __init__(self, device: Device, name: str) -> None:
         self.device = device
@@ -52,7 +52,7 @@ class BulkChain:
 def write_bulk_archive(
     folder: Path, chains: list[BulkChain], *, records: int, start_ms: int, step_ms: int = 1000
 ) -> Path:
-    """An archive of that many records, the chains of one device taking turns."""
+    """Write an archive of `records` records, with the chains of one device in turns. Returns its path."""
     device = chains[0].device
     binding = sign_binding(device.signer, bytes(device.archive_key.verify_key))
     header = Header(binding=binding, journal_id=device.journal, created_at_ms=start_ms)

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from agent.errors import ExitCode
-from protocol.errors import HeadgateError
 from testbed.demo.settings import DemoSettings
 from testbed.demo.stage import Stage
 from testbed.demo.story import Narrator, play
-from testbed.processes import run_until_told
+from testbed.processes import run_until_signal
 
 DESCRIPTION = (
     "Run a node, a collector and three agents with devices on real serial ports, on this machine. The network"
@@ -25,7 +24,7 @@ DESCRIPTION = (
 )
 DEFAULT_DEVICES: Final = 4
 MAX_DEVICES: Final = 64
-DEFAULT_REPORT: Final = "headgate-demo.html"  # in the system's place for temporary files
+DEFAULT_REPORT: Final = "headgate-demo.html"  # in the temporary directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = make(devices=arguments.devices, report=report.resolve())
     folder = Path(tempfile.mkdtemp(prefix="headgate-demo-"))
     try:
-        return run_until_told(_play(Stage(folder, settings), keep=arguments.keep))
+        return run_until_signal(_play(Stage(folder, settings), keep=arguments.keep))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -66,8 +65,6 @@ async def _play(stage: Stage, *, keep: bool) -> int:
         account = await play(stage, narrator)
         if keep:
             await _stay(stage, narrator)
-    except* HeadgateError as group:
-        raise group.exceptions[0] from None
     finally:
         await asyncio.shield(stage.close())
     if stage.settings.report.exists():
@@ -78,8 +75,8 @@ async def _play(stage: Stage, *, keep: bool) -> int:
 
 
 async def _stay(stage: Stage, narrator: Narrator) -> None:
-    """Everything runs on; pages are opened where there is a screen."""
-    stage.speak()
+    """Keep everything running until Ctrl-C, and open the pages in a browser if there is a display."""
+    stage.start_devices()
     report = [stage.settings.report.as_uri()] if stage.settings.report.exists() else []
     pages = [*stage.pages().values(), f"http://{stage.node.address}/", *report]
     narrator.say(f"everything keeps running, with its files in {stage.folder}; press Ctrl-C to stop")

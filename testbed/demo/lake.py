@@ -1,7 +1,7 @@
-"""Archives → tables → ledger and report: one Spark for all of it, or none where there is no Java.
+"""Makes the tables, the ledger and the report of the demo, with Spark; without Java, only the ledger.
 
-Spark has a process of its own (`python -m testbed.demo.lake LANDING TABLES REPORT` prints the ledger), so that it can
-be ended at once and its chatter goes to a log.
+Spark runs in its own process (`python -m testbed.demo.lake LANDING TABLES REPORT` prints the ledger), so that it can be
+killed at once and its output goes to a log.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ COLUMNS: Final = ("device", "stream", "produced", "archived", "ingested", "dupli
 
 
 def why_no_spark() -> str:
-    """Empty where there is everything that Spark needs."""
+    """The reason why Spark cannot run here; empty if it can."""
     try:
         find_java_home()
     except NoJava as error:
@@ -41,11 +41,11 @@ def why_no_spark() -> str:
 
 
 async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path) -> list[dict[str, Any]]:
-    """Make the tables, write the report, and give the ledger's rows; it takes its time. Raises: BenchError."""
+    """Make the tables and write the report. Returns the rows of the ledger. Raises: BenchError."""
     command = [sys.executable, "-m", "testbed.demo.lake", str(landing), str(tables), str(report)]
-    with log.open("wb") as chatter:
+    with log.open("wb") as output_file:
         process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=chatter, process_group=0
+            *command, stdout=asyncio.subprocess.PIPE, stderr=output_file, process_group=0
         )
     try:
         output, _ = await process.communicate()
@@ -64,7 +64,7 @@ def _end_of(log: Path) -> str:
 
 
 def ledger_without_spark(archives: Sequence[Path]) -> list[dict[str, Any]]:
-    """By the same code that Spark runs: every signature is verified, every chain walked; tables are not made."""
+    """The rows of the ledger. Verifies every signature and chain by the code that Spark runs, but makes no tables."""
     return make_ledger(archives, {})
 
 
@@ -97,7 +97,7 @@ class Account:
 
 
 def account_for(chains: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Account:
-    """Of the rows of a ledger; `names` are those of the devices by address. Chains of one stream are summed up."""
+    """Sum the rows of a ledger by stream; `names` are the names of the devices, by address."""
     rows: dict[tuple[str, str], list[int]] = {}
     for chain in chains:
         stream = str(chain["chain"]).partition("#")[0].rpartition("/")[2]

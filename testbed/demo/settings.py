@@ -9,19 +9,19 @@ from testbed.bench import AgentPart, CollectorServer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
-    devices: int = 4  # weather stations, dealt out to the agents
-    rate_hz: float = 20.0  # lines of each
-    scene_s: float = 10.0  # how long the network is away, and other waits
+    devices: int = 4  # weather stations of all agents
+    rate_hz: float = 20.0  # lines per second of each
+    step_s: float = 10.0  # how long the network is cut, and other waits
     shown_messages: int = 5
     report: Path
 
     @classmethod
     def fast(cls, devices: int, report: Path) -> "DemoSettings":
-        return cls(devices=devices, scene_s=3.0, shown_messages=2, report=report)
+        return cls(devices=devices, step_s=3.0, shown_messages=2, report=report)
 
 
 def node_configuration(stream: str, publisher: str, reader: str) -> str:
-    """The encrypted stream exists from the start: its device may publish, its reader subscribe."""
+    """Declares the encrypted stream: its device may publish, its reader may subscribe."""
     rights = f'owner = "{publisher}"\npublishers = ["{publisher}"]\nsubscribers = ["{reader}"]'
     return f'[[streams]]\nid = "{stream}"\n{rights}\n'
 
@@ -53,7 +53,7 @@ def agent_configuration(
     collector: CollectorServer,
     reader: str | None,
 ) -> str:
-    """`reader`: the only one who may read the stream, which is then encrypted."""
+    """With a `reader` the stream is encrypted, and only that address may read it."""
     secrecy = "" if reader is None else f'encryption = "aes"\nreaders = ["{reader}"]\nrotate_after_messages = 100\n'
     return f"""\
 [device]

@@ -16,30 +16,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.keys import DeviceKeys, create_key_file
+from protocol.errors import HeadgateError
 from testbed.bench import AgentPart, CollectorServer, Microcontroller, NodeServer, SerialDevice
+from testbed.bench.bench import wait_until
 from testbed.cable import PtyPort
 from testbed.demo.settings import DemoSettings, agent_configuration, firmware_table, node_configuration, weather_table
 from testbed.errors import BenchError
-from testbed.processes import HeadgateProcess, to_its_end
+from testbed.processes import HeadgateProcess, run_all, run_in_thread
 from testbed.tcp_proxy import TcpProxy
 
 WEATHER_AGENTS: Final = ("north", "south")
 ENCRYPTED: Final = "north"
 MICRO: Final = "micro"
-BOARD_RATE_HZ: Final = 5.0  # so that its little memory holds all of the time without its agent
+BOARD_RATE_HZ: Final = 5.0  # so that its memory holds everything that it measures while its agent is down
 POLL_S: Final = 0.1
-PATIENCE_S: Final = 120.0
 
 
 class Stage:
-    """Everything below one folder. `close` ends all of it and leaves nothing."""
+    """All processes and files of the demo, below one folder. `close` stops everything."""
 
     def __init__(self, folder: Path, settings: DemoSettings) -> None:
         self.folder = folder
         self.settings = settings
         self.agents: dict[str, AgentPart] = {}
         self.devices: list[SerialDevice] = []
-        self.reader = DeviceKeys.generate(os.urandom)  # who may read the encrypted stream
+        self.reader = DeviceKeys.generate(os.urandom)  # may read the encrypted stream
         self.missing: list[str] = []  # what this machine cannot show, and why
         self.collector = CollectorServer(folder, "collector")
         self.node = NodeServer(folder, "node", settings=folder / "node.toml")
@@ -53,35 +54,34 @@ class Stage:
         return f"{self.agents[ENCRYPTED].address}/{ENCRYPTED}/weather"
 
     async def set_up(self) -> None:
-        """Keys, ports, configurations, servers; nothing reads yet."""
+        """Create keys, ports and configurations, and start the servers; no agent runs yet."""
         create_key_file(self.folder / "reader" / "reader.keys", self.reader, None)
         await self.network.start()
         drivers = {name: self._weather_stations(name) for name in WEATHER_AGENTS}
-        with contextlib.suppress(_Without):
-            drivers[MICRO] = [await to_its_end(self._microcontroller)]
+        if (table := await run_in_thread(self._microcontroller)) is not None:
+            drivers[MICRO] = [table]
         for name, tables in drivers.items():
             self._add_agent(name, tables)
         addresses = {name: agent.address for name, agent in self.agents.items()}
         text = node_configuration(self.stream, addresses[ENCRYPTED], self._reader_address)
         (self.folder / "node.toml").write_text(text)
-        await together(self.node.start, self.collector.start)
+        await run_all([self.node.process.start, self.collector.process.start])
 
     async def start_agents(self) -> None:
-        await together(*(agent.start for agent in self.agents.values()))
-        self.speak()
+        await run_all(agent.process.start for agent in self.agents.values())
+        self.start_devices()
 
-    def speak(self) -> None:
-        """Devices say what they measure."""
+    def start_devices(self) -> None:
+        """Let the devices send measurements."""
         self._tasks = [asyncio.create_task(device.run()) for device in self.devices]
         if self._board is not None:
-            self._board.speak()
+            self._board.resume()
 
-    def silence(self) -> None:
-        """Devices say no more."""
+    def pause_devices(self) -> None:
         for task in self._tasks:
             task.cancel()
         if self._board is not None:
-            self._board.silence()
+            self._board.pause()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -89,8 +89,9 @@ class Stage:
         if self._subscriber is not None:
             self._subscriber.close()
         await self.network.stop()
-        with contextlib.suppress(ExceptionGroup):
-            await together(*(agent.close for agent in self.agents.values()), self.node.close, self.collector.close)
+        servers = [self.node.process.close, self.collector.process.close]
+        with contextlib.suppress(HeadgateError, OSError):
+            await run_all([*(agent.close for agent in self.agents.values()), *servers])
         for device in self.devices:
             device.close()
         if self._board is not None:
@@ -99,7 +100,7 @@ class Stage:
     # Parts
 
     def _weather_stations(self, agent: str) -> list[str]:
-        """Driver tables of every other device: they are dealt out in turns."""
+        """Create the weather stations of one agent. Returns their driver tables."""
         tables = []
         for number in range(WEATHER_AGENTS.index(agent), self.settings.devices, len(WEATHER_AGENTS)):
             name = f"station{number + 1}"
@@ -109,17 +110,18 @@ class Stage:
             tables.append(weather_table(name, str(port.link)))
         return tables
 
-    def _microcontroller(self) -> str:
+    def _microcontroller(self) -> str | None:
+        """Start the microcontroller. Returns its driver table, or None if it cannot be built here."""
         if shutil.which("cc") is None or shutil.which("make") is None:
             self.missing.append(
                 "no microcontroller: its firmware is built by make and a C compiler (apt-get install gcc make)"
             )
-            raise _Without
+            return None
         try:
             self._board = Microcontroller(self.folder, "greenhouse", BOARD_RATE_HZ)
         except BenchError as error:
             self.missing.append(f"no microcontroller: {error}")
-            raise _Without from None
+            return None
         return firmware_table("board", str(self._board.link))
 
     def _add_agent(self, name: str, drivers: Iterable[str]) -> None:
@@ -134,38 +136,31 @@ class Stage:
     def _reader_address(self) -> str:
         return f"0x{self.reader.address.hex()}"
 
-    # Looking
-
-    def status(self, name: str) -> dict[str, Any]:
-        return self.agents[name].status()
+    # Inspecting
 
     def acknowledged(self) -> int:
         return sum(agent.figure("acknowledged") for agent in self.agents.values())
 
     def waiting(self) -> int:
-        """Messages that are in a journal and not yet with the node."""
+        """The number of messages in the journals that the node has not acknowledged yet."""
         return sum(
             agent.status().get("journal", {"waiting": {"node": 0}})["waiting"]["node"] for agent in self.agents.values()
         )
+
+    def _progress(self) -> object:
+        return self.acknowledged(), self.waiting(), len(self.collector.archives())
 
     def is_linked(self) -> bool:
         return all(agent.status()["links"]["node"]["is_up"] for agent in self.agents.values())
 
     def pages(self) -> dict[str, str]:
-        """Where each agent shows its status page."""
-        found = {name: agent.said(r"status page; url=(\S+)") for name, agent in self.agents.items()}
+        """The URLs of the status pages, by agent."""
+        found = {name: agent.logged(r"status page; url=(\S+)") for name, agent in self.agents.items()}
         return {name: url for name, url in found.items() if url is not None}
 
     async def wait_until(self, is_true: Callable[[], bool], what: str) -> None:
-        """Raises: BenchError."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not is_true():  # noqa: ASYNC110 - other processes know no events of ours
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            raise BenchError(
-                f"timed out after {PATIENCE_S:.0f} s waiting until {what}; the logs are in {self.folder}"
-            ) from None
+        """Raises: BenchError if nothing changes for too long."""
+        await wait_until(is_true, f"{what}; the logs are in {self.folder}", self._progress)
 
     async def subscribe(self, count: int) -> list[dict[str, Any]]:
         """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it."""
@@ -180,12 +175,8 @@ class Stage:
         return [line for line in lines if line["event"] == "message"]
 
 
-class _Without(Exception):
-    """A part is left out, and the stage is set without it."""
-
-
 def _weather_line(number: int) -> Callable[[int], bytes]:
-    """A day passes in a minute or so; each station stands somewhere else."""
+    """Lines of a simulated day that takes about a minute, different for each station."""
 
     def line_of(count: int) -> bytes:
         angle = count / 300 + number
@@ -193,10 +184,3 @@ def _weather_line(number: int) -> Callable[[int], bytes]:
         return b'{"t": %.2f, "h": %.1f}\n' % (temperature, humidity)
 
     return line_of
-
-
-async def together(*actions: Callable[[], None]) -> None:
-    """At once, each in a thread. Raises an ExceptionGroup of what went wrong."""
-    async with asyncio.TaskGroup() as group:
-        for action in actions:
-            group.create_task(to_its_end(action))

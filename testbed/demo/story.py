@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from testbed.demo.lake import Account, account_for, ingest_with_spark, ledger_without_spark, why_no_spark
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
-from testbed.processes import to_its_end
+from testbed.processes import run_in_thread
 
 FIRST_MESSAGES: Final = 150
 CALM_S: Final = 0.6
@@ -25,11 +25,11 @@ class Narrator:
         print(f"{self._clear()}{time.monotonic() - self._began_s:5.1f} s  {text}", flush=True)
 
     def add(self, text: str) -> None:
-        """More about the step before."""
+        """Print a further line of the same step."""
         print(f"{self._clear()}         {text}", flush=True)
 
     def show(self, text: str) -> None:
-        """What changes while one waits; it leaves nothing behind."""
+        """Show a line on a terminal that the next line replaces."""
         if self._is_terminal:
             print(f"{CLEAR}         {text}", end="", flush=True)
 
@@ -38,7 +38,7 @@ class Narrator:
 
 
 async def play(stage: Stage, narrator: Narrator) -> Account:
-    """All scenes. Raises: BenchError."""
+    """Run all steps of the demo. Raises: BenchError."""
     await _set_up(stage, narrator)
     await _publish_live(stage, narrator)
     await _cut_the_network(stage, narrator)
@@ -80,8 +80,8 @@ def _reading(message: dict[str, Any]) -> str:
 
 async def _cut_the_network(stage: Stage, narrator: Narrator) -> None:
     await stage.network.stop()
-    narrator.say(f"network cut for {stage.settings.scene_s:.0f} s; the agents keep reading their sensors")
-    await _pass_time(stage, narrator, stage.settings.scene_s)
+    narrator.say(f"network cut for {stage.settings.step_s:.0f} s; the agents keep reading their sensors")
+    await _pass_time(stage, narrator, stage.settings.step_s)
     filled = stage.waiting()
     narrator.say(f"{filled} messages are buffered in the journals on disk")
     await stage.network.start()
@@ -95,18 +95,18 @@ async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
     name = MICRO if MICRO in stage.agents else "south"
     agent = stage.agents[name]
     before = agent.figure("messages")
-    await to_its_end(agent.kill)
+    await run_in_thread(agent.process.kill)
     narrator.say(f"agent {name} killed with kill -9 after {before} messages, without a clean shutdown")
-    await _pass_time(stage, narrator, stage.settings.scene_s / 2)
-    await to_its_end(agent.start)
+    await _pass_time(stage, narrator, stage.settings.step_s / 2)
+    await run_in_thread(agent.process.start)
     await _watch(stage, narrator, lambda: agent.figure("acknowledged") > 0, f"{name} publishes again")
-    kept = "; the microcontroller sent again what was not acknowledged" if name == MICRO else ""
-    narrator.say(f"agent {name} restarted and continued from its journal{kept}")
-    await _pass_time(stage, narrator, stage.settings.scene_s / 2)
+    resent = "; the microcontroller sent again what was not acknowledged" if name == MICRO else ""
+    narrator.say(f"agent {name} restarted and continued from its journal{resent}")
+    await _pass_time(stage, narrator, stage.settings.step_s / 2)
 
 
 async def _ship(stage: Stage, narrator: Narrator) -> None:
-    stage.silence()
+    stage.pause_devices()
     await asyncio.sleep(CALM_S)
     for agent in stage.agents.values():
         agent.expect_fresh_status()
@@ -140,11 +140,11 @@ async def _settle(stage: Stage, narrator: Narrator) -> Account:
 
 # Waiting
 async def _watch(stage: Stage, narrator: Narrator, is_true: Callable[[], bool], what: str) -> None:
-    def look() -> bool:
+    def show_and_check() -> bool:
         narrator.show(_figures(stage))
         return is_true()
 
-    await stage.wait_until(look, what)
+    await stage.wait_until(show_and_check, what)
 
 
 async def _pass_time(stage: Stage, narrator: Narrator, seconds: float) -> None:

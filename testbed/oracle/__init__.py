@@ -1,5 +1,7 @@
-"""Who judges at the end. It believes no part that was under test: it reads what the devices wrote down before they
-spoke, what others have seen, and the archives byte by byte; then the ingest's own ledger must say the same.
+"""The oracle: judges a scenario at its end, independently of the parts under test.
+
+It compares the numbers that devices recorded before they sent them, the messages that nodes and witnesses received, and
+the archives, byte by byte. The ledger of the ingest must agree.
 """
 
 from testbed.oracle.evidence import Evidence, gather_evidence

@@ -16,33 +16,33 @@ from testbed.oracle.lake import GroupKeys, Sensor
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Sent:
     """The numbers that one device sent, and those that must arrive."""
 
     sensor: Sensor
     produced: int  # the numbers 1 to this
-    owed: frozenset[int]
+    promised: frozenset[int]
     may_repeat: bool
 
 
 @dataclass(slots=True)
 class Evidence:
-    seen: dict[bytes, str] = field(default_factory=dict)  # texts of messages, and who saw them
-    left: set[bytes] = field(default_factory=set)  # texts that are still on a device
-    said: dict[str, Said] = field(default_factory=dict)
-    boards: dict[str, Sensor] = field(default_factory=dict)  # that count by themselves, from 0
+    seen: dict[bytes, str] = field(default_factory=dict)  # texts of messages, and what received them
+    left: set[bytes] = field(default_factory=set)  # texts of messages that are still on a device
+    sent: dict[str, Sent] = field(default_factory=dict)
+    boards: dict[str, Sensor] = field(default_factory=dict)  # microcontrollers, which number from 0
     archives: list[Path] = field(default_factory=list)
     group_keys: GroupKeys = field(default_factory=dict)
 
 
 def gather_evidence(bench: Bench) -> Evidence:
-    """When all agents have ended, and before their disks are gone."""
+    """Read the evidence. Call it when all agents have ended, and before their disks are unmounted."""
     found = Evidence()
     for name in bench.scenario.collectors:
         found.archives += bench.collector(name).archives()
     group_keys: dict[str, dict[str, GroupKey]] = {}
     for name, agent in bench.agents.items():
-        found.seen.update(dict.fromkeys(_witnessed(agent.witness), f"the witness of {name}"))
+        found.seen.update(dict.fromkeys(_read_witness(agent.witness), f"the witness of {name}"))
         found.left.update(_left_in_journal(agent))
         group_keys |= _group_keys(name, agent)
     for name, server in bench.servers.items():
@@ -52,18 +52,18 @@ def gather_evidence(bench: Bench) -> Evidence:
     found.boards = {
         name: Sensor(bench.agents[bench.scenario.devices[name].agent].address, f"{name}/cycle") for name in bench.boards
     }
-    found.said = {name: _said(bench, name) for name in bench.devices}
+    found.sent = {name: _sent(bench, name) for name in bench.devices}
     return found
 
 
-def _witnessed(path: Path) -> Iterator[bytes]:
-    """Whole lines; one that was cut short has been ended by the next process and sent again."""
+def _read_witness(path: Path) -> Iterator[bytes]:
+    """The whole lines of a witness file. A line cut short by a kill was sent again."""
     if path.exists():
         yield from (line for line in path.read_bytes().split(b"\n")[:-1] if line.endswith(b"]"))
 
 
 def _left_in_journal(agent: AgentPart) -> Iterator[bytes]:
-    """Records that no receipt covers yet, whatever else a segment still holds."""
+    """The records that no receipt covers yet."""
     with closing(DirectoryDisk(agent.data / "journal", read_only=True)) as disk:
         view = inspect_journal(disk)
         receipted = view.state.cursors.get(ARCHIVE_CURSOR, {})
@@ -72,7 +72,7 @@ def _left_in_journal(agent: AgentPart) -> Iterator[bytes]:
 
 
 def _stored(data: Path) -> Iterator[bytes]:
-    """A node that forgot everything may have no file yet."""
+    """The messages that a node has stored; none if it has no database yet."""
     if (data / DATABASE_NAME).exists():
         with reading(data) as database:
             yield from (body.encode() for (body,) in database.execute("SELECT body FROM messages"))
@@ -84,13 +84,13 @@ def _group_keys(name: str, agent: AgentPart) -> dict[str, dict[str, GroupKey]]:
     return {stream_id: {key.key_id: GroupKey(key.key_id, key.secret.reveal()) for key in store.history(stream_id)}}
 
 
-def _said(bench: Bench, name: str) -> Said:
+def _sent(bench: Bench, name: str) -> Sent:
     spec, device = bench.scenario.devices[name], bench.devices[name]
-    owed: set[int] = set()
+    promised: set[int] = set()
     if spec.promise == "every":
-        owed = set(range(1, device.produced + 1))
+        promised = set(range(1, device.produced + 1))
     elif spec.promise == "acknowledged" and isinstance(device, MqttDevice):
-        device.take_acknowledgements()
-        owed = set(device.acknowledged)
+        device.read_acknowledgements()
+        promised = set(device.acknowledged)
     sensor = Sensor(bench.agents[spec.agent].address, name)
-    return Said(sensor, device.produced, frozenset(owed), may_repeat=spec.kind == "mqtt")
+    return Sent(sensor, device.produced, frozenset(promised), may_repeat=spec.kind == "mqtt")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.pack.wrap import chain_name
+from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import parse_stream_message
-from testbed.oracle.evidence import Evidence, Said
-from testbed.oracle.lake import GroupKeys, Identity, Lake, Sensor, read_lake
+from testbed.oracle.evidence import Evidence, Sent
+from testbed.oracle.lake import GroupKeys, Lake, Sensor, identity_of, read_lake
 from testbed.scenario import Expectation
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ MAX_SHOWN: Final = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     problems: tuple[str, ...]
-    produced: int  # numbers that the devices said
-    seen: int  # messages that someone had seen
-    arrived: int  # messages in the lake, each once
-    copies: int  # that came again and were told apart
+    produced: int  # numbers that the devices sent
+    seen: int  # messages that nodes and witnesses received
+    arrived: int  # different messages in the lake
+    duplicates: int  # removed
     archives: int
-    lost_explained: int  # that the devices themselves have signed for
+    lost_explained: int  # reported by the devices in signed messages
 
     @property
     def is_good(self) -> bool:
@@ -35,77 +36,77 @@ class Judgement:
 
     def as_line(self) -> str:
         return (
-            f"{self.produced} produced, {self.seen} seen by others, {self.arrived} in the lake"
-            f" from {self.archives} archives, {self.copies} duplicates removed, {self.lost_explained} lost and reported"
+            f"{self.produced} produced, {self.seen} seen by others, {self.arrived} in the lake from {self.archives}"
+            f" archives, {self.duplicates} duplicates removed, {self.lost_explained} lost and reported"
         )
 
 
 def judge(evidence: Evidence, expectation: Expectation) -> Judgement:
     lake = read_lake(evidence.archives, evidence.group_keys)
     lake.check_chains()
-    is_rotten = expectation.archives == "damaged"
+    is_damaged = expectation.archives == "damaged"
     problems = [
         *lake.problems,
-        *(() if is_rotten else lake.unreadable),
-        *(() if is_rotten else _lost(evidence, lake)),
-        *(problem for name, said in evidence.said.items() for problem in _misheard(name, said, lake, expectation)),
-        *(problem for name, sensor in evidence.boards.items() for problem in _miscounted(name, sensor, lake)),
-        *(() if is_rotten else _ledger_problems(evidence, lake)),
+        *(() if is_damaged else lake.unreadable),
+        *(() if is_damaged else _lost(evidence, lake)),
+        *(problem for name, sent in evidence.sent.items() for problem in _check_numbers(name, sent, lake, expectation)),
+        *(problem for name, sensor in evidence.boards.items() for problem in _check_board(name, sensor, lake)),
+        *(() if is_damaged else _ledger_problems(evidence, lake)),
     ]
     if len(lake.messages) < expectation.at_least:
         problems.append(f"{len(lake.messages)} messages arrived; expected at least {expectation.at_least}")
-    if expectation.losses == "none" and lake.told_in_all:
-        problems.append(f"the devices reported {lake.told_in_all} lost messages; expected none")
-    if is_rotten and not lake.unreadable:
+    if expectation.losses == "none" and lake.reported_losses:
+        problems.append(f"the devices reported {lake.reported_losses} lost messages; expected none")
+    if is_damaged and not lake.unreadable:
         problems.append("no archive was damaged; the fault had no effect")
     return Judgement(
         problems=_cut(problems),
-        produced=sum(said.produced for said in evidence.said.values()),
+        produced=sum(sent.produced for sent in evidence.sent.values()),
         seen=len(evidence.seen),
         arrived=len(lake.messages),
-        copies=lake.copies,
+        duplicates=lake.duplicates,
         archives=len(evidence.archives),
-        lost_explained=lake.told_in_all,
+        lost_explained=lake.reported_losses,
     )
 
 
 def _lost(evidence: Evidence, lake: Lake) -> Iterator[str]:
-    """What someone has seen is in the lake, or still on the device, or given up with a signature."""
+    """Every received message must be in the lake, still on its device, or reported as lost in a signed message."""
     there = {arrived.text for arrived in lake.messages.values()} | evidence.left
     unnamed: dict[str, int] = {}
-    for text, who in evidence.seen.items():
+    for text, receiver in evidence.seen.items():
         if text in there:
             continue
-        identity = Identity.of(parse_stream_message(text))
-        if not _is_told(identity, lake):
-            unnamed[identity.publisher] = unnamed.get(identity.publisher, 0) + 1
-            if unnamed[identity.publisher] > lake.told_without_chain(identity.publisher):
-                yield f"lost: {who} has {identity}, but the lake does not"
+        identity = identity_of(parse_stream_message(text))
+        if not _is_reported(identity, lake):
+            unnamed[identity.publisher_id] = unnamed.get(identity.publisher_id, 0) + 1
+            if unnamed[identity.publisher_id] > lake.reported_without_chain(identity.publisher_id):
+                yield f"lost: {receiver} has {identity}, but the lake does not"
 
 
-def _is_told(identity: Identity, lake: Lake) -> bool:
-    name = chain_name(identity.stream_id, identity.partition, identity.msg_chain_id)
+def _is_reported(identity: MessageID, lake: Lake) -> bool:
+    name = chain_name(identity.stream_id, identity.stream_partition, identity.msg_chain_id)
     return any(
-        loss.first is not None and loss.last is not None and loss.first <= identity.reference <= loss.last
-        for loss in lake.told(identity.publisher, name)
+        loss.first is not None and loss.last is not None and loss.first <= identity.ref <= loss.last
+        for loss in lake.reported(identity.publisher_id, name)
     )
 
 
-def _misheard(name: str, said: Said, lake: Lake, expectation: Expectation) -> Iterator[str]:
+def _check_numbers(name: str, sent: Sent, lake: Lake, expectation: Expectation) -> Iterator[str]:
     """Compares the numbers that a device sent with those in the lake."""
-    numbers = lake.numbers.get(said.sensor, Counter())
-    if invented := [number for number in numbers if not 1 <= number <= said.produced]:
+    numbers = lake.numbers.get(sent.sensor, Counter())
+    if invented := [number for number in numbers if not 1 <= number <= sent.produced]:
         yield f"not produced by devices.{name}, but in the lake: {invented[:MAX_SHOWN]}"
-    if not said.may_repeat and (doubled := [number for number, count in numbers.items() if count > 1]):
+    if not sent.may_repeat and (doubled := [number for number, count in numbers.items() if count > 1]):
         yield f"duplicated: {doubled[:MAX_SHOWN]} of devices.{name}"
-    missing = sorted(said.owed - numbers.keys())
-    allowed = lake.told_in_all if expectation.losses == "explained" else 0
-    if len(missing) > allowed and expectation.archives == "whole":
+    missing = sorted(sent.promised - numbers.keys())
+    allpromised = lake.reported_losses if expectation.losses == "explained" else 0
+    if len(missing) > allpromised and expectation.archives == "whole":
         yield f"lost after acknowledgement: {missing[:MAX_SHOWN]} of devices.{name} ({len(missing)} in all)"
 
 
-def _miscounted(name: str, sensor: Sensor, lake: Lake) -> Iterator[str]:
-    """A microcontroller keeps what is not acknowledged, so nothing is missing or doubled in what it has counted."""
+def _check_board(name: str, sensor: Sensor, lake: Lake) -> Iterator[str]:
+    """A microcontroller holds what is not acknowledged, so no number may be missing or duplicated."""
     numbers = lake.numbers.get(sensor)
     if not numbers:
         yield f"no message of devices.{name} arrived"
@@ -122,7 +123,7 @@ def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
         for column in ("lost_unexplained", "quarantined", "broken_links"):
             if row[column]:
                 yield f"the ledger: {column} {row[column]} in chain {row['chain']}"
-    ingested = sum(row["ingested"] for row in rows) - lake.copies
+    ingested = sum(row["ingested"] for row in rows) - lake.duplicates
     if ingested != len(lake.messages):
         yield f"the ledger counts {ingested} messages, the oracle {len(lake.messages)}"
 
@@ -134,9 +135,9 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
 
 
 def make_ledger(archives: Iterable[Path], keys: GroupKeys) -> list[dict[str, Any]]:
-    """One row per chain. Copies of a message are not looked for: the oracle counts them itself."""
+    """The ledger, with one row per chain. Duplicates are not removed: the oracle counts them itself."""
     from ingest.account import Account
-    from ingest.archive_rows import DecodeSettings  # brings Spark's types, which take their time
+    from ingest.archive_rows import DecodeSettings  # imports Spark's types, which is slow
 
     settings = DecodeSettings(group_keys={stream: dict(known) for stream, known in keys.items()})
     account = Account()

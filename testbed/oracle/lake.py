@@ -18,36 +18,13 @@ from protocol.losses import Loss
 from protocol.scalars import decode_scalar
 from protocol.streamr.group_keys.encryption import decrypt_message
 from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 
-QUANTITY: Final = "count"  # what the devices of the bench say
+QUANTITY: Final = "count"  # of the devices of the bench
 
 GroupKeys = Mapping[str, Mapping[str, GroupKey]]  # by stream, by key id
-
-
-class Identity(NamedTuple):
-    """One message, once and for all."""
-
-    stream_id: str
-    partition: int
-    timestamp_ms: int
-    sequence: int
-    publisher: str
-    msg_chain_id: str
-
-    @classmethod
-    def of(cls, message: StreamMessage) -> "Identity":
-        stream_id, partition, timestamp_ms, sequence, publisher, chain = message.message_id
-        return cls(stream_id, partition, timestamp_ms, sequence, publisher.lower(), chain)
-
-    @property
-    def reference(self) -> tuple[int, int]:
-        return self.timestamp_ms, self.sequence
-
-    @property
-    def chain(self) -> tuple[str, int, str, str]:
-        return self.stream_id, self.partition, self.publisher, self.msg_chain_id
 
 
 class Sensor(NamedTuple):
@@ -65,8 +42,8 @@ class Arrived:
 
 @dataclass(slots=True)
 class Lake:
-    messages: dict[Identity, Arrived] = field(default_factory=dict)
-    copies: int = 0  # that came more than once, byte for byte the same
+    messages: dict[MessageID, Arrived] = field(default_factory=dict)
+    duplicates: int = 0
     numbers: dict[Sensor, Counter[int]] = field(default_factory=dict)
     losses: dict[tuple[str, bytes, int], Loss] = field(default_factory=dict)  # by publisher, journal, number
     unreadable: list[str] = field(default_factory=list)
@@ -82,29 +59,29 @@ class Lake:
         except (WireError, ValueError, KeyError, binascii.Error) as error:
             self.problems.append(f"unreadable message: {error}: {record.text[:80]!r}")
             return
-        identity = Identity.of(message)
-        if identity.reference != (record.timestamp_ms, record.sequence):
+        identity = identity_of(message)
+        if identity.ref != (record.timestamp_ms, record.sequence):
             self.problems.append(f"{identity}: stored under another reference")
-        self._keep(identity, Arrived(record.text, record.chain, message.prev_msg_ref, io))
+        self._store(identity, Arrived(record.text, record.chain, message.prev_msg_ref, io))
 
-    def _keep(self, identity: Identity, arrived: Arrived) -> None:
+    def _store(self, identity: MessageID, arrived: Arrived) -> None:
         known = self.messages.get(identity)
         if known is not None:
-            self.copies += 1
+            self.duplicates += 1
             if known.text != arrived.text:
                 self.problems.append(f"{identity}: two different messages with one identity")
             return
         self.messages[identity] = arrived
         io = arrived.io
         if io.info_type == GAP_INFO_TYPE:
-            self._note_loss(identity.publisher, io)
+            self._note_loss(identity.publisher_id, io)
         elif io.info_type == QUANTITY:
             number = decode_scalar(io.content_data or b"")
             assert isinstance(number, int | float)
-            self.numbers.setdefault(Sensor(identity.publisher, io.tag or ""), Counter())[int(number)] += 1
+            self.numbers.setdefault(Sensor(identity.publisher_id, io.tag or ""), Counter())[int(number)] += 1
 
     def note_losses(self, archive: OpenArchive) -> None:
-        """What a manifest tells. Rot can strike a record and then the message that tells of it."""
+        """Add the losses in a manifest. Damage can destroy a record and the message that reports it."""
         header = archive.header
         publisher = f"0x{header.binding.address.hex()}"
         for loss in archive.manifest.losses:
@@ -115,30 +92,31 @@ class Lake:
         if not notice.archived:
             self.losses[publisher, notice.journal, notice.loss.number] = notice.loss
 
-    def told(self, publisher: str, chain_name: str) -> list[Loss]:
-        """The losses of a chain that its device has signed for."""
+    def reported(self, publisher: str, chain_name: str) -> list[Loss]:
+        """The losses of a chain that its device has reported."""
         return [n for (who, _, _), n in self.losses.items() if who == publisher and n.chain == chain_name]
 
-    def told_without_chain(self, publisher: str) -> int:
-        """Losses of which damage hides the chain."""
+    def reported_without_chain(self, publisher: str) -> int:
+        """The number of lost messages whose chain is unknown because of damage."""
         return sum(n.count for (who, _, _), n in self.losses.items() if who == publisher and not n.chain)
 
     @property
-    def told_in_all(self) -> int:
+    def reported_losses(self) -> int:
         return sum(loss.count for loss in self.losses.values())
 
     def check_chains(self) -> None:
-        """Each chain begins at its beginning and goes on by reference and by hash; a hole must be told.
+        """Check the references and hashes of each chain from its first message on; every gap must be explained.
 
-        Where archives cannot be read, holes are to be expected, and are the quarantine's matter.
+        With unreadable archives gaps are expected, and not checked.
         """
-        chains: dict[tuple[str, int, str, str], list[Identity]] = {}
+        chains: dict[tuple[str, int, str, str], list[MessageID]] = {}
         for identity in self.messages:
-            chains.setdefault(identity.chain, []).append(identity)
+            chain = (identity.stream_id, identity.stream_partition, identity.publisher_id, identity.msg_chain_id)
+            chains.setdefault(chain, []).append(identity)
         for identities in chains.values():
-            self._check_chain(sorted(identities, key=lambda each: each.reference))
+            self._check_chain(sorted(identities, key=lambda each: each.ref))
 
-    def _check_chain(self, identities: list[Identity]) -> None:
+    def _check_chain(self, identities: list[MessageID]) -> None:
         links = ChainVerifier()
         before: tuple[int, int] | None = None
         position = -1
@@ -146,18 +124,23 @@ class Lake:
             arrived = self.messages[identity]
             here = arrived.io.chain_position if arrived.io.chain_position is not None else -1
             if arrived.previous != before:
-                self._check_hole(identity, arrived, before, here - position - 1)
+                self._check_gap(identity, arrived, before, here - position - 1)
                 links = ChainVerifier()
             if (broken := links.check(arrived.io)) is not None:
                 self.problems.append(f"{identity}: broken hash chain: {broken}")
-            before, position = identity.reference, here
+            before, position = identity.ref, here
 
-    def _check_hole(self, at: Identity, arrived: Arrived, after: tuple[int, int] | None, missing: int) -> None:
-        told = sum(
-            loss.count for loss in self.told(at.publisher, arrived.chain_name) if _touches(loss, after, at.reference)
+    def _check_gap(self, at: MessageID, arrived: Arrived, after: tuple[int, int] | None, missing: int) -> None:
+        reported = sum(
+            loss.count for loss in self.reported(at.publisher_id, arrived.chain_name) if _touches(loss, after, at.ref)
         )
-        if told + self.told_without_chain(at.publisher) < missing and not self.unreadable:
-            self.problems.append(f"{at}: {missing} messages are missing before it, of which {told} are reported")
+        if reported + self.reported_without_chain(at.publisher_id) < missing and not self.unreadable:
+            self.problems.append(f"{at}: {missing} messages are missing before it, of which {reported} are reported")
+
+
+def identity_of(message: StreamMessage) -> MessageID:
+    """The id of a message, with the publisher in lower case."""
+    return message.message_id._replace(publisher_id=message.message_id.publisher_id.lower())
 
 
 def _touches(loss: Loss, after: tuple[int, int] | None, before: tuple[int, int]) -> bool:

@@ -11,7 +11,6 @@ from runtime.errors import ConfigError
 from runtime.settings import Between, Text, check_settings
 from testbed.scenario.faults import (
     FAULT_KINDS,
-    TARGETS,
     ClockRate,
     ClockSet,
     ClockStep,
@@ -31,7 +30,7 @@ LINK_ENDS: Final = ("node", "broker", "collector")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """The file but for its faults, which are checked by kind."""
+    """The scenario file without its faults, which are checked by kind."""
 
     title: Text
     seconds: Annotated[float, Between(0.1, 86_400)]
@@ -52,7 +51,7 @@ class Scenario(_Document):
 
     @property
     def agents_with_clocks(self) -> frozenset[str]:
-        """Those whose clock is in our hands."""
+        """The agents that need a controlled clock."""
         named = {
             fault.target.split(".")[1] for fault in self.faults if isinstance(fault, ClockStep | ClockRate | ClockSet)
         }
@@ -64,7 +63,7 @@ class Scenario(_Document):
 
 
 def list_scenarios() -> dict[str, Path]:
-    """Those that come with the testbed, by name."""
+    """The scenarios of the testbed, by name."""
     return {path.stem: path for path in sorted(SCENARIO_FOLDER.glob(f"*{SUFFIX}"))}
 
 
@@ -107,7 +106,7 @@ Placed = tuple[str, Fault]  # with its dotted path
 
 def _read_faults(given: object, problems: list[str]) -> list[Placed]:
     if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given) or len(given) > MAX_FAULTS:
-        problems.append(f"faults: up to {MAX_FAULTS} tables are wanted: [[faults]]")
+        problems.append(f"faults: expected up to {MAX_FAULTS} tables [[faults]]")
         return []
     found = []
     for index, table in enumerate(given):
@@ -136,7 +135,7 @@ def _name_problems(document: _Document) -> Iterator[str]:
 
 
 def _reference_problems(document: _Document) -> Iterator[str]:
-    """Names that stand for a part must be names of parts."""
+    """Problems of settings that must name a part of the scenario."""
     for name, node in document.nodes.items():
         yield from _must_name(f"nodes.{name}.tracker", node.tracker, document.trackers)
     for name, agent in document.agents.items():
@@ -153,9 +152,8 @@ def _reference_problems(document: _Document) -> Iterator[str]:
 def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
     for path, fault in faults:
         section, *names = fault.target.split(".")
-        allowed = TARGETS[type(fault)]
-        if section not in allowed:
-            yield f"{path}.target: {fault.target} is not one of {', '.join(allowed)}"
+        if section not in fault.targets:
+            yield f"{path}.target: {fault.target} is not one of {', '.join(fault.targets)}"
         elif section == "links":
             yield from _link_problems(f"{path}.target", document, names)
         else:

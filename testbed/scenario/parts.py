@@ -17,18 +17,18 @@ class Tracker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    address: Address | None = None  # of one that runs already, on a field bench; none: one is started
+    address: Address | None = None  # of a node that runs already; none: one is started
     tracker: Name | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    address: Address | None = None  # of one that runs already; none: a mosquitto is started
+    address: Address | None = None  # of a broker that runs already; none: a mosquitto is started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector:
-    """Always started here: the oracle looks into its landing area."""
+    """A collector. It is always started here, because the oracle reads its landing area."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +38,20 @@ class Agent:
     broker: Name | None = None  # publishes there by MQTT
     encryption: Literal["none", "aes"] = "none"
     rotate_after_messages: Annotated[int, Between(1, 1_000_000)] | None = None
-    disk_megabytes: Annotated[int, Between(8, 1024)] | None = None  # a disk of its own, which can be cut off or filled
+    disk_megabytes: Annotated[int, Between(8, 1024)] | None = None  # its own disk, which can lose power or fill up
     journal_megabytes: Annotated[int, Between(1, 1024)] = 16
     when_full: Literal["shed", "stop_reading"] = "shed"
     commit_interval_s: Annotated[float, Between(0, 60)] = 0.1
     archive_every_s: Annotated[float, Between(0.1, 3600)] = 1.0
-    clock: Literal["right", "1970"] = "right"  # 1970: as a machine without a battery starts, unsynchronised
-    clock_behind_days: Annotated[float, Between(0, 10_000)] = 0.0  # at its start; it believes that it is right
+    clock: Literal["right", "1970"] = "right"  # 1970: unsynchronised, like a machine without a battery
+    clock_behind_days: Annotated[float, Between(0, 10_000)] = 0.0  # at its start, although synchronised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Counts, and says each number once: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1.
+    """A device that sends increasing numbers: `{"n": 17}` on a serial line, or `17` by MQTT at QoS 1.
 
-    A microcontroller runs the example firmware, which counts its measurements from 0 and keeps each until the agent
+    A microcontroller runs the example firmware, which numbers its measurements from 0 and holds each until the agent
     has acknowledged it.
     """
 
@@ -59,9 +59,9 @@ class Device:
     kind: Literal["serial", "mqtt", "microcontroller"] = "serial"
     broker: Name | None = None  # mqtt: where it publishes
     rate_hz: Annotated[float, Between(0.01, 5000)] = 50.0
-    promise: Literal["every", "acknowledged", "none"] = "acknowledged"  # every: each number it ever said must arrive
+    promise: Literal["every", "acknowledged", "none"] = "acknowledged"  # every: each number that it sent must arrive
     port: Text | None = None  # serial: a real port that the agent reads; none: a pty
-    write_to: Text | None = None  # serial: the real port at the other end of the cable; none: something else speaks
+    write_to: Text | None = None  # serial: the real port at the other end of the cable; none: another program sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,5 +69,5 @@ class Expectation:
     """The expected result, in addition to what every scenario must fulfil."""
 
     at_least: Annotated[int, Between(0, 10_000_000)] = 1  # messages in the lake
-    losses: Literal["none", "explained"] = "none"  # explained: each told in a signed message
-    archives: Literal["whole", "damaged"] = "whole"  # damaged: the centre's own disk rots; quarantine must hold it
+    losses: Literal["none", "explained"] = "none"  # explained: each reported in a signed message
+    archives: Literal["whole", "damaged"] = "whole"  # damaged: on the collector's disk; they must be in quarantine

@@ -96,7 +96,7 @@ def test_a_half_open_cable_carries_one_way_only(tmp_path: Path) -> None:
         device.send(b"lost")
         host.write(b"arrives")
         assert receive(device, 7) == b"arrives"
-        cable.mend()
+        cable.repair()
         device.send(b"heard")
         assert host.read(5) == b"heard"
 
@@ -124,7 +124,7 @@ def test_a_device_that_is_replaced_goes_on_under_the_same_name(tmp_path: Path) -
     with Cable(tmp_path / "port", far_end) as cable, open_port(tmp_path / "port") as host:
         device.close()
         other_end, other = socket_pair()
-        cable.replace_far_end(other_end)
+        cable.replace_device(other_end)
         other.send(b"new")
         assert host.read(3) == b"new"
         other.close()

@@ -95,7 +95,7 @@ class FlashedBoard:
 
     def power_on(self) -> None:
         self._board = self._start()
-        self.cable.replace_far_end(self._board.uart)
+        self.cable.replace_device(self._board.uart)
 
     def _start(self) -> QemuBoard:
         flash = f"memory-backend-file,id=mps.ram,size={FLASH_BYTES},mem-path={self._flash},share=on"

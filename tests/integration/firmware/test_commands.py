@@ -60,7 +60,7 @@ def test_a_command_is_executed_once_although_the_cable_is_cut_one_way(tmp_path: 
 
         def cut_for_a_while(number: int) -> None:
             cable.cut(to_host=True, to_device=False)
-            asyncio.get_running_loop().call_later(0.1 * number, cable.mend)
+            asyncio.get_running_loop().call_later(0.1 * number, cable.repair)
 
         assert asyncio.run(count_to(5, tmp_path / "port", cut_for_a_while)) == [1, 2, 3, 4, 5]
 
@@ -75,7 +75,7 @@ def test_a_command_that_a_reset_overtakes_is_not_repeated_and_its_fate_is_told(
             calling = asyncio.create_task(link.call("count", 1))
             await asyncio.sleep(0.05)  # it is on its way
             board.reset(cable)
-            cable.mend()
+            cable.repair()
             with pytest.raises(LinkDown, match="whether the command ran is not known"):
                 await calling
             assert (await link.call("count", 5)).value == 5

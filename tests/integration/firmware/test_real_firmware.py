@@ -144,7 +144,7 @@ def test_an_agent_that_is_killed_before_it_acknowledges_takes_every_reading_once
 
         for _ in range(3):
             run_and_kill_agent(gateway, scene)
-            cable.mend()
+            cable.repair()
         run_agent(gateway, lambda: gateway.wait_for_cycles(5))
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 

@@ -109,18 +109,18 @@ def test_an_archive_that_comes_twice_changes_nothing(evidence: Evidence) -> None
     judgement = judge(evidence, Expectation())
     again = judge(replace(evidence, archives=[*evidence.archives, evidence.archives[0]]), Expectation())
     assert again.problems == ()
-    assert (again.arrived, again.copies > 0) == (judgement.arrived, True)
+    assert (again.arrived, again.duplicates > 0) == (judgement.arrived, True)
 
 
 def test_a_number_that_no_device_said_is_found(evidence: Evidence) -> None:
-    said = replace(evidence.said["meter"], produced=100)
-    assert "not produced by devices.meter" in problems(replace(evidence, said={"meter": said}))
+    said = replace(evidence.sent["meter"], produced=100)
+    assert "not produced by devices.meter" in problems(replace(evidence, sent={"meter": said}))
 
 
 def test_a_number_that_was_promised_and_never_came_is_missed(evidence: Evidence) -> None:
-    said = evidence.said["meter"]
-    said = replace(said, produced=said.produced + 1, owed=said.owed | {said.produced + 1})
-    assert "lost after acknowledgement: " in problems(replace(evidence, said={"meter": said}))
+    said = evidence.sent["meter"]
+    said = replace(said, produced=said.produced + 1, promised=said.promised | {said.produced + 1})
+    assert "lost after acknowledgement: " in problems(replace(evidence, sent={"meter": said}))
 
 
 def test_too_little_is_not_enough(evidence: Evidence) -> None:
@@ -129,5 +129,5 @@ def test_too_little_is_not_enough(evidence: Evidence) -> None:
 
 def test_what_the_devices_said_is_what_the_lake_has(evidence: Evidence) -> None:
     lake = read_lake(evidence.archives, evidence.group_keys)
-    said = evidence.said["meter"]
+    said = evidence.sent["meter"]
     assert lake.numbers[said.sensor] == Counter(range(1, said.produced + 1))

@@ -86,7 +86,7 @@ def test_the_ledger_of_the_lake_says_the_same(outcomes: dict[str, Outcome], spar
     assert sum(row["lost_unexplained"] for row in ledger) == 0, "a gap is not explained"
     judged = [outcome.judgement for outcome in healthy(outcomes)]
     assert sum(row["ingested"] for row in ledger) == sum(each.arrived for each in judged if each is not None)
-    assert sum(row["duplicate"] for row in ledger) == sum(each.copies for each in judged if each is not None)
+    assert sum(row["duplicate"] for row in ledger) == sum(each.duplicates for each in judged if each is not None)
 
 
 def test_what_rotted_at_the_centre_is_in_quarantine(
@@ -119,7 +119,7 @@ def test_a_week_offline_fills_a_week_of_dates(spark: SparkSession, tables: Path,
 
 def _devices(outcome: Outcome) -> set[str]:
     assert outcome.evidence is not None, outcome.problems
-    return {said.sensor.publisher for said in outcome.evidence.said.values()}
+    return {said.sensor.publisher for said in outcome.evidence.sent.values()}
 
 
 def _messages_of(outcome: Outcome, spark: SparkSession) -> list[Row]:

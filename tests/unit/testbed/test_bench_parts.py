@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from testbed.bench.bench import wait_until
-from testbed.bench.breaking import flip_bits
-from testbed.bench.clock import HeldClock
+from testbed.bench.clock import ControlledClock
+from testbed.bench.injection import flip_bits
 from testbed.bench.volume import Volume, open_volume
 from testbed.errors import BenchError
 
@@ -19,7 +19,7 @@ SHOW = (
 )
 
 
-def look(clock: HeldClock) -> tuple[int, int, bool]:
+def look(clock: ControlledClock) -> tuple[int, int, bool]:
     environment = {**os.environ, **clock.environment}
     done = subprocess.run([sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True)
     now_ms, since_boot_ms, is_synchronised = done.stdout.split()
@@ -37,7 +37,7 @@ def _volume(folder: Path) -> Volume | None:
 @pytest.mark.slow
 @pytest.mark.needs("cc", "gcc")
 def test_a_held_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> None:
-    clock = HeldClock(tmp_path)
+    clock = ControlledClock(tmp_path)
     clock.start_in_1970()
     in_1970_ms, boot_ms, is_synchronised = look(clock)
     assert in_1970_ms < 3_600_000
@@ -47,7 +47,7 @@ def test_a_held_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> Non
     fast_ms, fast_boot_ms, _ = look(clock)
     assert fast_ms - in_1970_ms > 10_000_000
     assert fast_boot_ms - boot_ms > 10_000_000
-    clock.set_right()
+    clock.synchronise()
     right_ms, after_ms, is_synchronised = look(clock)
     assert abs(right_ms - time.time() * 1000) < 60_000
     assert after_ms >= fast_boot_ms, "the clock since boot is never set"
@@ -62,7 +62,7 @@ def test_room_that_was_made_is_there_after_a_power_cut(tmp_path: Path) -> None:
     try:
         volume.fill(0)
         os.sync()
-        volume.make_room()  # which the medium has not heard of yet
+        volume.free_space()  # which the medium has not heard of yet
         volume.cut_power()
         volume.fill(0)
         volume.restore_power()
@@ -90,7 +90,7 @@ def test_a_volume_loses_what_was_not_synced_when_its_power_is_cut(tmp_path: Path
         volume.fill(0)
         with pytest.raises(OSError, match="No space left"):
             (volume.mount_point / "more").write_bytes(bytes(100_000))
-        volume.make_room()
+        volume.free_space()
         (volume.mount_point / "more").write_bytes(bytes(100_000))
     finally:
         volume.unmount()

@@ -7,7 +7,7 @@ import pytest
 
 from testbed import processes
 from testbed.errors import BenchError
-from testbed.processes import free_port, to_its_end
+from testbed.processes import free_port, run_in_thread
 
 
 def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
@@ -20,7 +20,7 @@ def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
         done.append("work")
 
     async def run() -> None:
-        task = asyncio.create_task(to_its_end(work))
+        task = asyncio.create_task(run_in_thread(work))
         await asyncio.to_thread(begun.wait, 20)
         task.cancel()
         asyncio.get_running_loop().call_soon(may_end.set)
@@ -32,9 +32,9 @@ def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
 
 
 def test_what_the_work_gives_or_raises_is_passed_on() -> None:
-    assert asyncio.run(to_its_end(lambda: 7)) == 7
+    assert asyncio.run(run_in_thread(lambda: 7)) == 7
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(to_its_end(lambda: 1 // 0))
+        asyncio.run(run_in_thread(lambda: 1 // 0))
 
 
 def test_a_free_port_is_none_that_a_client_is_given_before_the_server_starts() -> None:

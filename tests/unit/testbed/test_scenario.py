@@ -5,7 +5,7 @@ import pytest
 from agent.cli import main
 from agent.errors import ConfigError
 from testbed.scenario import Moment, Progress, list_scenarios, load_scenario, parse_scenario
-from testbed.scenario.faults import FAULT_KINDS, TARGETS, Kill
+from testbed.scenario.faults import FAULT_KINDS, Kill
 from testbed.scenario.random_scenario import random_scenario
 
 SMALL = """
@@ -71,7 +71,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 
 
 def test_every_kind_of_fault_has_its_targets() -> None:
-    assert set(FAULT_KINDS.values()) == set(TARGETS)
+    assert all(fault.targets for fault in FAULT_KINDS.values())
 
 
 def test_a_seed_always_makes_the_same_scenario() -> None:

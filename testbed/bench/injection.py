@@ -14,11 +14,11 @@ from typing import Final
 
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench, wait_until
-from testbed.bench.clock import HeldClock
+from testbed.bench.clock import ControlledClock
 from testbed.bench.devices import Microcontroller, SerialDevice
 from testbed.bench.servers import CollectorServer, Server
 from testbed.errors import BenchError
-from testbed.processes import to_its_end
+from testbed.processes import run_in_thread
 from testbed.scenario import Fault, Moment, Progress
 from testbed.scenario.faults import (
     ClockRate,
@@ -40,8 +40,8 @@ from testbed.scenario.faults import (
 )
 from testbed.tcp_proxy import TcpProxy
 
-Say = Callable[[str], None]
-STAY_S: Final = 1.0
+Log = Callable[[str], None]
+WAIT_S: Final = 1.0
 CONNECT_S: Final = 5.0
 UPGRADE: Final = (
     b"GET /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
@@ -49,77 +49,72 @@ UPGRADE: Final = (
 )
 
 
-async def break_as_planned(bench: Bench, say: Say) -> None:
-    """The scenario's whole time: every fault when it is due, each healed in the end. Raises: BenchError.
+async def inject_faults(bench: Bench, log: Log) -> None:
+    """Run the whole scenario: start and end every fault at its time. Raises: BenchError.
 
-    It goes on until as much is committed as must arrive: a slow machine takes longer, and is not judged by its speed.
+    Returns when enough messages are committed: a slow machine takes longer, and does not fail for its speed.
     """
     until_s = time.monotonic() + bench.scenario.seconds
     chance = random.Random(bench.scenario.seed)
     async with asyncio.TaskGroup() as group:
         for fault in bench.scenario.faults:
-            group.create_task(_break_when_due(bench, fault, random.Random(chance.random()), say))
+            group.create_task(_inject_when_due(bench, fault, random.Random(chance.random()), log))
     await asyncio.sleep(max(0.0, until_s - time.monotonic()))
     at_least = bench.scenario.expect.at_least
     await wait_until(lambda: bench.committed >= at_least, f"{at_least} messages are committed", lambda: bench.committed)
 
 
-async def _break_when_due(bench: Bench, fault: Fault, chance: random.Random, say: Say) -> None:
+async def _inject_when_due(bench: Bench, fault: Fault, chance: random.Random, log: Log) -> None:
     began_s = time.monotonic()
     match fault.moment:
         case Moment() as moment:
             for at_s in moment.all_s():
                 await asyncio.sleep(max(0.0, began_s + at_s - time.monotonic()))
-                await _break_part(bench, fault, chance, say)
+                await _inject(bench, fault, chance, log)
         case Progress(part, figure, at_least):
             await wait_until(
                 lambda: bench.figure(part, figure) >= at_least, fault.when or "", lambda: bench.figure(part, figure)
             )
-            await _break_part(bench, fault, chance, say)
+            await _inject(bench, fault, chance, log)
 
 
-async def _break_part(bench: Bench, fault: Fault, chance: random.Random, say: Say) -> None:
+async def _inject(bench: Bench, fault: Fault, chance: random.Random, log: Log) -> None:
     async with bench.lock(fault.target):
-        say(f"{_in_words(fault)}: {fault.target}")
+        log(f"{fault.name()}: {fault.target}")
         section, *names = fault.target.split(".")
         match section:
             case "agents":
-                await _break_agent(bench.agents[names[0]], fault, chance)
+                await _inject_into_agent(bench.agents[names[0]], fault, chance)
             case "links":
-                await _break_link(bench.links[fault.target], fault)
+                await _inject_into_link(bench.links[fault.target], fault)
             case "devices":
-                await _break_device(bench.devices.get(names[0]) or bench.boards[names[0]], fault, chance)
+                await _inject_into_device(bench.devices.get(names[0]) or bench.boards[names[0]], fault, chance)
             case _:
-                await _break_server(bench.servers[fault.target], fault, chance)
-
-
-def _in_words(fault: Fault) -> str:
-    name = type(fault).__name__
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+                await _inject_into_server(bench.servers[fault.target], fault, chance)
 
 
 # Agents
-async def _break_agent(agent: AgentPart, fault: Fault, chance: random.Random) -> None:
+async def _inject_into_agent(agent: AgentPart, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Kill(for_s=for_s):
-            await _down_for(agent.kill, for_s, agent.start)
+            await _down_for(agent.process.kill, for_s, agent.process.start)
         case Restart(for_s=for_s):
-            await _down_for(agent.stop, for_s, agent.start)
+            await _down_for(agent.process.stop, for_s, agent.process.start)
         case PowerCut(for_s=for_s):
             await _down_for(agent.cut_power, for_s, agent.power_up)
         case FillDisk(for_s=for_s, leave_kilobytes=leave) if agent.volume is not None:
             await asyncio.to_thread(agent.volume.fill, leave << 10)
             await asyncio.sleep(for_s)
-            await asyncio.to_thread(agent.volume.make_room)
+            await asyncio.to_thread(agent.volume.free_space)
         case RotJournal(bits=bits, lane=lane):
             flip_bits(agent.segments(lane), bits, chance)
         case RotArchive(bits=bits):
             flip_bits((agent.data / "archives").glob("*.hg[as]"), bits, chance)
         case ClockStep() | ClockRate() | ClockSet() if agent.clock is not None:
-            await _turn_clock(agent.clock, fault)
+            await _change_clock(agent.clock, fault)
 
 
-async def _turn_clock(clock: HeldClock, fault: Fault) -> None:
+async def _change_clock(clock: ControlledClock, fault: Fault) -> None:
     match fault:
         case ClockStep(by_s=by_s):
             clock.step(by_s)
@@ -128,34 +123,34 @@ async def _turn_clock(clock: HeldClock, fault: Fault) -> None:
             await asyncio.sleep(for_s)
             clock.run_at(1.0)
         case ClockSet():
-            clock.set_right()
+            clock.synchronise()
 
 
 async def _down_for(end: Callable[[], None], for_s: float, start: Callable[[], None]) -> None:
-    await to_its_end(end)
+    await run_in_thread(end)
     await asyncio.sleep(for_s)
-    await to_its_end(start)
+    await run_in_thread(start)
 
 
 # Servers
-async def _break_server(server: Server, fault: Fault, chance: random.Random) -> None:
+async def _inject_into_server(server: Server, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Kill(for_s=for_s):
-            await _down_for(server.kill, for_s, server.start)
+            await _down_for(server.process.kill, for_s, server.process.start)
         case Restart(for_s=for_s, forget=forget):
-            await to_its_end(server.stop)
+            await run_in_thread(server.process.stop)
             if forget:
-                server.forget()
+                server.clear()
             await asyncio.sleep(for_s)
-            await to_its_end(server.start)
+            await run_in_thread(server.process.start)
         case Hostile(connections=connections):
-            await send_rubbish(server.host, server.port, connections, chance)
+            await send_invalid_data(server.host, server.port, connections, chance)
         case RotArchive(bits=bits) if isinstance(server, CollectorServer):
             flip_bits(server.landing.glob("*.hg[as]"), bits, chance)
 
 
 # Links
-async def _break_link(link: TcpProxy, fault: Fault) -> None:
+async def _inject_into_link(link: TcpProxy, fault: Fault) -> None:
     match fault:
         case LinkDown(for_s=for_s):
             await link.stop()
@@ -177,7 +172,7 @@ async def _break_link(link: TcpProxy, fault: Fault) -> None:
 
 
 # Devices
-async def _break_device(device: object, fault: Fault, chance: random.Random) -> None:
+async def _inject_into_device(device: object, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Unplug(for_s=for_s) if isinstance(device, SerialDevice | Microcontroller):
             device.unplug()
@@ -190,9 +185,9 @@ async def _break_device(device: object, fault: Fault, chance: random.Random) -> 
 
 
 def flip_bits(files: Iterable[Path], count: int, chance: random.Random) -> int:
-    """In places of the files where something is written, each as likely as any other. Returns how many it flipped.
+    """Flip bits in bytes of the files that are not zero, chosen at random. Returns how many it flipped.
 
-    The files are in use: one that its owner has deleted since they were listed is left out.
+    The files are in use: one that was deleted meanwhile is skipped.
     """
     written = [(path, offset) for path in sorted(files) for offset in _written(path)]
     chosen = chance.sample(written, min(count, len(written)))
@@ -213,31 +208,31 @@ def _flip_one(path: Path, offset: int, chance: random.Random) -> bool:
     return False
 
 
-async def send_rubbish(host: str, port: int, connections: int, chance: random.Random) -> None:
-    """So many at once; returns when all are gone."""
-    texts = [_rubbish(chance) for _ in range(connections)]
-    await asyncio.gather(*(_one_stranger(host, port, text) for text in texts))
+async def send_invalid_data(host: str, port: int, connections: int, chance: random.Random) -> None:
+    """Send invalid data over `connections` connections at once, and wait until all are closed."""
+    texts = [_invalid_data(chance) for _ in range(connections)]
+    await asyncio.gather(*(_connect_and_send(host, port, text) for text in texts))
 
 
-async def _one_stranger(host: str, port: int, text: bytes) -> None:
+async def _connect_and_send(host: str, port: int, text: bytes) -> None:
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(host, port)
         writer.write(text)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STAY_S):
+            async with asyncio.timeout(WAIT_S):
                 await reader.read()
         writer.transport.abort()
 
 
-def _rubbish(chance: random.Random) -> bytes:
+def _invalid_data(chance: random.Random) -> bytes:
     noise = chance.randbytes(chance.choice((0, 1, 100, 20_000)))
     return chance.choice(
         (
             noise,
             b"GET / HTTP/1.1\r\nX: " + noise.hex().encode(),
             b"PUT /archives/" + b"0" * 64 + b" HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n" + noise,
-            UPGRADE + b"\x81\xfe" + noise,  # a frame whose length is a lie
+            UPGRADE + b"\x81\xfe" + noise,  # a frame with a wrong length
             UPGRADE + b"\x81\x85\x00\x00\x00\x00[2,1]",
             b"\x10\xff\xff\xff\x7f\x00\x04MQTT\x05" + noise,  # a CONNECT of a quarter of a gigabyte
         )
