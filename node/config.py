@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from node.access.policy import Access, Address
+from node.access.policy import Access, Address, Form
 from node.errors import ConfigError
 from node.limits import Count, Limits
 from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
@@ -24,28 +24,22 @@ MAX_API_KEY_BYTES: Final = 256
 EVERYBODY: Final = "anybody"
 
 
-@dataclass(frozen=True, slots=True)
-class IsUser:
-    def problem(self, value: str) -> str:
-        return "" if is_address(value) or value == EVERYBODY else f"{value!r:.80} is not an address or {EVERYBODY!r}"
-
-
-User = Annotated[str, IsUser()]
+User = Annotated[str, Form(lambda text: is_address(text) or text == EVERYBODY, f"an address or {EVERYBODY!r}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long messages are kept, and how many. A stream's own `storage_days` counts for it instead of `max_days`."""
+    """How long, and how many, messages are stored. `storage_days` of a stream overrides `max_days`."""
 
     max_days: Count = 365
-    max_megabytes: Count = 4_096  # of the whole database; beyond it, the heaviest user's oldest messages go first
-    max_megabytes_per_owner: Count | None = None  # of the messages of one publisher; none: as much as there is
+    max_megabytes: Count = 4_096  # of the database; beyond it, the heaviest user's oldest messages are deleted
+    max_megabytes_per_owner: Count | None = None  # of the messages of one publisher; none: no limit
     max_megabytes_per_address: Count | None = None  # of the messages that came from one network address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """A stream that the node has from its start on, and who may do what with it."""
+    """A stream that the configuration declares, and the users that may do what with it."""
 
     stream: Stream
     owner: str | None = None  # may do everything
@@ -62,13 +56,13 @@ class StreamConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key by which an old client, one that cannot sign, is known as an address. The key itself is in a file."""
+    """An API key, in a file, that identifies an old client that cannot sign as an address."""
 
     address: Address
     key_file: Path
 
     def read(self) -> str:
-        """Raises: `ConfigError`; OSError where the file cannot be read."""
+        """Raises: `ConfigError`; OSError if the file cannot be read."""
         text = read_private_file(self.key_file, max_bytes=MAX_API_KEY_BYTES).strip()
         if not MIN_API_KEY_BYTES <= len(text) <= MAX_API_KEY_BYTES:
             raise ConfigError(
@@ -89,7 +83,7 @@ class NodeConfig:
 
 
 def load_config(path: Path) -> NodeConfig:
-    """Raises: `ConfigError`, with every problem of the file; OSError where it cannot be read."""
+    """Raises: `ConfigError`, with every problem of the file; OSError if it cannot be read."""
     table, _ = read_toml(path)
     return parse_config(table, name=str(path))
 
@@ -112,16 +106,9 @@ def parse_config(table: Mapping[str, Any], *, name: str) -> NodeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StreamTable:
+class _StreamTable(Stream):
     """`[[streams]]`, as it is written."""
 
-    id: str
-    name: str = ""
-    description: str = ""
-    partitions: int = 1
-    require_signed_data: bool = False
-    require_encrypted_data: bool = False
-    storage_days: int | None = None
     owner: Address | None = None
     publishers: tuple[User, ...] = ()
     subscribers: tuple[User, ...] = ()
@@ -130,16 +117,13 @@ class _StreamTable:
         if not self.id or key_exchange_owner(self.id):
             raise ConfigError("id: must be the id of a stream")
         try:
-            self.stream()
+            Stream.__post_init__(self)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
-    def stream(self) -> Stream:
-        return Stream(**{each.name: getattr(self, each.name) for each in fields(Stream)})
-
     def config(self) -> StreamConfig:
         return StreamConfig(
-            stream=self.stream(),
+            stream=Stream(**{each.name: getattr(self, each.name) for each in fields(Stream)}),
             owner=self.owner and self.owner.lower(),
             publishers=tuple(map(_user, self.publishers)),
             subscribers=tuple(map(_user, self.subscribers)),
@@ -162,7 +146,7 @@ class _Document:
         ids = [stream.id for stream in self.streams]
         twice = [index for index, stream_id in enumerate(ids) if stream_id in ids[:index]]
         if twice:
-            raise ConfigError(*(f"streams[{index}].id: {ids[index]!r} is there twice" for index in twice))
+            raise ConfigError(*(f"streams[{index}].id: {ids[index]!r} is declared twice" for index in twice))
 
 
 def _user(text: str) -> str:

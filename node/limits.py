@@ -46,14 +46,14 @@ class Limits:
     max_connections_per_address: Count = 500
     max_message_bytes: Count = 1024 * 1024
     max_outgoing_bytes: Count = 2 * 1024 * 1024  # queued for one client; beyond it, the client is dropped
-    max_buffered_bytes: Count = 64 * 1024 * 1024  # half received and not yet sent, of all clients together
+    max_buffered_bytes: Count = 64 * 1024 * 1024  # received in part or not yet sent, of all clients together
     max_subscriptions: Count = 1_000  # of one connection
     max_resends: Count = 10  # that one connection may have running
     max_requests_per_s: Count = 5_000  # of one connection, on average; beyond it, the connection is read more slowly
     max_logins_per_s: Amount = 5.0  # of one machine, on average
     max_streams: Count = 10_000
     max_streams_per_owner: Count = 1_000  # that one identity has made
-    max_streams_per_address: Count = 5_000  # that were made from one network address, by however many identities
+    max_streams_per_address: Count = 5_000  # that were made from one network address
     max_grants: Count = 100_000
     max_grants_per_stream: Count = 1_000
     max_grants_per_owner: Count = 10_000  # on all streams that one identity has made
@@ -63,19 +63,15 @@ class Limits:
     max_chains_per_address: Count = 50_000  # begun from one network address
     ping_interval_s: Amount = 60.0
     idle_timeout_s: Amount = 3_600.0
-    close_timeout_s: Amount = 10.0  # for a client to take the end of what was said to it, and to say goodbye itself
-    send_timeout_s: Amount = 60.0  # how long a resend waits for a client that takes nothing
+    close_timeout_s: Amount = 10.0  # for a client to read the rest and to close the connection itself
+    send_timeout_s: Amount = 60.0  # how long a resend waits for a client that reads nothing
     request_timeout_s: Amount = 15.0  # for the whole of an HTTP request to arrive
     keep_alive_timeout_s: Amount = 75.0  # between two HTTP requests on one connection
 
-    def streams(self) -> QuotaLimits:
-        return QuotaLimits(self.max_streams, self.max_streams_per_owner, self.max_streams_per_address)
-
-    def grants(self) -> QuotaLimits:
-        return QuotaLimits(self.max_grants, self.max_grants_per_owner, self.max_grants_per_address)
-
-    def chains(self) -> QuotaLimits:
-        return QuotaLimits(self.max_chains, self.max_chains_per_owner, self.max_chains_per_address)
+    def quota(self, name: str) -> "Quota":
+        """The quota of `streams`, `grants` or `chains`."""
+        names = (f"max_{name}", f"max_{name}_per_owner", f"max_{name}_per_address")
+        return Quota(name, QuotaLimits(*(getattr(self, each) for each in names)))
 
 
 class Quota:
@@ -102,7 +98,7 @@ class Quota:
             raise self._refusal(user, used, self._limits.per_address, f"max_{self._name}_per_address")
 
     def add(self, holder: Holder, count: int = 1) -> None:
-        """Charge the holder; a negative count gives back."""
+        """Charge the holder; a negative count releases."""
         self.total += count
         for counter, key in ((self._owners, holder.owner), (self._origins, holder.origin)):
             if key:

@@ -45,11 +45,11 @@ class Node:
         self._operator_key = new_key()
         api_keys[digest_of(self._operator_key)] = OPERATOR
         self.counters = Counters()
-        self.storage = Storage(config.data, config.limits.chains())
+        self.storage = Storage(config.data, config.limits.quota("chains"))
         self.registry = Registry(self.storage, config.limits)
         self.sessions = Sessions(_now_ms, api_keys)
         self.hub = Hub(self.storage, Admission(self.registry, _now_ms), self.counters)
-        self.hub.recall()
+        self.hub.load_recent()
         self.services = Services(
             hub=self.hub,
             registry=self.registry,

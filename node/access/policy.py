@@ -13,41 +13,41 @@ from runtime.web_origin import is_host_name, is_origin
 
 
 class StreamCreation(StrEnum):
-    OWN_ADDRESS = "own_address"  # anybody who logs in, under their own address: 0x…/what/ever
-    ANY_ID = "any_id"  # anybody who logs in, whatever the id
-    CLOSED = "closed"  # nobody: the configuration names the streams
+    OWN_ADDRESS = "own_address"  # every user that logs in, under their own address: 0x…/any/path
+    ANY_ID = "any_id"  # every user that logs in, with any id
+    CLOSED = "closed"  # no user: the configuration declares the streams
 
 
 class Audience(StrEnum):
     """The clients that may see the status page and the metrics."""
 
-    LOOPBACK = "loopback"  # whoever is on this machine
+    LOOPBACK = "loopback"  # clients on this machine
     EVERYBODY = "everybody"
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """A setting that one function recognises."""
+class Form:
+    """A check of a setting by one function."""
 
     is_good: Callable[[str], bool]
-    words: str
+    description: str
 
     def problem(self, value: str) -> str:
-        return "" if self.is_good(value) else f"{value!r:.80} is not {self.words}"
+        return "" if self.is_good(value) else f"{value!r:.80} is not {self.description}"
 
 
-Address = Annotated[str, _Form(is_address, "an address")]
-HostName = Annotated[str, _Form(is_host_name, "a name without a port")]
-Origin = Annotated[str, _Form(is_origin, "https://HOST[:PORT], or *")]
+Address = Annotated[str, Form(is_address, "an address")]
+HostName = Annotated[str, Form(is_host_name, "a name without a port")]
+Origin = Annotated[str, Form(is_origin, "https://HOST[:PORT], or *")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     stream_creation: StreamCreation = StreamCreation.OWN_ADDRESS
-    addresses: frozenset[Address] = field(default_factory=frozenset)  # who may log in, in lower case; none: everybody
+    addresses: frozenset[Address] = field(default_factory=frozenset)  # that may log in, in lower case; none: all
     status: Audience = Audience.LOOPBACK
-    hosts: frozenset[HostName] = field(default_factory=frozenset)  # names by which clients may ask for it
-    origins: frozenset[Origin] = field(default_factory=frozenset)  # sites whose pages may use the node, in lower case
+    hosts: frozenset[HostName] = field(default_factory=frozenset)  # names that clients may use for it
+    origins: frozenset[Origin] = field(default_factory=frozenset)  # of web pages that may use the node, in lower case
 
     def in_lower_case(self) -> "Access":
         addresses, hosts, origins = (

@@ -115,7 +115,7 @@ class ClientSession:
         if wait_s > 0:
             self._services.counters.throttled += 1
             await asyncio.sleep(wait_s)
-        await self._services.hub.room()
+        await self._services.hub.wait_for_space()
 
     def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
         """Do what one request asks for. Whatever it is, the client gets an answer, and nothing is raised."""

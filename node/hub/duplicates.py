@@ -3,17 +3,17 @@
 A chain is one publisher's `msg_chain_id` in one stream partition. Its messages come in order, except that one may
 name a predecessor that has not come: then everything between the last message and that predecessor is a declared gap,
 and late messages that fill it are still new. A message that is neither newer than all before nor in a declared gap is
-a duplicate or too late, and real brokers drop it without a word. So does the node.
+a duplicate or too late, and is dropped silently, as by real brokers.
 
     seen:   1 2 3 . . 6 7          a gap is declared by 6, whose predecessor is 5
     new:    4 (fills the gap), 8   not new: 2, 6, and 5.5, which no message declared to be missing
 
-Nothing is known of what came before the first message that is remembered of a chain: after a restart, or when the chain
-was forgotten. So everything up to that message's predecessor is a gap as well, and a neighbour may replay it. What was
-stored of it before is caught by the storage, which stores no message twice.
+After a restart, or when a chain was dropped from memory, the messages before the next one of that chain are unknown. So
+everything up to the predecessor of that message is a gap, too, and a neighbour may replay it. The storage recognises
+what was stored before, because it stores no message twice.
 
-Memory is bounded: a chain remembers so many gaps, the oldest being given up first; so many chains are remembered, the
-one longest unheard of being forgotten first. A node that starts reads the messages that it stored last (`seed`).
+Memory is bounded: `MAX_GAPS` per chain, of which the oldest is dropped first, and `MAX_CHAINS`, of which the least
+recently used is dropped first. A node that starts loads the messages that it stored last (`seed`).
 """
 
 from collections import OrderedDict
@@ -40,8 +40,8 @@ class ChainMemory:
         self._newest: MessageRef | None = None
         self._gaps: list[Gap] = []  # ascending
 
-    def take(self, ref: MessageRef, previous: MessageRef | None) -> bool:
-        """Whether the message is new. It is remembered as seen from then on."""
+    def add(self, ref: MessageRef, previous: MessageRef | None) -> bool:
+        """Record a message. Returns whether it is new."""
         if self._newest is None or ref > self._newest:
             self._advance(ref, previous)
             return True
@@ -58,13 +58,13 @@ class ChainMemory:
         for index, (after, last) in enumerate(self._gaps):
             if after < ref <= last:
                 self._gaps[index : index + 1] = _rest_of_gap(after, last, ref, previous)
-                del self._gaps[:-MAX_GAPS]  # one that is filled in its middle becomes two
+                del self._gaps[:-MAX_GAPS]  # a gap filled in its middle becomes two
                 return True
         return False
 
 
 def _rest_of_gap(after: tuple[int, int], last: MessageRef, ref: MessageRef, previous: MessageRef | None) -> list[Gap]:
-    """What is still missing once `ref` has come: what lies before its predecessor, and what lies after itself."""
+    """The parts of a gap that are left after `ref` arrived: before its predecessor, and after itself."""
     rest: list[Gap] = []
     if previous is not None and after < previous < ref:
         rest.append((after, previous))
@@ -74,19 +74,19 @@ def _rest_of_gap(after: tuple[int, int], last: MessageRef, ref: MessageRef, prev
 
 
 class DuplicateFilter:
-    """The memory of all chains."""
+    """Finds duplicates in all chains."""
 
     def __init__(self, max_chains: int = MAX_CHAINS) -> None:
-        self._chains: OrderedDict[ChainKey, ChainMemory] = OrderedDict()  # the longest unheard of first
+        self._chains: OrderedDict[ChainKey, ChainMemory] = OrderedDict()  # least recently used first
         self._max_chains = max_chains
 
     def seed(self, stored: Iterable[StreamMessage]) -> None:
-        """Remember messages that were stored before the node started, in any order."""
+        """Record messages that were stored before the node started, in any order."""
         for message in sorted(stored, key=lambda message: message.message_id.ref):
-            self.take(message)
+            self.add(message)
 
-    def take(self, message: StreamMessage) -> bool:
-        """Whether the message is new. It is remembered as seen from then on."""
+    def add(self, message: StreamMessage) -> bool:
+        """Record a message. Returns whether it is new."""
         key = _chain_of(message)
         chain = self._chains.get(key)
         if chain is None:
@@ -94,10 +94,10 @@ class DuplicateFilter:
             if len(self._chains) > self._max_chains:
                 self._chains.popitem(last=False)
         self._chains.move_to_end(key)
-        return chain.take(message.message_id.ref, message.prev_msg_ref)
+        return chain.add(message.message_id.ref, message.prev_msg_ref)
 
-    def forget(self, message: StreamMessage) -> None:
-        """Take the whole chain of a message for unseen, because that message was not kept after all."""
+    def remove_chain(self, message: StreamMessage) -> None:
+        """Forget the whole chain of a message, because that message could not be stored."""
         self._chains.pop(_chain_of(message), None)
 
 

@@ -4,10 +4,10 @@
                                                 └── key exchange: not stored ──────────┘
 
 While one batch is being committed in the storage's thread, the next one gathers: the slower the disk, the larger the
-batch. `pending` is bounded; a publisher waits in `room()` until there is some.
+batch. `pending` is bounded; a publisher waits in `wait_for_space()`.
 
-A batch is passed on in runs of messages that follow each other in one partition, so that a subscriber costs so much a
-run and not so much a message. A batch is bounded, too: only between two of them can subscribers take what is sent.
+A batch is delivered in runs of consecutive messages of one partition, so that a subscriber costs one call per run and
+not per message. A batch is bounded, too, because clients are written to only between two batches.
 """
 
 import asyncio
@@ -41,20 +41,20 @@ MAX_BATCH_CHARACTERS: Final = 256 * 1024  # unless one message has more
 log = logging.getLogger(__name__)
 
 MessageListener = Callable[[Broadcast, object], None]
-"""Called with every message taken, once, after it is stored, and with the source that was given for it."""
+"""Called once for every accepted message, after it is stored, with the source that was given for it."""
 
 InterestListener = Callable[[StreamPart, bool], None]
 """Called with True when the first client subscribes to a partition, with False when the last one has left."""
 
 Done = Callable[[StorageError | Refused | None], None]
-"""Called with None once a message is stored, or with why it is not: the disk failed, or a quota is used up."""
+"""Called with None when a message is stored, or with the error: the disk failed, or a quota is used up."""
 
 
 class Subscriber(Protocol):
-    """One who gets the messages of the partitions it subscribed to."""
+    """A receiver of the messages of the partitions that it subscribed to."""
 
     def deliver(self, run: BroadcastRun) -> None:
-        """Take messages. Must not block or raise, and must bound what it keeps."""
+        """Receive messages. Must not block or raise, and must bound its memory."""
 
 
 class _Pending(NamedTuple):
@@ -80,13 +80,13 @@ class Hub:
         self._pending: list[_Pending] = []
         self._pending_characters = 0
         self._has_pending = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._has_space = asyncio.Event()
+        self._has_space.set()
         self._storing = asyncio.Lock()
-        self._latest_offsets: dict[StreamPart, int] = {}  # where nothing was published for longest comes first
+        self._latest_offsets: dict[StreamPart, int] = {}  # least recently published first
 
-    def recall(self) -> None:
-        """Load what was stored last, so that it is recognised as a duplicate. Blocks: for the start only."""
+    def load_recent(self) -> None:
+        """Load the messages stored last, to recognise duplicates of them. Blocks: only for the start."""
         self._duplicates.seed(broadcast.message for broadcast in readable_broadcasts(self._storage.latest()))
 
     # --- publishing ---
@@ -100,40 +100,38 @@ class Hub:
         done: Done | None = None,
         may_be_late: bool = False,
     ) -> None:
-        """Take a message that a client publishes. `done` is called when it is stored, or could not be.
+        """Accept a message that a client publishes. `done` is called when it is stored, or could not be.
 
-        `origin` is where it came from, to be charged for what is stored.
-
-        A duplicate, or a message older than the last of its chain, is dropped without a word, as brokers do; with
-        `may_be_late`, for messages that the node itself made, only the former. Raises: `Refused`.
+        `origin` is the network that is charged for it. A duplicate, or a message older than the last of its chain, is
+        dropped silently, as by real brokers; with `may_be_late` only a duplicate is. Raises: `Refused`.
         """
         self._admission.admit(message, user)
-        self._take(message, None, done, Holder(_author(message, user), origin), may_be_late=may_be_late)
+        self._accept(message, None, done, Holder(_author(message, user), origin), may_be_late=may_be_late)
 
     def publish_relayed(self, message: StreamMessage, source: object, origin: str = "") -> bool:
-        """Take a message that another node admitted. Whether it is new here. Raises: `Refused`."""
+        """Accept a message that another node admitted. Returns whether it is new here. Raises: `Refused`."""
         if len(message.message_id.stream_id) > MAX_STREAM_ID_BYTES:
             raise Refused(ErrorCode.INVALID_REQUEST, f"A stream id has at most {MAX_STREAM_ID_BYTES} bytes")
         self._admission.admit_relayed(message)
-        return self._take(message, source, None, Holder(_author(message, ANYBODY), origin), may_be_late=False)
+        return self._accept(message, source, None, Holder(_author(message, ANYBODY), origin), may_be_late=False)
 
-    async def room(self) -> None:
-        """Wait until there is room for more messages."""
-        await self._has_room.wait()
+    async def wait_for_space(self) -> None:
+        """Wait until more messages can be accepted."""
+        await self._has_space.wait()
 
-    def _take(
+    def _accept(
         self, message: StreamMessage, source: object, done: Done | None, holder: Holder, *, may_be_late: bool
     ) -> bool:
         if message.version in LEGACY_VERSIONS:
             message = convert_stream_message(message, LATEST_STREAM_VERSION, draft=False)
         pending = _Pending(Broadcast(message, _serialized(message)), source, done, holder)
-        if not may_be_late and not self._duplicates.take(message):
+        if not may_be_late and not self._duplicates.add(message):
             self.counters.duplicates += 1
             pending.report(None)
             return False
         self.counters.published += 1
         if key_exchange_owner(message.message_id.stream_id):
-            self._pass_on(pending.broadcast.part, [pending])
+            self._deliver(pending.broadcast.part, [pending])
             pending.report(None)
         else:
             self._add_pending(pending)
@@ -144,7 +142,7 @@ class Hub:
         self._pending_characters += len(pending.broadcast.text)
         self._has_pending.set()
         if len(self._pending) >= MAX_PENDING_MESSAGES or self._pending_characters >= MAX_PENDING_CHARACTERS:
-            self._has_room.clear()
+            self._has_space.clear()
 
     @property
     def pending_messages(self) -> int:
@@ -153,17 +151,17 @@ class Hub:
     # --- storing ---
 
     async def store_forever(self) -> None:
-        """Commit what is pending, batch after batch. The one task that passes stored messages on."""
+        """Commit pending messages, batch after batch. The only task that delivers stored messages."""
         while True:
             await self._has_pending.wait()
             await self.store_pending()
 
     async def store_pending(self) -> None:
-        """Commit everything that is pending now, after what is just being committed, and pass it on."""
+        """Commit and deliver everything that is pending now."""
         async with self._storing:
             pending, self._pending, self._pending_characters = self._pending, [], 0
             self._has_pending.clear()
-            self._has_room.set()
+            self._has_space.set()
             for batch in _batches(pending):
                 await self._store(batch)
 
@@ -183,15 +181,15 @@ class Hub:
         self.counters.stored_bytes += sum(len(pending.broadcast.text) for pending in fresh)
         self.counters.duplicates += outcomes.count(0)
         for part, run in groupby(fresh, key=attrgetter("broadcast.part")):
-            self._pass_on(part, list(run))
+            self._deliver(part, list(run))
         for pending, outcome in zip(batch, outcomes, strict=True):
             self._settle(pending, outcome)
 
     def _with_offset(self, pending: _Pending, offset: int) -> _Pending:
-        """With what it is known by to legacy clients; they find gaps by the offset of the previous message."""
+        """Add the offsets for legacy clients, which find gaps by the offset of the previous message."""
         part, broadcast = pending.broadcast.part, pending.broadcast
         previous = self._latest_offsets.pop(part, None)
-        if broadcast.message.encryption_type is EncryptionType.NONE:  # others cannot be written for them
+        if broadcast.message.encryption_type is EncryptionType.NONE:  # others have no legacy form
             self._latest_offsets[part] = offset
         elif previous is not None:
             self._latest_offsets[part] = previous
@@ -201,7 +199,7 @@ class Hub:
 
     def _settle(self, pending: _Pending, outcome: Outcome) -> None:
         if isinstance(outcome, Refused):
-            self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
+            self._duplicates.remove_chain(pending.broadcast.message)  # so that it may be published again
             pending.report(outcome)
         else:
             pending.report(None)
@@ -212,12 +210,12 @@ class Hub:
         self.counters.storage_failing = True
         self.counters.storage_failures += len(batch)
         for pending in batch:
-            self._duplicates.forget(pending.broadcast.message)  # so that it may be published again
+            self._duplicates.remove_chain(pending.broadcast.message)  # so that it may be published again
             pending.report(problem)
 
-    # --- passing on ---
+    # --- delivering ---
 
-    def _pass_on(self, part: StreamPart, messages: list[_Pending]) -> None:
+    def _deliver(self, part: StreamPart, messages: list[_Pending]) -> None:
         run = BroadcastRun([pending.broadcast for pending in messages])
         for subscriber in tuple(self._subscribers.get(part, ())):
             subscriber.deliver(run)
@@ -229,18 +227,18 @@ class Hub:
         is_first = part not in self._subscribers
         self._subscribers[part][subscriber] = None
         if is_first:
-            self._tell_interest(part, interested=True)
+            self._notify_interest(part, interested=True)
 
     def unsubscribe(self, part: StreamPart, subscriber: Subscriber) -> None:
         subscribers = self._subscribers.get(part, {})
         subscribers.pop(subscriber, None)
         if part in self._subscribers and not subscribers:
             del self._subscribers[part]
-            self._tell_interest(part, interested=False)
+            self._notify_interest(part, interested=False)
 
     @property
     def subscribed_parts(self) -> dict[StreamPart, int]:
-        """Every partition that clients subscribed to, and how many did."""
+        """The number of subscribers of every partition that has any."""
         return {part: len(subscribers) for part, subscribers in self._subscribers.items()}
 
     def listen_to_messages(self, listener: MessageListener) -> None:
@@ -249,13 +247,13 @@ class Hub:
     def listen_to_interest(self, listener: InterestListener) -> None:
         self._interest_listeners.append(listener)
 
-    def _tell_interest(self, part: StreamPart, *, interested: bool) -> None:
+    def _notify_interest(self, part: StreamPart, *, interested: bool) -> None:
         for listener in self._interest_listeners:
             listener(part, interested)
 
 
 def _batches(pending: list[_Pending]) -> Iterator[list[_Pending]]:
-    """The same messages in their order, in lists that are not empty and not too large."""
+    """Split messages into batches that are neither empty nor too large."""
     batch: list[_Pending] = []
     characters = 0
     for each in pending:

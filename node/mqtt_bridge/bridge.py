@@ -38,7 +38,7 @@ from runtime.errors import LinkDown
 from runtime.mqtt.link import MqttLink
 from runtime.mqtt.packets import Message
 
-ORIGIN: Final = "mqtt"  # what is charged for chains that come by the bridge
+ORIGIN: Final = "mqtt"  # is charged for the chains of the bridge
 RECONNECT: Final = Backoff(first_s=1.0, max_s=60.0)
 REPORT_INTERVAL_S: Final = 10.0
 MAX_RECEIVED: Final = 100  # messages at a time
@@ -63,19 +63,19 @@ class Inlet(Protocol):
         may_be_late: bool = False,
     ) -> None: ...
 
-    async def room(self) -> None: ...
+    async def wait_for_space(self) -> None: ...
 
 
 class Delivery:
     """Counts the stream messages of one MQTT message until the last is stored, then acknowledges it, once.
 
-    Where one could not be stored nothing is acknowledged: the broker will bring the whole again.
+    If one could not be stored, nothing is acknowledged, and the broker delivers the whole message again.
     """
 
     def __init__(self, acknowledge: Callable[[], None], give_up: Callable[[StorageError], None]) -> None:
         self._acknowledge = acknowledge
         self._give_up = give_up
-        self._outstanding = 1  # the delivery itself, until `close`: the first may be stored before the last is taken
+        self._outstanding = 1  # the delivery itself, until `close`: the first message may be stored before the last
         self._has_failed = False
 
     def expect(self) -> Callable[[StorageError | None], None]:
@@ -84,7 +84,7 @@ class Delivery:
         return self._settle
 
     def close(self) -> None:
-        """There are no more stream messages to expect."""
+        """Expect no more stream messages."""
         self._settle(None)
 
     def _settle(self, problem: StorageError | None) -> None:
@@ -107,7 +107,7 @@ class MqttBridge:
         self._reported_at_s = float("-inf")
 
     async def run(self) -> None:
-        """Listen to the broker until cancelled. A broker that cannot be reached is tried again for ever."""
+        """Listen to the broker until cancelled. Retries for ever if the broker cannot be reached."""
         while True:
             link = MqttLink(self._settings.broker, max_packet_bytes=MAX_PACKET_BYTES)
             try:
@@ -133,14 +133,14 @@ class MqttBridge:
                 log.info("mqtt bridge subscribed; topic=%s", topic_filter)
 
     async def _receive(self, link: MqttLink) -> None:
-        """Until something could not be stored: it comes again over the next connection. Raises: LinkDown."""
+        """Publish what the broker delivers, until something could not be stored. Raises: LinkDown."""
         self._unstored = None
         while self._unstored is None:
             for message in await link.receive(MAX_RECEIVED, IDLE_S):
-                await self._hub.room()
-                self._take(link, message)
+                await self._hub.wait_for_space()
+                self._publish_all(link, message)
 
-    def _take(self, link: MqttLink, message: Message) -> None:
+    def _publish_all(self, link: MqttLink, message: Message) -> None:
         self.counters["payloads"] += 1
 
         def acknowledge() -> None:
@@ -159,7 +159,7 @@ class MqttBridge:
 
     def _publish(self, message: StreamMessage, topic: str, delivery: Delivery) -> None:
         stream_id = message.message_id.stream_id
-        if not any(route.takes(topic, stream_id) for route in self._settings.routes):
+        if not any(route.accepts(topic, stream_id) for route in self._settings.routes):
             self.counters["misplaced_messages"] += 1
             self._report(
                 "mqtt message dropped, its stream is not accepted on this topic; topic=%r stream=%r", topic, stream_id
@@ -168,7 +168,7 @@ class MqttBridge:
         settle = delivery.expect()
 
         def done(problem: StorageError | Refused | None) -> None:
-            """What is refused for good is acknowledged, so that it does not block the rest."""
+            """Acknowledge also what is refused for good, so that it does not block the rest."""
             if isinstance(problem, Refused):
                 self.counters["refused_messages"] += 1
                 self._report("mqtt message refused; topic=%r problem=%s", topic, problem)
@@ -186,7 +186,7 @@ class MqttBridge:
         self._unstored = problem
 
     def _report(self, text: str, *arguments: object) -> None:
-        """To the operator, but not each of many; the counters have them all."""
+        """Log a problem, at most one every `REPORT_INTERVAL_S`; the counters have all of them."""
         now_s = time.monotonic()
         if now_s - self._reported_at_s >= REPORT_INTERVAL_S:
             self._reported_at_s = now_s
@@ -194,10 +194,7 @@ class MqttBridge:
 
 
 def read_payload(payload: bytes) -> list[StreamMessage]:
-    """Every message in the payload, in order. All are good, or none is taken.
-
-    Raises: `WireError`, which says what is wrong and where.
-    """
+    """Every message in the payload, in order. Raises: `WireError`, if one of them is invalid."""
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise Corrupt(f"payload of {len(payload)} bytes is longer than {MAX_PAYLOAD_BYTES}")
     parsed = decode_json(payload)

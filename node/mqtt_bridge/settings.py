@@ -4,7 +4,7 @@ import socket
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
 from paho.mqtt.client import topic_matches_sub
@@ -20,14 +20,14 @@ NEVER_S: Final = 0xFFFFFFFF  # a session that does not expire
 
 
 class Route(NamedTuple):
-    """A filter of topics, and the one stream that may come through it; None for any stream."""
+    """A topic filter, and the only stream that is accepted through it; None: any stream."""
 
     topic_filter: str
     stream_id: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`FILTER=STREAM`, or `FILTER` alone. A topic may not hold an equals sign here. Raises: `ConfigError`."""
+        """`FILTER=STREAM`, or `FILTER` alone. The filter must not contain an equals sign. Raises: `ConfigError`."""
         topic_filter, _, stream_id = text.partition("=")
         if not _is_topic_filter(topic_filter):
             raise ConfigError(
@@ -35,68 +35,36 @@ class Route(NamedTuple):
             )
         return cls(topic_filter, stream_id or None)
 
-    def takes(self, topic: str, stream_id: str) -> bool:
+    def accepts(self, topic: str, stream_id: str) -> bool:
         return self.stream_id in (None, stream_id) and topic_matches_sub(self.topic_filter, topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttSettings:
-    """The client id must stay the same from start to start: by it the broker knows what was not acknowledged."""
+    """The client id must be the same at every start: the broker finds the unacknowledged messages by it."""
 
-    host: str
-    port: int
-    client_id: str
+    broker: BrokerSettings
     routes: tuple[Route, ...]
-    version: Literal["5", "3.1.1"] = "5"  # 5 announces the largest packet, and the broker leaves larger ones out
-    tls: Literal["off", "on"] = "off"
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    username: str | None = None
-    password_file: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.routes:
             raise ConfigError("mqtt: no topic to subscribe to; add --mqtt-topic FILTER")
-        problems = [f"mqtt: {problem}" for problem in tls_problems(self)]
-        public = [file for file in (self.ca_file, self.cert_file) if file is not None and not file.is_file()]
+        broker = self.broker
+        problems = [f"mqtt: {problem}" for problem in tls_problems(broker)]
+        public = [file for file in (broker.ca_file, broker.cert_file) if file is not None and not file.is_file()]
         problems += [f"mqtt: {file}: no such file" for file in public]
-        for file in (self.password_file, self.key_file):
+        for file in (broker.password_file, broker.key_file):
             if file is not None:
                 problems += _secret_problems(file)
         if problems:
             raise ConfigError(*problems)
 
-    @property
-    def broker(self) -> BrokerSettings:
-        return BrokerSettings(
-            host=self.host,
-            port=self.port,
-            client_id=self.client_id,
-            version=self.version,
-            session_expiry_s=NEVER_S,
-            username=self.username,
-            password_file=self.password_file,
-            tls=self.tls,
-            ca_file=self.ca_file,
-            cert_file=self.cert_file,
-            key_file=self.key_file,
-        )
-
     @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        client_id: str,
-        routes: tuple[Route, ...],
-        ca_file: Path | None = None,
-        cert_file: Path | None = None,
-        key_file: Path | None = None,
-        password_file: Path | None = None,
-        version: Literal["5", "3.1.1"] = "5",
-    ) -> Self:
-        """`mqtt://[USER@]HOST[:PORT]`, or `mqtts://…` for TLS. Raises: `ConfigError`."""
+    def from_url(cls, url: str, *, routes: tuple[Route, ...], **options: Any) -> Self:
+        """`url` is `mqtt://[USER@]HOST[:PORT]`, or `mqtts://…` for TLS; `options` are fields of `BrokerSettings`.
+
+        Raises: `ConfigError`.
+        """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -112,19 +80,15 @@ class MqttSettings:
                 "mqtt: expected a URL mqtt://[USER@]HOST[:PORT]; a password goes into --mqtt-password-file"
             )
         is_secure = parts.scheme == "mqtts"
-        return cls(
+        broker = BrokerSettings(
             host=host,
             port=port or (TLS_PORT if is_secure else PLAIN_PORT),
-            client_id=client_id,
-            routes=routes,
-            version=version,
             tls="on" if is_secure else "off",
-            ca_file=ca_file,
-            cert_file=cert_file,
-            key_file=key_file,
             username=unquote(parts.username) if parts.username else None,
-            password_file=password_file,
+            session_expiry_s=NEVER_S,
+            **options,
         )
+        return cls(broker=broker, routes=routes)
 
 
 def _secret_problems(file: Path) -> list[str]:

@@ -198,7 +198,7 @@ class Membership:
             return
         match message:
             case BroadcastMessage():
-                await self._hub.room()
+                await self._hub.wait_for_space()
                 self._take(message, link)
             case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest():
                 self._start_resend(message, link)
@@ -230,7 +230,7 @@ class Membership:
         try:
             async for answer in answer_resend(request, self._storage):
                 self._mesh.use_link(link.address, time.monotonic())
-                await link.connection.room()
+                await link.connection.wait_for_space()
                 self._send_if_possible(link, answer)
         except StorageError as problem:
             log.error("resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all

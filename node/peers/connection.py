@@ -15,9 +15,9 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from protocol.errors import Corrupt
 from runtime.backoff import Backoff
 
-MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # a message of a client may have half of it
+MAX_FRAME_BYTES: Final = 2 * 1024 * 1024  # twice the largest message of a client
 MAX_QUEUED_CHARACTERS: Final = 16 * 1024 * 1024
-ROOM_CHARACTERS: Final = 1024 * 1024  # with less than that queued, there is room for more
+LOW_QUEUE_CHARACTERS: Final = 1024 * 1024
 PING_INTERVAL_S: Final = 5.0
 PING_TIMEOUT_S: Final = 10.0
 OPEN_TIMEOUT_S: Final = 10.0
@@ -26,7 +26,7 @@ RECONNECT: Final = Backoff(first_s=0.25, max_s=30.0)
 
 _quiet_log = logging.getLogger("node.peers.sockets")
 _quiet_log.setLevel(logging.WARNING)
-_quiet_log.addFilter(lambda record: "handshake" not in str(record.msg))  # anybody can fail one, as often as they like
+_quiet_log.addFilter(lambda record: "handshake" not in str(record.msg))  # any client can cause one, any number of times
 
 SOCKET_OPTIONS: Final[dict[str, Any]] = {
     "max_size": MAX_FRAME_BYTES,
@@ -46,25 +46,25 @@ class PeerConnection:
         self._queue: deque[str] = deque()
         self._queued_characters = 0
         self._has_queued = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._has_space = asyncio.Event()
+        self._has_space.set()
 
     def send(self, text: str) -> None:
-        """Send soon. A peer that takes less than it is sent is cut off, so that others need not wait for it."""
+        """Queue a message. A peer that reads too slowly is cut off, so that others need not wait for it."""
         self._queue.append(text)
         self._queued_characters += len(text)
         self._has_queued.set()
-        if self._queued_characters > ROOM_CHARACTERS:
-            self._has_room.clear()
+        if self._queued_characters > LOW_QUEUE_CHARACTERS:
+            self._has_space.clear()
         if self._queued_characters > self._max_queued_characters:
             self.abort()
 
-    async def room(self) -> None:
-        """Wait until there is room for more. Only who can wait should ask; the rest is cut off where there is none."""
-        await self._has_room.wait()
+    async def wait_for_space(self) -> None:
+        """Wait until little is queued. Without waiting, the queue of a slow peer overflows, and it is cut off."""
+        await self._has_space.wait()
 
     async def run(self, receive: Callable[[str | bytes], Awaitable[None]]) -> None:
-        """Carry messages both ways until the connection ends, however it ends."""
+        """Send and receive messages until the connection ends."""
         writer = asyncio.create_task(self._write())
         try:
             async for text in self._websocket:
@@ -77,7 +77,7 @@ class PeerConnection:
             await self._websocket.close()
 
     def abort(self) -> None:
-        """End the connection without waiting for the other end to agree."""
+        """End the connection without a closing handshake."""
         self._websocket.transport.abort()
 
     async def close(self, code: int, reason: str) -> None:
@@ -90,8 +90,8 @@ class PeerConnection:
                 while self._queue:
                     text = self._queue.popleft()
                     self._queued_characters -= len(text)
-                    if self._queued_characters <= ROOM_CHARACTERS:
-                        self._has_room.set()
+                    if self._queued_characters <= LOW_QUEUE_CHARACTERS:
+                        self._has_space.set()
                     await self._websocket.send(text)
                 self._has_queued.clear()
 
@@ -103,13 +103,13 @@ async def dial(url: str, headers: Mapping[str, str]) -> AsyncIterator[ClientConn
     async with contextlib.AsyncExitStack() as stack:
         try:
             websocket = await stack.enter_async_context(connecting)
-        except (WebSocketException, TimeoutError, UnicodeError) as problem:  # no name of a host may be this one
+        except (WebSocketException, TimeoutError, UnicodeError) as problem:  # UnicodeError: an invalid host name
             raise ConnectionError(f"{url}: {problem}") from problem
         yield websocket
 
 
 def single_headers(headers: Headers) -> dict[str, str]:
-    """Headers by name in lower case. Raises: `Corrupt` where one that is given once is given again."""
+    """The Streamr headers, by name in lower case. Raises: `Corrupt` if one is given twice."""
     try:
         return {name.lower(): headers[name] for name in headers if name.lower().startswith("streamr-")}
     except MultipleValuesError as name:

@@ -5,11 +5,11 @@
 | `Plain` | tracker messages, version 1 or 2 | control messages, version 2 | `/ws`, since release 20 |
 | `NetworkLayer` | frames of codes 0 to 3 | control messages within frames of code 4 | `/network/ws`, up to release 19 |
 
-A dialect belongs to one connection, because it answers as it is spoken to: in the far end's version and, where the far
-end writes frames as the documents show them, in that form.
+A dialect belongs to one connection, because it writes in the version of the peer, and in the documented form of frames
+if the peer uses that form.
 """
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from node.serialization import Broadcast
 from protocol.errors import Unsupported
@@ -22,7 +22,7 @@ PLAIN_PATH: Final = ""
 NETWORK_LAYER_PATH: Final = "/network"
 
 _FIRST_TRACKER_VERSION: Final = 1
-_FIRST_CONTROL_VERSION_WITH_32: Final = 2  # whoever speaks version 1 reads stream messages up to 31
+_FIRST_CONTROL_VERSION_WITH_32: Final = 2  # a peer of version 1 reads stream messages up to 31
 _STREAM_VERSION_BESIDE_CONTROL_1: Final = 31
 
 
@@ -59,7 +59,7 @@ class NetworkLayer:
     def __init__(self, own_id: str) -> None:
         self._own_id = own_id
         self._writes_as_documents = False
-        self._control_version: int | None = None  # the highest that the peer has spoken; None: it has said nothing yet
+        self._control_version: int | None = None  # the highest that the peer has used; None: it has sent nothing yet
 
     def read_tracker(self, text: str | bytes) -> TrackerMessage:
         return _as_tracker_message(self._read(text))
@@ -71,15 +71,15 @@ class NetworkLayer:
         frame = self._read(text)
         if not isinstance(frame, WrapperMessage):
             raise Unsupported(f"{type(frame).__name__} is not a message between nodes")
-        spoken = min(frame.control_message.version or 1, _FIRST_CONTROL_VERSION_WITH_32)
-        self._control_version = max(self._control_version or 0, spoken)
+        used = min(frame.control_message.version or 1, _FIRST_CONTROL_VERSION_WITH_32)
+        self._control_version = max(self._control_version or 0, used)
         return frame.control_message
 
     def write_control(self, message: ControlMessage) -> str:
         return self._wrap(message.serialize(self._control_version or _FIRST_CONTROL_VERSION_WITH_32))
 
     def write_broadcast(self, broadcast: Broadcast) -> str:
-        """To a peer that has said nothing yet, in the form that all releases read, where the message has one."""
+        """For a peer that has sent nothing yet, in the form that all releases read, if the message has one."""
         if self._control_version == _FIRST_CONTROL_VERSION_WITH_32:
             return self._wrap(broadcast.control_text)
         message = BroadcastMessage(stream_message=broadcast.message)
@@ -103,58 +103,32 @@ class NetworkLayer:
         return frame.serialize(documents=self._writes_as_documents)
 
 
+_STREAM: Final = ("stream_id", "stream_partition")
+_COMMON_FIELDS: Final[dict[tuple[type[Any], type[Any]], tuple[str, ...]]] = {
+    (network.StatusMessage, tracker.StatusMessage): ("status",),
+    (network.FindStorageNodesMessage, tracker.StorageNodesRequest): _STREAM,
+    (network.InstructionMessage, tracker.InstructionMessage): (*_STREAM, "node_addresses", "counter"),
+    (network.StorageNodesMessage, tracker.StorageNodesResponse): (*_STREAM, "node_addresses"),
+}
+"""The frames of the network layer and the tracker messages with the same meaning, and their fields."""
+
+
 def _as_tracker_message(frame: NetworkMessage) -> TrackerMessage:
     """Raises: `Unsupported`."""
-    version = _FIRST_TRACKER_VERSION
-    match frame:
-        case network.StatusMessage():
-            return tracker.StatusMessage(version=version, request_id="", status=frame.status)
-        case network.FindStorageNodesMessage():
-            return tracker.StorageNodesRequest(
-                version=version, request_id="", stream_id=frame.stream_id, stream_partition=frame.stream_partition
-            )
-        case network.InstructionMessage():
-            return tracker.InstructionMessage(
-                version=version,
-                request_id="",
-                stream_id=frame.stream_id,
-                stream_partition=frame.stream_partition,
-                node_addresses=frame.node_addresses,
-                counter=frame.counter or 0,
-            )
-        case network.StorageNodesMessage():
-            return tracker.StorageNodesResponse(
-                version=version,
-                request_id="",
-                stream_id=frame.stream_id,
-                stream_partition=frame.stream_partition,
-                node_addresses=frame.node_addresses,
-            )
+    for (kind, target), names in _COMMON_FIELDS.items():
+        if isinstance(frame, kind):
+            values = {name: getattr(frame, name) for name in names}
+            if "counter" in values:
+                values["counter"] = values["counter"] or 0
+            message: TrackerMessage = target(version=_FIRST_TRACKER_VERSION, request_id="", **values)
+            return message
     raise Unsupported(f"{type(frame).__name__} is not a message between nodes and trackers")
 
 
 def _as_network_message(message: TrackerMessage, source: str) -> NetworkMessage:
     """Raises: `Unsupported`."""
-    match message:
-        case tracker.StatusMessage():
-            return network.StatusMessage(source=source, status=message.status)
-        case tracker.StorageNodesRequest():
-            return network.FindStorageNodesMessage(
-                source=source, stream_id=message.stream_id, stream_partition=message.stream_partition
-            )
-        case tracker.InstructionMessage():
-            return network.InstructionMessage(
-                source=source,
-                stream_id=message.stream_id,
-                stream_partition=message.stream_partition,
-                node_addresses=message.node_addresses,
-                counter=message.counter,
-            )
-        case tracker.StorageNodesResponse():
-            return network.StorageNodesMessage(
-                source=source,
-                stream_id=message.stream_id,
-                stream_partition=message.stream_partition,
-                node_addresses=message.node_addresses,
-            )
+    for (target, kind), names in _COMMON_FIELDS.items():
+        if isinstance(message, kind):
+            frame: NetworkMessage = target(source=source, **{name: getattr(message, name) for name in names})
+            return frame
     raise Unsupported(f"{type(message).__name__} cannot be written in the network layer")

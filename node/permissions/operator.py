@@ -1,15 +1,13 @@
-"""Changes of permissions by the operator, whether or not the node is running; access to the data directory suffices.
+"""Changes of permissions by the operator, who needs only access to the data directory.
 
-A node that runs writes `operator.json` there, readable by its own user alone: where it listens, and a key that is new
-with every start. With it the command uses the node's REST interface, so that memory and disk change together. While no
-node runs, the command has the database to itself.
+A running node writes its address and a new key to `operator.json` in that directory, readable only by its own user.
+With it the commands use the REST interface of the node, so that its memory and its disk change together. If no node is
+running, the commands open the database themselves.
 """
 
 import asyncio
-import contextlib
 import http.client
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +20,7 @@ from node.limits import Limits
 from node.permissions.registry import Registry
 from node.storage import Storage, reading
 from node.streams import ANYBODY, OPERATOR, Grant, Operation
+from runtime.durable_files import replace_file
 
 OPERATOR_FILE: Final = "operator.json"
 KEY_BYTES: Final = 32
@@ -49,18 +48,12 @@ def new_key() -> str:
 
 def write_operator_file(data: Path, host: str, port: int, key: str) -> None:
     """Raises: OSError."""
-    remove_operator_file(data)
     content = json.dumps({"host": _ANYWHERE.get(host, host), "port": port, "key": key})
-    descriptor = os.open(data / OPERATOR_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, content.encode())
-    finally:
-        os.close(descriptor)
+    replace_file(data / OPERATOR_FILE, content.encode())
 
 
 def remove_operator_file(data: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        (data / OPERATOR_FILE).unlink()
+    (data / OPERATOR_FILE).unlink(missing_ok=True)
 
 
 # --- in the command ---
@@ -68,9 +61,9 @@ def remove_operator_file(data: Path) -> None:
 
 @contextmanager
 def edit_permissions(data: Path) -> Iterator[PermissionEditor]:
-    """Raises: `StorageError` where this is no data directory, or its node cannot be reached; OSError."""
+    """Raises: `StorageError` if this is not a data directory, or its node cannot be reached; OSError."""
     with reading(data):
-        pass  # it is one
+        pass  # it is a data directory
     try:
         storage = Storage(data)
     except DataInUse:
@@ -111,8 +104,8 @@ class _RunningNode:
         ]
 
     def grant(self, grant: Grant) -> None:
-        whom = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
-        self._call("POST", _path(grant.stream_id), {"operation": grant.operation, **whom})
+        user = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+        self._call("POST", _path(grant.stream_id), {"operation": grant.operation, **user})
 
     def revoke(self, stream_id: str, number: int) -> None:
         self._call("DELETE", f"{_path(stream_id)}/{number}")
@@ -128,7 +121,7 @@ class _RunningNode:
                 response = node.getresponse()
                 reply = response.read(MAX_REPLY_BYTES)
         except (OSError, http.client.HTTPException) as problem:
-            raise StorageError(f"the running node does not answer: {problem or type(problem).__name__}") from None
+            raise StorageError(f"the running node does not respond: {problem or type(problem).__name__}") from None
         parsed = json.loads(reply) if reply else {}
         if response.status >= http.client.BAD_REQUEST:
             raise Refused(ErrorCode(parsed.get("code", ErrorCode.REQUEST_FAILED)), str(parsed.get("error")))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from node.errors import ErrorCode, Refused
-from node.limits import NO_HOLDER, Holder, Limits, Quota
+from node.limits import NO_HOLDER, Holder, Limits
 from node.storage import Storage
 from node.streams import ANYBODY, OPERATOR, Grant, Operation, Stream, key_exchange_owner
 
@@ -25,8 +25,8 @@ class Registry:
         self._storage = storage
         self._max_grants_per_stream = limits.max_grants_per_stream
         self._changing = asyncio.Lock()
-        self.stream_quota = Quota("streams", limits.streams())
-        self.grant_quota = Quota("grants", limits.grants())
+        self.stream_quota = limits.quota("streams")
+        self.grant_quota = limits.quota("grants")
         if strays := storage.delete_strays():
             log.warning("permissions on streams that do not exist were removed; count=%d", strays)
         self._load()

@@ -26,7 +26,7 @@ from node.errors import Refused, StorageError
 from node.http import JSON_TYPE, Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from node.rest.streams import stream_as_json
-from node.storage import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
+from node.storage import MAX_SEQUENCE_NUMBER, ResendLast, ResendQuery, ResendRange
 from node.streams import Operation, Stream, StreamPart
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import (
@@ -67,7 +67,7 @@ class ReadingApi:
 
     async def from_ref(self, request: Request) -> Response:
         publisher, chain = _chain_of(request)
-        return self._read(request, ResendFrom(start=_start_of(request), publisher=publisher, chain=chain))
+        return self._read(request, ResendRange(start=_start_of(request), publisher=publisher, chain=chain))
 
     async def range(self, request: Request) -> Response:
         start = _start_of(request)
@@ -173,7 +173,7 @@ class PublishingApi:
         user = self._caller.user_of(request)
         stream = self._services.registry.get(request.arguments["stream"])
         message = self._message(request, stream, user)
-        await self._services.hub.room()
+        await self._services.hub.wait_for_space()
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         is_ours = "signature" not in request.query
         self._services.hub.publish(

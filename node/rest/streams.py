@@ -2,7 +2,7 @@
 
 | request | answer |
 |---|---|
-| `POST /streams` `{id?, name?, partitions?, …}` | the stream; without an id, the node makes one |
+| `POST /streams` `{id?, name?, partitions?, …}` | the stream; without an id, the node generates one |
 | `GET /streams` `?name` | the streams that the caller may see |
 | `GET`, `PUT`, `DELETE /streams/{id}` | the stream, the changed stream, 204 |
 | `GET /streams/{id}/publisher/{address}`, `…/subscriber/{address}` | 200 or 404 |
@@ -16,6 +16,7 @@
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
 from protocol.ethereum.hashing import is_address
 from runtime.client_network import client_network
 
-MADE_UP_ID_BYTES: Final = 12
+GENERATED_ID_BYTES: Final = 12
 MAX_LISTED: Final = 1_000
 _SETTINGS: Final[dict[str, tuple[str, type]]] = {
     "name": ("name", str),
@@ -51,10 +52,10 @@ class StreamsApi:
         return [
             Route("POST", "/streams", self.create),
             Route("GET", "/streams", self.list),
-            Route("GET", "/streams/{stream}/publisher/{address}", self.is_publisher),
-            Route("GET", "/streams/{stream}/subscriber/{address}", self.is_subscriber),
-            Route("GET", "/streams/{stream}/publishers", self.publishers),
-            Route("GET", "/streams/{stream}/subscribers", self.subscribers),
+            Route("GET", "/streams/{stream}/publisher/{address}", partial(self.has_permission, Operation.PUBLISH)),
+            Route("GET", "/streams/{stream}/subscriber/{address}", partial(self.has_permission, Operation.SUBSCRIBE)),
+            Route("GET", "/streams/{stream}/publishers", partial(self.list_users, Operation.PUBLISH)),
+            Route("GET", "/streams/{stream}/subscribers", partial(self.list_users, Operation.SUBSCRIBE)),
             Route("GET", "/streams/{stream}/validation", self.validation),
         ]
 
@@ -69,7 +70,7 @@ class StreamsApi:
     async def create(self, request: Request) -> Response:
         user = self._caller.user_of(request)
         body = request.json()
-        stream_id = body.get("id") or f"{user}/{secrets.token_hex(MADE_UP_ID_BYTES)}"
+        stream_id = body.get("id") or f"{user}/{secrets.token_hex(GENERATED_ID_BYTES)}"
         if not isinstance(stream_id, str):
             raise bad_request("id must be a string")
         self._access.check_creation(stream_id, user)
@@ -101,34 +102,22 @@ class StreamsApi:
         await self._registry.delete(request.arguments["stream"], by=self._caller.user_of(request))
         return Response(status=HTTPStatus.NO_CONTENT)
 
-    async def is_publisher(self, request: Request) -> Response:
-        return self._answer_whether(request, Operation.PUBLISH)
-
-    async def is_subscriber(self, request: Request) -> Response:
-        return self._answer_whether(request, Operation.SUBSCRIBE)
-
-    def _answer_whether(self, request: Request, operation: Operation) -> Response:
+    async def has_permission(self, operation: Operation, request: Request) -> Response:
         stream_id, address = request.arguments["stream"], request.arguments["address"].lower()
         if key_exchange_owner(stream_id) or self._registry.may(address, stream_id, operation):
             return Response()
         raise Refused(ErrorCode.NOT_FOUND, f"{address} does not have {operation} on stream {stream_id}")
 
-    async def publishers(self, request: Request) -> Response:
-        return self._answer_who(request, Operation.PUBLISH)
-
-    async def subscribers(self, request: Request) -> Response:
-        return self._answer_who(request, Operation.SUBSCRIBE)
-
-    def _answer_who(self, request: Request, operation: Operation) -> Response:
+    async def list_users(self, operation: Operation, request: Request) -> Response:
         stream = self._caller.stream_for(request, Operation.GET)
         return json_response({"addresses": self._registry.users_with(stream.id, operation)})
 
     async def validation(self, request: Request) -> Response:
-        """Anybody may ask: a broker does so for messages whose senders it does not know."""
+        """Every client may call it: brokers do so for messages of publishers that they do not know."""
         stream_id = request.arguments["stream"]
         stream = Stream(id=stream_id) if key_exchange_owner(stream_id) else self._registry.get(stream_id)
-        wanted = ("id", "partitions", "requireSignedData", "requireEncryptedData")
-        return json_response({key: stream_as_json(stream)[key] for key in wanted})
+        names = ("id", "partitions", "requireSignedData", "requireEncryptedData")
+        return json_response({key: stream_as_json(stream)[key] for key in names})
 
 
 def stream_as_json(stream: Stream) -> dict[str, Any]:
@@ -145,7 +134,7 @@ def stream_as_json(stream: Stream) -> dict[str, Any]:
 
 
 def _with_settings(stream: Stream, body: dict[str, Any]) -> Stream:
-    """The stream with what the body says of it; what is absent or null stays. Raises: `Refused`."""
+    """The stream with the settings of the body; absent and null ones do not change. Raises: `Refused`."""
     changes: dict[str, Any] = {"id": body["id"]}
     for key, (field, kind) in _SETTINGS.items():
         value = body.get(key)
@@ -214,5 +203,5 @@ def _read_grant(stream_id: str, body: dict[str, Any]) -> Grant:
 
 
 def _as_json(number: int, grant: Grant) -> dict[str, Any]:
-    who = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
-    return {"id": number, "operation": grant.operation, **who}
+    user = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+    return {"id": number, "operation": grant.operation, **user}

@@ -3,7 +3,7 @@
 from node.storage.arrival_queries import ArrivalQuery, StoredText
 from node.storage.database import DATABASE_NAME, MAX_INTEGER, reading
 from node.storage.messages import Charge, Entry, Outcome
-from node.storage.queries import MAX_SEQUENCE_NUMBER, ResendFrom, ResendLast, ResendQuery, ResendRange
+from node.storage.queries import MAX_SEQUENCE_NUMBER, ResendLast, ResendQuery, ResendRange
 from node.storage.registry import (
     Declared,
     PartTotals,
@@ -25,7 +25,6 @@ __all__ = [
     "Entry",
     "Outcome",
     "PartTotals",
-    "ResendFrom",
     "ResendLast",
     "ResendQuery",
     "ResendRange",

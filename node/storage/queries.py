@@ -17,6 +17,7 @@ from protocol.streamr.ids import MessageRef
 PAGE_CHARACTERS: Final = 256 * 1024
 PAGE_MESSAGES: Final = 1_000
 MAX_SEQUENCE_NUMBER: Final = 2**53 - 1  # the end of a range that names none
+LAST: Final = MessageRef(MAX_SEQUENCE_NUMBER, MAX_SEQUENCE_NUMBER)
 _Key = tuple[int, int, int]  # timestamp, sequence, chain
 _BEFORE_ALL: Final[_Key] = (-1, -1, -1)
 _NEWEST: Final = """
@@ -43,25 +44,16 @@ class ResendLast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResendFrom:
-    """From a reference on, it included; of one publisher, or one chain of theirs, or of all."""
-
-    start: MessageRef
-    publisher: str | None = None
-    chain: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResendRange:
-    """Between two references, both included; of one publisher, or one chain of theirs, or of all."""
+    """The messages between two references, both included; of all, of one publisher, or of one chain of a publisher."""
 
     start: MessageRef
-    end: MessageRef
+    end: MessageRef = LAST
     publisher: str | None = None
     chain: str | None = None
 
 
-ResendQuery = ResendLast | ResendFrom | ResendRange
+ResendQuery = ResendLast | ResendRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +85,6 @@ def start_resend(connection: sqlite3.Connection, part: StreamPart, query: Resend
             nth = min(count, MAX_INTEGER) - 1
             key = connection.execute(_NTH_NEWEST, (row[0], nth)).fetchone() if nth >= 0 else (*newest, MAX_INTEGER)
             return Place(part=row[0], after=_just_before(key) if key else _BEFORE_ALL, end=newest)
-        case ResendFrom(start=start, publisher=publisher, chain=chain):
-            return Place(part=row[0], after=_before(start), end=newest, publisher=_lower(publisher), chain=chain)
         case ResendRange(start=start, end=end, publisher=publisher, chain=chain):
             last = min(newest, (min(end.timestamp, MAX_INTEGER), min(end.sequence_number, MAX_INTEGER)))
             return Place(part=row[0], after=_before(start), end=last, publisher=_lower(publisher), chain=chain)
@@ -163,6 +153,6 @@ def query_of(request: ResendRequest) -> ResendQuery:
         case ResendLastRequest(number_last=count):
             return ResendLast(count=count)
         case ResendFromRequest(from_msg_ref=start, publisher_id=publisher, msg_chain_id=chain):
-            return ResendFrom(start=start, publisher=publisher, chain=chain)
+            return ResendRange(start=start, publisher=publisher, chain=chain)
         case ResendRangeRequest(from_msg_ref=start, to_msg_ref=end, publisher_id=publisher, msg_chain_id=chain):
             return ResendRange(start=start, end=end, publisher=publisher, chain=chain)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from node.limits import NO_LIMITS, Holder, Quota, QuotaLimits
+from node.limits import NO_LIMITS, Holder, Quota
 from node.storage.arrival_queries import ArrivalQuery, StoredText, read_arrival_page, start_arrivals
 from node.storage.database import lock_directory, open_reader, open_writer, translate_errors
 from node.storage.messages import Charge, Entry, MessageWriter, Outcome
@@ -35,10 +35,10 @@ Result = TypeVar("Result")
 class Storage:
     """Everything the node keeps. Every method raises `StorageError` where the disk fails."""
 
-    def __init__(self, directory: Path, chain_limits: QuotaLimits = NO_LIMITS) -> None:
+    def __init__(self, directory: Path, chain_quota: Quota | None = None) -> None:
         """Raises: `StorageError`; OSError where the directory cannot be made."""
         self.directory = directory
-        self.chain_quota = Quota("chains", chain_limits)
+        self.chain_quota = chain_quota or Quota("chains", NO_LIMITS)
         with ExitStack() as opened:
             opened.callback(os.close, lock_directory(directory))
             self._writer = opened.enter_context(closing(open_writer(directory)))

@@ -16,8 +16,9 @@ from agent.errors import LinkDown
 from agent.publish.mqtt import MqttPublisher, MqttSettings
 from drivers import DeviceError
 from drivers.mqtt.driver import MAX_PACKET_BYTES, build
-from node.mqtt_bridge import MqttBridge, Route
-from node.mqtt_bridge import MqttSettings as BridgeSettings
+from node.mqtt_bridge.bridge import MqttBridge
+from node.mqtt_bridge.settings import MqttSettings as BridgeSettings
+from node.mqtt_bridge.settings import Route
 from runtime.mqtt.client import READ_BYTES
 from runtime.mqtt.settings import BrokerSettings
 from tests.effort import effort
@@ -77,7 +78,7 @@ async def publish(port: int, *, is_v5: bool) -> None:
 
 
 class _NoHub:
-    async def room(self) -> None: ...
+    async def wait_for_space(self) -> None: ...
 
     def publish(self, *_: object, **__: object) -> None:
         raise AssertionError("nothing that a hostile broker sends is a signed message")

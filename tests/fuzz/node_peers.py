@@ -3,7 +3,7 @@
 import contextlib
 import json
 
-from node.mqtt_bridge import read_payload
+from node.mqtt_bridge.bridge import read_payload
 from node.peers.dialects import NetworkLayer, Plain
 from node.peers.handshake import read_hello
 from node.tracker.status import read_status

@@ -13,8 +13,8 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from node.errors import Refused, StorageError
-from node.mqtt_bridge import MqttBridge, MqttSettings, Route
-from node.mqtt_bridge.bridge import MAX_PACKET_BYTES
+from node.mqtt_bridge.bridge import MAX_PACKET_BYTES, MqttBridge
+from node.mqtt_bridge.settings import MqttSettings, Route
 from node.streams import ANYBODY
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
@@ -71,7 +71,7 @@ class FakeHub:
             asyncio.Queue()
         )
 
-    async def room(self) -> None:
+    async def wait_for_space(self) -> None:
         return
 
     def publish(

@@ -14,10 +14,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from node.errors import ConfigError
-from node.overlay import Overlay, OverlaySettings
-from node.peers import PeerConnection, listen, shown_address
-from node.peers.connection import dial
-from node.tracker import TrackerServer
+from node.overlay.overlay import Overlay, OverlaySettings
+from node.peers.connection import PeerConnection, dial
+from node.peers.server import listen, shown_address
+from node.tracker.server import TrackerServer
 from protocol.streamr.stream_message import StreamMessage
 from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request, running_node
 

@@ -112,7 +112,7 @@ class World:
 
     def is_new(self, name: str, number: int) -> bool:
         previous = MessageRef(number - 1, 0) if number else None
-        return self.memories[name].take(MessageRef(number, 0), previous)
+        return self.memories[name].add(MessageRef(number, 0), previous)
 
     def pass_on(self, name: str, address: str, message: Send | int) -> None:
         if frozenset((name, address)) in self.links:

@@ -115,7 +115,7 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
         ("limits = 3", "limits: 3 is not a table"),
         ('listen = "nowhere"', "listen: 'nowhere' is not HOST:PORT"),
         ("[access]\naddresses = 3", "access.addresses: 3 is not a list"),
-        ('[[streams]]\nid = "a"\n[[streams]]\nid = "a"', "streams[1].id: 'a' is there twice"),
+        ('[[streams]]\nid = "a"\n[[streams]]\nid = "a"', "streams[1].id: 'a' is declared twice"),
         (f'[[streams]]\nid = "{ALICE.address}"', "streams[0].id: must be the id of a stream"),
         ("[retention]\nmax_days = inf", "retention.max_days: inf is not a whole number"),
         ("[limits]\nsend_timeout_s = inf", "limits.send_timeout_s: inf is not a number"),

@@ -12,7 +12,7 @@ def take_all(*numbers: tuple[int, int | None]) -> list[bool]:
     """Feed messages (own number, predecessor's number) to one chain."""
     memory = ChainMemory()
     return [
-        memory.take(MessageRef(number, 0), None if previous is None else MessageRef(previous, 0))
+        memory.add(MessageRef(number, 0), None if previous is None else MessageRef(previous, 0))
         for number, previous in numbers
     ]
 
@@ -53,65 +53,65 @@ def test_a_filter_that_starts_knows_what_was_stored_and_what_is_missing() -> Non
     seen = DuplicateFilter()
     seen.seed([a_message(7, previous=6), a_message(3, previous=2), a_message(1, chain="another")])
 
-    assert not any(seen.take(a_message(n, previous=n - 1)) for n in (3, 7))
-    assert not seen.take(a_message(1, chain="another"))
-    assert all(seen.take(a_message(n, previous=n - 1)) for n in (5, 2, 8, 4, 6))
+    assert not any(seen.add(a_message(n, previous=n - 1)) for n in (3, 7))
+    assert not seen.add(a_message(1, chain="another"))
+    assert all(seen.add(a_message(n, previous=n - 1)) for n in (5, 2, 8, 4, 6))
 
 
 def test_the_oldest_gaps_are_given_up_first() -> None:
     memory = ChainMemory()
     numbers = [MessageRef(10 * index, 0) for index in range(MAX_GAPS + 2)]
     for ref in numbers:
-        memory.take(ref, MessageRef(max(0, ref.timestamp - 1), 0))
+        memory.add(ref, MessageRef(max(0, ref.timestamp - 1), 0))
 
-    assert not memory.take(MessageRef(5, 0), None)
-    assert memory.take(MessageRef(15, 0), None)
+    assert not memory.add(MessageRef(5, 0), None)
+    assert memory.add(MessageRef(15, 0), None)
 
 
 def test_a_gap_that_is_filled_here_and_there_is_not_remembered_in_ever_more_pieces() -> None:
     memory = ChainMemory()
     end = 10 * MAX_GAPS
-    memory.take(MessageRef(0, 0), None)
-    memory.take(MessageRef(end, 0), MessageRef(end - 1, 0))
+    memory.add(MessageRef(0, 0), None)
+    memory.add(MessageRef(end, 0), MessageRef(end - 1, 0))
     for late in range(2, end - 1, 2):
-        assert memory.take(MessageRef(late, 0), MessageRef(late - 1, 0))
+        assert memory.add(MessageRef(late, 0), MessageRef(late - 1, 0))
     assert len(memory._gaps) <= MAX_GAPS
-    assert memory.take(MessageRef(end - 1, 0), MessageRef(end - 2, 0))
+    assert memory.add(MessageRef(end - 1, 0), MessageRef(end - 2, 0))
 
 
 @given(st.permutations(range(1, 12)))
 @settings(deadline=None)
 def test_a_whole_chain_in_any_order_is_taken_exactly_once_behind_its_head(order: list[int]) -> None:
     memory = ChainMemory()
-    memory.take(MessageRef(0, 0), None)
-    memory.take(MessageRef(12, 0), MessageRef(11, 0))
+    memory.add(MessageRef(0, 0), None)
+    memory.add(MessageRef(12, 0), MessageRef(11, 0))
     refs = [(MessageRef(number, 0), MessageRef(number - 1, 0)) for number in order]
 
-    assert all(memory.take(*ref) for ref in refs)
-    assert not any(memory.take(*ref) for ref in refs)
+    assert all(memory.add(*ref) for ref in refs)
+    assert not any(memory.add(*ref) for ref in refs)
 
 
 def test_chains_are_told_apart_and_publishers_are_compared_without_case() -> None:
     seen = DuplicateFilter()
 
-    assert seen.take(a_message(5))
-    assert seen.take(a_message(1, chain="another"))
-    assert seen.take(a_message(1, partition=1))
-    assert not seen.take(a_message(5, publisher=a_message().message_id.publisher_id.upper().replace("0X", "0x")))
+    assert seen.add(a_message(5))
+    assert seen.add(a_message(1, chain="another"))
+    assert seen.add(a_message(1, partition=1))
+    assert not seen.add(a_message(5, publisher=a_message().message_id.publisher_id.upper().replace("0X", "0x")))
 
 
 def test_the_chain_longest_unheard_of_is_forgotten_first() -> None:
     seen = DuplicateFilter(max_chains=2)
     for chain in ("a", "b", "a", "c"):
-        seen.take(a_message(1, chain=chain))
+        seen.add(a_message(1, chain=chain))
 
-    assert not seen.take(a_message(1, chain="a"))
-    assert seen.take(a_message(1, chain="b"))
+    assert not seen.add(a_message(1, chain="a"))
+    assert seen.add(a_message(1, chain="b"))
 
 
 def test_a_forgotten_message_may_come_again() -> None:
     seen = DuplicateFilter()
-    seen.take(a_message(1))
-    seen.forget(a_message(1))
+    seen.add(a_message(1))
+    seen.remove_chain(a_message(1))
 
-    assert seen.take(a_message(1))
+    assert seen.add(a_message(1))

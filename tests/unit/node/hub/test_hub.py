@@ -193,7 +193,7 @@ def test_publishers_wait_while_too_much_is_pending(bench: Bench) -> None:
 
     async def wait_briefly() -> bool:
         try:
-            await within(0.01, bench.hub.room())
+            await within(0.01, bench.hub.wait_for_space())
         except TimeoutError:
             return True
         return False
@@ -252,7 +252,7 @@ def test_a_node_that_starts_knows_what_it_stored_and_takes_what_it_missed(tmp_pa
     before.storage.close()
     storage = Storage(tmp_path)
     hub = Hub(storage, Admission(Registry(storage, Limits()), lambda: NOW_MS), Counters())
-    hub.recall()
+    hub.load_recent()
 
     replayed = [a_signed_message(n, previous=n - 1) for n in (1, 2, 3, 4, 5, 6)]
     assert [hub.publish_relayed(message, None) for message in replayed] == [False, False, True, True, False, True]

@@ -26,12 +26,12 @@ def test_whatever_a_broker_calls_a_topic_is_dropped_and_acknowledged(
     message = Message(topic, payload, 7, is_duplicate=False, is_retained=False)
     link = Acknowledged()
 
-    async def take() -> MqttBridge:
-        settings = MqttSettings(host="h", port=1883, routes=(Route("sensors/#"),), client_id="c")
+    async def publish() -> MqttBridge:
+        settings = MqttSettings.from_url("mqtt://h", routes=(Route("sensors/#"),), client_id="c")
         bridge = MqttBridge(cast("Any", None), settings, chance=Random(1))
-        bridge._take(cast("Any", link), message)
+        bridge._publish_all(cast("Any", link), message)
         return bridge
 
-    assert asyncio.run(take()).counters["bad_payloads"] == 1
+    assert asyncio.run(publish()).counters["bad_payloads"] == 1
     assert link.numbers == [7]
     assert "\n" not in caplog.messages[0]

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from node.errors import Refused, StorageError
-from node.limits import Holder, QuotaLimits
+from node.limits import Holder, Quota, QuotaLimits
 from node.storage import (
     DATABASE_NAME,
     ArrivalQuery,
     Entry,
-    ResendFrom,
     ResendLast,
     ResendQuery,
     ResendRange,
@@ -109,9 +108,9 @@ def test_the_last_so_many(storage: Storage, count: int, expected: list[str]) -> 
 def test_from_a_reference_on_it_included(storage: Storage) -> None:
     append(storage, entry(1), entry(2, 0), entry(2, 1), entry(3))
 
-    assert resend(storage, ResendFrom(start=MessageRef(2, 1))) == ["2.1", "3.0"]
-    assert resend(storage, ResendFrom(start=MessageRef(0, 0))) == ["1.0", "2.0", "2.1", "3.0"]
-    assert resend(storage, ResendFrom(start=MessageRef(2**63, 2**63))) == []
+    assert resend(storage, ResendRange(start=MessageRef(2, 1))) == ["2.1", "3.0"]
+    assert resend(storage, ResendRange(start=MessageRef(0, 0))) == ["1.0", "2.0", "2.1", "3.0"]
+    assert resend(storage, ResendRange(start=MessageRef(2**63, 2**63))) == []
 
 
 def test_a_range_includes_both_ends(storage: Storage) -> None:
@@ -129,8 +128,8 @@ def test_resends_of_one_publisher_or_one_chain(storage: Storage) -> None:
 
     assert resend(storage, replace(everything, publisher=mixed_case)) == ["1.0", "3.0", "4.0"]
     assert resend(storage, replace(everything, publisher=ALICE.address, chain="d")) == ["3.0"]
-    assert resend(storage, ResendFrom(start=MessageRef(2, 0), publisher=BOB.address)) == ["2.0"]
-    assert resend(storage, ResendFrom(start=MessageRef(0, 0), publisher="nobody")) == []
+    assert resend(storage, ResendRange(start=MessageRef(2, 0), publisher=BOB.address)) == ["2.0"]
+    assert resend(storage, ResendRange(start=MessageRef(0, 0), publisher="nobody")) == []
 
 
 def test_partitions_and_streams_are_apart(storage: Storage) -> None:
@@ -149,7 +148,7 @@ def test_pages_are_bounded_and_nothing_is_lost_between_them(storage: Storage, mo
     )
 
     async def pages() -> list[list[str]]:
-        return [page async for page in storage.resend(PART, ResendFrom(start=MessageRef(0, 0)))]
+        return [page async for page in storage.resend(PART, ResendRange(start=MessageRef(0, 0)))]
 
     found = asyncio.run(pages())
     assert max(map(len, found)) == 4
@@ -164,7 +163,7 @@ def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, mo
 
     async def resend_while_publishing() -> list[str]:
         bodies = []
-        async for page in storage.resend(PART, ResendFrom(start=MessageRef(0, 0))):
+        async for page in storage.resend(PART, ResendRange(start=MessageRef(0, 0))):
             bodies += page
             await storage.append([entry(10 + len(bodies))], NOW_S)
         return bodies
@@ -302,7 +301,7 @@ MALLORY, HONEST = Holder("0xmallory", "10.9.9.9"), Holder(ALICE.address, "10.0.0
 
 
 def test_a_chain_beyond_the_quota_is_refused_and_the_rest_of_the_batch_stored(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, QuotaLimits(total=3, per_owner=2, per_address=3))
+    storage = Storage(tmp_path, Quota("chains", QuotaLimits(total=3, per_owner=2, per_address=3)))
     mine = [entry(n, chain=f"c{n}")._replace(holder=MALLORY) for n in range(4)]
     outcomes = append(storage, mine[0], mine[1], mine[2], mine[0], entry(9, chain="honest")._replace(holder=HONEST))
 
@@ -312,13 +311,13 @@ def test_a_chain_beyond_the_quota_is_refused_and_the_rest_of_the_batch_stored(tm
     assert append(storage, mine[1]._replace(timestamp=50)) == [True]  # what is there may go on
     storage.close()
 
-    again = Storage(tmp_path, QuotaLimits(total=3, per_owner=2, per_address=3))
+    again = Storage(tmp_path, Quota("chains", QuotaLimits(total=3, per_owner=2, per_address=3)))
     assert isinstance(append(again, mine[3])[0], Refused)
     again.close()
 
 
 def test_a_chain_is_gone_with_its_last_message_and_another_may_begin(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, QuotaLimits(total=1, per_owner=1, per_address=1))
+    storage = Storage(tmp_path, Quota("chains", QuotaLimits(total=1, per_owner=1, per_address=1)))
     append(storage, entry(1, chain="x" * 10_000))
     assert asyncio.run(storage.delete_of_heaviest(10, max_bytes=10**9)) == 1
 
