@@ -25,14 +25,14 @@ usage() {
 usage: install.sh [--role agent|node|collector] [--from PATH] [--wheels DIR] [--start] [--root DIR]
        install.sh --uninstall [--purge] [--role agent|node|collector] [--root DIR]
 
-  --role ROLE    what this machine is; call it once for each (default: agent)
+  --role ROLE    the service to install; run the script once for each role (default: agent)
   --from PATH    a checkout or a wheel (default: the checkout that this script is in)
-  --wheels DIR   take everything from the wheels in DIR, and nothing from the network
-  --start        enable the service and start it; without it, only one that runs is restarted
+  --wheels DIR   install only from the wheels in DIR, and download nothing
+  --start        enable and start the service; without it, a running service is restarted and no other is started
   --uninstall    remove programs and units; data, keys and configuration stay
   --purge        with --uninstall: remove data, keys, configuration and user too
-  --root DIR     install into the image of a system below DIR, with the Python that the image has, and touch no
-                 running system; with --start the service starts when the image boots
+  --root DIR     install into the image of a system below DIR, with the Python of the image; the running system is
+                 not changed; with --start the service starts when the image boots
 USAGE
 }
 
@@ -283,7 +283,7 @@ go_back() {
         if [ "$each" = "$1" ] || systemctl is-active --quiet "$each"; then systemctl restart "$each" || true; fi
     done
     rm -rf "$new"
-    die "$1 does not start with the new version; the one before is back (journalctl -u $1 tells why)"
+    die "$1 does not start with the new version; the previous version is restored (see journalctl -u $1)"
 }
 
 install_or_upgrade() {
@@ -304,7 +304,7 @@ install_or_upgrade() {
         say "next: edit $configuration, headgate check, headgate systemd --write, systemctl enable --now headgate"
     fi
     if [ "$role" = collector ] && [ -d "$state/keys" ]; then
-        say "its keys, for the configuration of devices:"
+        say "public keys of the collector, for the configuration of devices:"
         "$home/current/bin/headgate" collector keys show --state "$state"
     fi
 }

@@ -374,7 +374,7 @@ def test_a_version_that_does_not_start_makes_way_for_the_one_before(machine: Mac
     machine.run("python3", "-c", SPOIL, f"/usr/lib/headgate/wheels/{wheel}", f"/root/bad/{wheel}")
     done = machine.run(*INSTALLER, "/root/bad", check=False)
     assert done.returncode == 1
-    assert "the one before is back" in done.stderr
+    assert "the previous version is restored" in done.stderr
     assert machine.run("readlink", "/opt/headgate/current").stdout == good
     machine.wait_until("systemctl", "is-active", "headgate", what="the good version is up")
 

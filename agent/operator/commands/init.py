@@ -20,24 +20,24 @@ SIGNS_OF_USE = ("journal", "archives", "clock.ceiling")
 
 TEMPLATE = """\
 ## Headgate: the configuration of one device. `headgate check` lists every problem.
-## `##` explains; a single `#` shows a setting at its default. Relative paths start at this file's folder.
+## `##` is an explanation; a single `#` shows a setting with its default. Relative paths start at this file's folder.
 
 [device]
 name = "{name}"
 data_directory = "{data}"
-# events_stream = "{{address}}/{{device}}/events"   ## start, stop, losses, clock: signed like all else
+# events_stream = "{{address}}/{{device}}/events"   ## start, stop, losses, clock: signed messages, too
 
 [journal]
-# max_megabytes = 512              ## hard limit; when full, the lowest priority is dropped first, and reported
-# commit_interval_s = 1.0          ## at most this much is lost in a power cut; longer spares the card
+# max_megabytes = 512              ## hard limit of the buffer; when full, the lowest priority is dropped first, and reported
+# commit_interval_s = 1.0          ## readings of this time may be lost in a power cut; a longer time spares the card
 # when_full = "shed"               ## or "stop_reading"
 
 ## One table per device. `headgate drivers` lists the drivers and their settings.
 {drivers}
-## Which readings go where: the first rule that matches. Without any, each driver has a stream of its own.
+## Which readings go to which stream: the first rule that matches. Without any rule, each driver has its own stream.
 # [[streams]]
 # stream = "{{address}}/{{device}}/{{driver}}"
-# driver = "*"                     ## patterns, as for file names
+# driver = "*"                     ## wildcard patterns
 # sensor = "*"
 # quantity = "*"
 # partition = 0
