@@ -1,7 +1,7 @@
 """The `headgate` command: a plain table of subcommand → module, imported on use.
 
 A command module offers `DESCRIPTION`, `add_arguments(parser)` and `run(arguments) -> int`. Results go to stdout,
-messages to stderr, and the answer is an `ExitCode`. Nothing heavy is imported before a command is chosen.
+messages to stderr, and the result is an `ExitCode`. Nothing heavy is imported before a command is chosen.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from protocol.errors import HeadgateError
 class Command(NamedTuple):
     module: str
     summary: str
-    is_service: bool = False  # runs until it is told to stop, and being told so is no failure, however early it comes
+    is_service: bool = False  # runs until SIGTERM, which is no failure, however early it comes
 
 
 class CommandModule(Protocol):
@@ -31,48 +31,39 @@ class CommandModule(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
+PACKAGE = "agent.operator.commands"
 COMMAND_GROUPS = {
     "set up a device": {
-        "init": Command("agent.operator.commands.init", "create the configuration and the keys of a new device"),
-        "check": Command("agent.operator.commands.check", "validate the configuration and the files it names"),
-        "keys": Command("agent.operator.commands.keys", "create, show, protect, import and export the device's keys"),
-        "backup": Command(
-            "agent.operator.commands.backup", "save the keys and the configuration to one encrypted file"
-        ),
-        "restore": Command("agent.operator.commands.restore", "install the keys and the configuration from a backup"),
-        "devices": Command("agent.operator.commands.devices", "list attached devices and the settings to read them"),
-        "drivers": Command("agent.operator.commands.drivers", "list the drivers and their settings"),
+        "init": Command(f"{PACKAGE}.init", "create the configuration and the keys of a new device"),
+        "check": Command(f"{PACKAGE}.check", "validate the configuration and the files it names"),
+        "keys": Command(f"{PACKAGE}.keys", "create, show, protect, import and export the device's keys"),
+        "backup": Command(f"{PACKAGE}.backup", "save the keys and the configuration to one encrypted file"),
+        "restore": Command(f"{PACKAGE}.restore", "install the keys and the configuration from a backup"),
+        "devices": Command(f"{PACKAGE}.devices", "list attached devices and the settings to read them"),
+        "drivers": Command(f"{PACKAGE}.drivers", "list the drivers and their settings"),
         "probe": Command("drivers.probe", "read a few values from one device and print them"),
-        "systemd": Command(
-            "agent.operator.commands.systemd", "generate the systemd drop-in (device access) from the configuration"
-        ),
+        "systemd": Command(f"{PACKAGE}.systemd", "generate the systemd drop-in (device access) from the configuration"),
     },
     "run and monitor the agent": {
-        "run": Command(
-            "agent.operator.commands.run", "run the agent: read, store, publish and archive", is_service=True
-        ),
-        "reload": Command("agent.operator.commands.reload", "make the running agent load its configuration again"),
-        "status": Command("agent.operator.commands.status", "show the state of the agent, once"),
-        "top": Command("agent.operator.commands.top", "show the state of the agent, live"),
-        "tap": Command("agent.operator.commands.tap", "print messages as the agent on this machine commits them"),
-        "doctor": Command("agent.operator.commands.doctor", "diagnose problems and suggest what to do"),
-        "capacity": Command(
-            "agent.operator.commands.capacity", "forecast how long an outage the journal (the buffer) can hold"
-        ),
-        "rejected": Command("agent.operator.commands.rejected", "list input that drivers could not parse"),
-        "rekey": Command("agent.operator.commands.rekey", "rotate the keys of encrypted streams now"),
-        "firmware": Command("agent.operator.commands.firmware", "sign firmware for microcontrollers and update them"),
+        "run": Command(f"{PACKAGE}.run", "run the agent: read, store, publish and archive", is_service=True),
+        "reload": Command(f"{PACKAGE}.reload", "make the running agent load its configuration again"),
+        "status": Command(f"{PACKAGE}.status", "show the state of the agent, once"),
+        "top": Command(f"{PACKAGE}.top", "show the state of the agent, live"),
+        "tap": Command(f"{PACKAGE}.tap", "print messages as the agent on this machine commits them"),
+        "doctor": Command(f"{PACKAGE}.doctor", "diagnose problems and suggest what to do"),
+        "capacity": Command(f"{PACKAGE}.capacity", "forecast how long an outage the journal (the buffer) can hold"),
+        "rejected": Command(f"{PACKAGE}.rejected", "list input that drivers could not parse"),
+        "rekey": Command(f"{PACKAGE}.rekey", "rotate the keys of encrypted streams now"),
+        "firmware": Command(f"{PACKAGE}.firmware", "sign firmware for microcontrollers and update them"),
     },
     "inspect stored data": {
-        "message": Command("agent.operator.commands.message", "encode, decode, verify and convert messages"),
-        "journal": Command("agent.operator.commands.journal", "inspect, verify, repair or export a journal"),
-        "archive": Command("agent.operator.commands.archive", "list, verify or export archive files"),
+        "message": Command(f"{PACKAGE}.message", "encode, decode, verify and convert messages"),
+        "journal": Command(f"{PACKAGE}.journal", "inspect, verify, repair or export a journal"),
+        "archive": Command(f"{PACKAGE}.archive", "list, verify or export archive files"),
     },
     "network and central services": {
         "node": Command("node.cli", "run a Streamr-compatible node or tracker"),
-        "subscribe": Command(
-            "agent.operator.commands.subscribe", "read a stream from a node: verified, in order, decrypted"
-        ),
+        "subscribe": Command(f"{PACKAGE}.subscribe", "read a stream from a node: verified, in order, decrypted"),
         "collector": Command(
             "ingest.collector.cli", "receive archives from devices, and manage which devices may upload"
         ),
@@ -87,7 +78,7 @@ COMMANDS = {name: command for group in COMMAND_GROUPS.values() for name, command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code. No input, however wrong, ends in a traceback."""
+    """Run one command line and return its exit code. No input, however wrong, ends in a traceback."""
     _prepare_output()
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -100,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.IO_ERROR
     except OSError as error:
         return _print_error(error_text(error), _os_exit_code(error))
-    except Exception:  # noqa: BLE001 - whatever else escapes is a bug, and says so by its exit code
+    except Exception:  # noqa: BLE001 - anything else that escapes is a bug, and has its own exit code
         import traceback
 
         traceback.print_exc()
@@ -109,10 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
-        return _answer_without_command(argv)
+        return _run_without_command(argv)
     name, *rest = argv
     if COMMANDS[name].is_service:
-        signal.signal(signal.SIGTERM, _exit_before_start)  # until the service listens itself
+        signal.signal(signal.SIGTERM, _exit_before_start)  # until the service has its own handler
     module = cast("CommandModule", _imported(COMMANDS[name].module))
     parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
     parser.register("action", "parsers", _Actions)
@@ -138,16 +129,16 @@ def _exit_before_start(_number: int, _frame: object) -> NoReturn:
 
 
 def _imported(name: str) -> object:
-    """Imports make many objects that live for ever: looking for garbage among them would cost more than it finds.
+    """Import a module with the garbage collector off: imports create objects that live as long as the process.
 
-    Raises: ConfigError where this installation lacks what the command needs.
+    Raises: ConfigError if this installation lacks a package that the command needs.
     """
     gc.disable()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        room = name.partition(".")[0]
-        extra = room if room in ("node", "ingest") else "node,ingest"
+        package = name.partition(".")[0]
+        extra = package if package in ("node", "ingest") else "node,ingest"
         raise ConfigError(
             f"the Python package {error.name} is not installed; pip install 'headgate[{extra}]'"
         ) from error
@@ -156,7 +147,7 @@ def _imported(name: str) -> object:
         gc.enable()
 
 
-def _answer_without_command(argv: list[str]) -> int:
+def _run_without_command(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="headgate",
         description="Edge gateway: signed sensor messages, from the device to the data lake.",
@@ -210,5 +201,5 @@ def _prepare_output() -> None:
 
 
 def _silence_stdout() -> None:
-    """Keep the interpreter from complaining, on its way out, of the reader that went away."""
+    """Redirect stdout to /dev/null, so that the interpreter prints no error at exit about a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

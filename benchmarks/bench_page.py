@@ -26,7 +26,7 @@ async def measure():
     from agent.service.page.access import Access
     from agent.service.page.history import History
     from agent.service.page.page import Page
-    from agent.service.page.service import LIMITS
+    from agent.service.page.page import LIMITS
     from runtime.http import HttpServer
     from agent.config.page import PageConfig
     server = HttpServer(Page(Access(PageConfig()), None, History()), LIMITS, name="page")

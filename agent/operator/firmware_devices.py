@@ -1,5 +1,6 @@
 """Connects commands to microcontrollers: directly by a link that survives resets, or through the agent."""
 
+import argparse
 import asyncio
 import contextlib
 import errno
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from agent.config.configuration import Config
+from agent.errors import ConfigError
+from agent.operator.arguments import load_named_config
 from agent.service.shared_link import SharedLink, open_shared_link
 from agent.service.status import is_process, read_status
 from drivers.byte_source import ByteSource, open_serial, open_tcp
@@ -19,7 +22,7 @@ from firmware_bridge import DeviceLink, HostSession, ReopeningPort, read_link_ke
 from protocol.errors import HeadgateError
 from protocol.link import Feature, UpdateQuery, UpdateReason, UpdateState, UpdateStatus
 
-ANSWER_S: Final = 5.0
+RESPONSE_S: Final = 5.0
 _HELD: Final = (errno.EBUSY, errno.EAGAIN)
 
 
@@ -31,25 +34,25 @@ class LineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What is behind a port; all but `port` and `problem` are empty where there is a problem."""
+    """The device at a port; all but `port` and `problem` are empty if there is a problem."""
 
     port: str
     device: str = ""
     firmware: str = ""
-    state: UpdateState | None = None  # None: it takes no updates
-    has_reverted: bool = False  # its last update was tried and given up
+    state: UpdateState | None = None  # None: it does not support updates
+    has_reverted: bool = False  # its last update did not start and was rolled back
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAgent:
-    """Who holds ports, and where it lends them."""
+    """The ports that an agent holds, and the socket through which it shares them."""
 
     socket: Path
-    held: Mapping[str, str]  # port ──► name of the driver that has it open
+    held: Mapping[str, str]  # port → name of the driver that has it open
 
     def holder_of(self, port: str) -> str | None:
-        """By whatever name the port is called."""
+        """The driver that holds the port, by any of the port's names; None if no driver does."""
         known = KnownPort(port)
         with contextlib.suppress(DeviceError):
             port = port if known.is_tcp else os.path.realpath(known.find())
@@ -69,18 +72,28 @@ def running_agent(config: Config) -> RunningAgent | None:
     return RunningAgent(socket=config.links_socket, held=held)
 
 
-async def list_devices(ports: Sequence[str] | None, line: LineSettings, agent: RunningAgent | None) -> list[Found]:
-    """Behind these ports, or behind all serial ports and those of the agent. They are asked at the same time."""
-    all_ports = dict.fromkeys([*(agent.held if agent else ()), *(info.device for info in serial_ports())])
-    return await asyncio.gather(*(_ask(port, line, agent) for port in (all_ports if ports is None else ports)))
-
-
-async def _ask(port: str, line: LineSettings, agent: RunningAgent | None) -> Found:
+def named_agent(arguments: argparse.Namespace) -> RunningAgent | None:
+    """The agent of the configuration, if it runs. Raises: ConfigError, OSError if --config names a file."""
     try:
-        async with reached(port, line, agent) as link:
-            hello = await link.opened(ANSWER_S)
-            takes_updates = Feature.FIRMWARE_UPDATE in hello.features
-            status = await link.ask(UpdateQuery(), ANSWER_S) if takes_updates else None
+        return running_agent(load_named_config(arguments))
+    except (ConfigError, OSError):
+        if arguments.config is not None:
+            raise
+        return None
+
+
+async def list_devices(ports: Sequence[str] | None, line: LineSettings, agent: RunningAgent | None) -> list[Found]:
+    """The devices at these ports, or at all serial ports and those of the agent, queried in parallel."""
+    all_ports = dict.fromkeys([*(agent.held if agent else ()), *(info.device for info in serial_ports())])
+    return await asyncio.gather(*(_query(port, line, agent) for port in (all_ports if ports is None else ports)))
+
+
+async def _query(port: str, line: LineSettings, agent: RunningAgent | None) -> Found:
+    try:
+        async with open_link(port, line, agent) as link:
+            hello = await link.opened(RESPONSE_S)
+            is_updatable = Feature.FIRMWARE_UPDATE in hello.features
+            status = await link.ask(UpdateQuery(), RESPONSE_S) if is_updatable else None
     except HeadgateError as error:
         return Found(port=port, problem=f"{port}: {error}" if port not in str(error) else str(error))
     if not isinstance(status, UpdateStatus):
@@ -92,11 +105,13 @@ async def _ask(port: str, line: LineSettings, agent: RunningAgent | None) -> Fou
 
 
 @contextlib.asynccontextmanager
-async def reached(port: str, line: LineSettings, agent: RunningAgent | None) -> AsyncIterator[DeviceLink | SharedLink]:
-    """Through the agent where that holds the port, else by opening it. Raises: DeviceError, ConfigError, OSError."""
+async def open_link(
+    port: str, line: LineSettings, agent: RunningAgent | None
+) -> AsyncIterator[DeviceLink | SharedLink]:
+    """A link through the agent if it holds the port, else directly. Raises: DeviceError, ConfigError, OSError."""
     driver = agent.holder_of(port) if agent is not None else None
     if agent is None or driver is None:
-        async with linked(port, line) as link:
+        async with open_directly(port, line) as link:
             yield link
     else:
         async with open_shared_link(agent.socket, driver) as link:
@@ -104,10 +119,10 @@ async def reached(port: str, line: LineSettings, agent: RunningAgent | None) -> 
 
 
 @contextlib.asynccontextmanager
-async def linked(port: str, line: LineSettings) -> AsyncIterator[DeviceLink]:
-    """A session with the device, pumped as long as the block lasts, that goes on when the port comes back.
+async def open_directly(port: str, line: LineSettings) -> AsyncIterator[DeviceLink]:
+    """A session with the device that continues when the port is lost and comes back.
 
-    What the device measures meanwhile is not acknowledged, and stays with it.
+    Readings of the device are not acknowledged meanwhile, so it retains them.
     Raises: DeviceError if the port does not open at first, ConfigError, OSError.
     """
     known = KnownPort(port)

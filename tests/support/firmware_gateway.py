@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.operator.firmware_devices import LineSettings, linked
+from agent.operator.firmware_devices import LineSettings, open_directly
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
 from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
@@ -111,7 +111,7 @@ def command(port: Path, name: str, argument: int, key_file: Path | None = None) 
     """Have the device do something, while no agent holds its port."""
 
     async def call() -> CommandResult:
-        async with linked(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
+        async with open_directly(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
             await link.opened()
             return await link.call(name, argument)
 
@@ -120,7 +120,7 @@ def command(port: Path, name: str, argument: int, key_file: Path | None = None) 
 
 def hello_of(port: Path, key_file: Path | None = None) -> Hello:
     async def look() -> Hello:
-        async with linked(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
+        async with open_directly(str(port), LineSettings(baudrate=BAUDRATE, key_file=key_file)) as link:
             return await link.opened()
 
     return asyncio.run(look())

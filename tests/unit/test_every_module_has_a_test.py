@@ -24,9 +24,8 @@ COVERED_BY = {
     "tests/integration/test_documents.py": (
         "agent/operator/commands/backup.py",
         "agent/operator/commands/check.py",
-        "agent/operator/commands/arguments.py",
+        "agent/operator/arguments.py",
         "agent/operator/commands/doctor.py",
-        "agent/operator/commands/firmware_call.py",
         "agent/operator/commands/rekey.py",
         "agent/operator/commands/reload.py",
         "agent/operator/commands/restore.py",
@@ -34,7 +33,6 @@ COVERED_BY = {
         "agent/operator/commands/subscribe.py",
         "agent/operator/commands/systemd.py",
     ),
-    "tests/unit/agent/operator/commands/test_message.py": ("agent/operator/message_formats.py",),
     "tests/integration/test_publishers.py": (
         "agent/publish/http.py",
         "agent/publish/node_connection.py",

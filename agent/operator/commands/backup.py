@@ -8,8 +8,8 @@ from pathlib import Path
 from agent.clock import SystemClock
 from agent.errors import ConfigError, ExitCode
 from agent.keys import new_passphrase_from
+from agent.operator.arguments import add_config_argument, add_passphrase_argument, load_named_config
 from agent.operator.backup import encode_backup, gather_backup
-from agent.operator.commands.arguments import add_config_argument, load_named_config
 from protocol.ethereum import checksum_address
 from runtime.durable_files import create_file
 
@@ -22,12 +22,7 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("file", type=Path, metavar="FILE", help="the backup file to create; must not exist")
-    parser.add_argument(
-        "--passphrase-file",
-        type=Path,
-        metavar="FILE",
-        help="read the passphrase from this private file (default: prompt)",
-    )
+    add_passphrase_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from agent.journal.inspection import View, inspect_journal, open_read_only
 from agent.journal.lane import Lane
 from agent.journal.layout import HEAD_BYTES, MAX_OVERHEAD_BYTES, PAGE_BYTES
 from agent.journal.settings import MIB, JournalSettings
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config, positive
 from agent.operator.terminal import bytes_text, duration_text
 
 DESCRIPTION = (
@@ -152,7 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rate",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="messages per second to plan with, instead of the rate found in the journal",
     )
@@ -170,12 +170,6 @@ def span_s(text: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 90m, 6h or 3d")
     return float(match[1]) * UNITS_S[match[2]]
-
-
-def _positive(text: str) -> float:
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or float(text) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return float(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

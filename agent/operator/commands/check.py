@@ -9,7 +9,7 @@ from agent.config.files import check_files, key_file_of
 from agent.config.review import warnings_of
 from agent.errors import ExitCode
 from agent.keys import binding_as_json, read_binding
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.service_user import service_access_problems
 
 DESCRIPTION = (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from agent.errors import ExitCode
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.doctor import Finding, Severity, examine
 
 DESCRIPTION = (

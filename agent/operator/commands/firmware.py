@@ -14,16 +14,14 @@ from nacl.signing import SigningKey
 from agent.errors import ConfigError, ExitCode
 from agent.keys.files import KEY_BYTES, read_public_key
 from agent.keys.secret import Secret
-from agent.operator.commands.arguments import add_config_argument
-from agent.operator.commands.devices import named_agent
-from agent.operator.commands.firmware_call import add_call_arguments, call
-from agent.operator.firmware_devices import Found, LineSettings, list_devices, reached
+from agent.operator.arguments import add_config_argument
+from agent.operator.firmware_devices import Found, LineSettings, RunningAgent, list_devices, named_agent, open_link
 from agent.operator.terminal import Progress
 from drivers.firmware.port import DEFAULT_BAUDRATE
 from drivers.serial_driver import port_problem
 from firmware_bridge import CommandRejected, UpdateReport, UpdateResult, check_signature, update_firmware
 from protocol.firmware import MAX_IMAGE_BYTES, MAX_PACKAGE_BYTES, Package, is_signed_by, package_image, slot_bytes
-from protocol.link import UpdateState
+from protocol.link import CommandDescription, CommandResult, CommandStatus, CommandValue, UpdateState
 from runtime.durable_files import create_file, replace_file
 from runtime.private_files import read_private_file
 
@@ -42,6 +40,11 @@ _STATES: Final = {
     UpdateState.STAGED: "new firmware starts at the next reset",
     UpdateState.TRIAL: "on trial, not confirmed yet",
     UpdateState.REFUSED: "does not report its state",
+}
+_REFUSALS: Final = {
+    CommandStatus.UNKNOWN: "unknown command",
+    CommandStatus.BAD_ARGUMENT: "invalid argument",
+    CommandStatus.FAILED: "the device failed to execute it",
 }
 
 
@@ -64,7 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_link_arguments(listing, is_port_required=False)
     calling = actions.add_parser("call", help="execute a command on a device, once")
-    add_call_arguments(calling)
+    calling.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="command to execute (default: list the device's commands)"
+    )
+    calling.add_argument("argument", nargs="?", metavar="ARGUMENT", help="argument of the command: an integer or text")
     _add_link_arguments(calling, is_port_required=True)
     update = actions.add_parser("update", help="update the firmware of a device")
     update.add_argument("firmware", type=Path, metavar="FILE")
@@ -151,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "list":
             return _list(arguments)
         case "call":
-            return call(arguments, _line_settings(arguments), named_agent(arguments))
+            return _call(arguments, _line_settings(arguments), named_agent(arguments))
         case _:
             return _update(arguments)
 
@@ -251,12 +257,12 @@ def _line_settings(arguments: argparse.Namespace) -> LineSettings:
 def _list(arguments: argparse.Namespace) -> ExitCode:
     found = asyncio.run(list_devices(arguments.port, _line_settings(arguments), named_agent(arguments)))
     for each in found:
-        _tell(each, as_json=arguments.json)
+        _print_device(each, as_json=arguments.json)
     is_complete = not any(each.problem for each in found)
     return ExitCode.OK if is_complete or not arguments.port else ExitCode.UNAVAILABLE
 
 
-def _tell(found: Found, *, as_json: bool) -> None:
+def _print_device(found: Found, *, as_json: bool) -> None:
     if as_json:
         state = None if found.state is None else found.state.name.lower()
         print(json.dumps({**dataclasses.asdict(found), "state": state}))
@@ -272,7 +278,7 @@ def _update(arguments: argparse.Namespace) -> ExitCode:
     package = _read_package(arguments.firmware)
     try:
         check_signature(package, map(read_public_key, arguments.trust))
-        report = asyncio.run(_bring(package, arguments))
+        report = asyncio.run(_transfer(package, arguments))
     except CommandRejected as error:
         print(f"headgate: {error}", file=sys.stderr)
         return ExitCode.NO
@@ -283,17 +289,62 @@ def _update(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.NO if report.result is UpdateResult.REVERTED else ExitCode.OK
 
 
-async def _bring(package: Package, arguments: argparse.Namespace) -> UpdateReport:
+async def _transfer(package: Package, arguments: argparse.Namespace) -> UpdateReport:
     with Progress(f"updating {arguments.port}", package.manifest.size_bytes) as progress:
-        async with reached(arguments.port, _line_settings(arguments), named_agent(arguments)) as link:
+        async with open_link(arguments.port, _line_settings(arguments), named_agent(arguments)) as link:
             return await update_firmware(link, package, reached=progress.reach, is_forced=arguments.force)
 
 
-def _summary(report: UpdateReport, wanted: str) -> str:
+def _summary(report: UpdateReport, version: str) -> str:
     match report.result:
         case UpdateResult.CONFIRMED:
             return f"{report.device_id}: {report.before} → {report.after}, confirmed"
         case UpdateResult.ALREADY_RUNS:
             return f"{report.device_id}: already runs {report.after}"
         case UpdateResult.REVERTED:
-            return f"{report.device_id}: {wanted} did not start; the device rolled back to {report.after}"
+            return f"{report.device_id}: {version} did not start; the device rolled back to {report.after}"
+
+
+# Commands of a device
+
+
+def _call(arguments: argparse.Namespace, line: LineSettings, agent: RunningAgent | None) -> ExitCode:
+    """Execute a command at most once; if the outcome is unknown, the error says so. Raises: LinkDown, DeviceError."""
+    if arguments.command is None:
+        _show_commands(asyncio.run(_commands(arguments.port, line, agent)), as_json=arguments.json)
+        return ExitCode.OK
+    result = asyncio.run(_execute(arguments, line, agent))
+    _show_result(result, as_json=arguments.json)
+    return ExitCode.OK if result.status is CommandStatus.DONE else ExitCode.NO
+
+
+async def _execute(arguments: argparse.Namespace, line: LineSettings, agent: RunningAgent | None) -> CommandResult:
+    async with open_link(arguments.port, line, agent) as link:
+        await link.opened()
+        return await link.call(arguments.command, _value_of(arguments.argument))
+
+
+async def _commands(port: str, line: LineSettings, agent: RunningAgent | None) -> list[CommandDescription]:
+    async with open_link(port, line, agent) as link:
+        return list(await link.commands())
+
+
+def _value_of(text: str | None) -> CommandValue:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return text
+
+
+def _show_commands(commands: list[CommandDescription], *, as_json: bool) -> None:
+    for each in commands:
+        row = {"command": each.name, "argument": each.argument}
+        print(json.dumps(row) if as_json else f"{each.name:<16}{each.argument}".rstrip())
+
+
+def _show_result(result: CommandResult, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"status": result.status.name.lower(), "value": result.value}))
+        return
+    answer = "" if result.value is None else f"  {result.value}"
+    print(f"{_REFUSALS.get(result.status, 'done')}{answer}")

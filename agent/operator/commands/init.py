@@ -11,6 +11,7 @@ from agent.config.configuration import SYSTEM_CONFIG, Config, find_config, load_
 from agent.config.files import key_file_of
 from agent.errors import ConfigError, ExitCode
 from agent.keys import DeviceKeys, binding_as_json, create_key_file, new_passphrase_from, read_binding
+from agent.operator.arguments import add_new_passphrase_argument, add_passphrase_argument
 from runtime.durable_files import create_file, make_directory
 
 DESCRIPTION = "Create a commented configuration and the device's keys. Prompts for what is neither given nor detected."
@@ -109,12 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--simulated", action="store_true", help="configure a simulated sensor")
     parser.add_argument("--non-interactive", action="store_true", help="never prompt")
-    parser.add_argument(
-        "--with-passphrase",
-        action="store_true",
-        help="protect the key file with a passphrase (prompts without --passphrase-file)",
-    )
-    parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="read the new passphrase from this file")
+    add_new_passphrase_argument(parser)
+    add_passphrase_argument(parser, "read the new passphrase from this file")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from agent.keys import (
 )
 from agent.keys.key_store import DEFAULT_KEY_FILE
 from agent.keys.machine import adopt_keys, free_keys, machine_of_keys, this_machine
+from agent.operator.arguments import add_new_passphrase_argument, add_passphrase_argument
 from protocol.archive.binding import Binding
 from runtime.durable_files import replace_file
 from runtime.private_files import read_private_file
@@ -40,15 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keys", type=Path, metavar="FILE", help=f"the key file (default: $HEADGATE_KEYS, or {DEFAULT_KEY_FILE})"
     )
     unlocking = argparse.ArgumentParser(add_help=False)
-    unlocking.add_argument(
-        "--passphrase-file", type=Path, metavar="FILE", help="read the passphrase from this private file"
-    )
+    add_passphrase_argument(unlocking)
     making = argparse.ArgumentParser(add_help=False)
-    making.add_argument(
-        "--with-passphrase",
-        action="store_true",
-        help="protect the key file with a passphrase (prompts without --passphrase-file)",
-    )
+    add_new_passphrase_argument(making)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser(
         "init", parents=[where, unlocking, making], help="create new keys; existing keys are never replaced"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agent.errors import ExitCode
 from agent.events.rejected import FOLDER_NAME, read_samples
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from protocol.shown_text import printable
 
 DESCRIPTION = (

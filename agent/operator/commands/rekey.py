@@ -10,7 +10,7 @@ from agent.config.configuration import Config
 from agent.config.files import key_file_of
 from agent.errors import ConfigError, ExitCode
 from agent.keys import read_key_file
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.pack.encryption import FOLDER_NAME, ask_to_rekey, is_asked_to_rekey
 from agent.pack.routing import expand_stream_id
 

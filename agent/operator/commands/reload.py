@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.config.configuration import find_config, load_config
 from agent.errors import ConfigError, ExitCode, LinkDown
-from agent.operator.commands.arguments import add_config_argument
+from agent.operator.arguments import add_config_argument
 from agent.service.control import request_reload, usual_sockets
 
 DESCRIPTION = (

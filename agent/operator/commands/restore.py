@@ -9,7 +9,7 @@ from agent.clock import SystemClock
 from agent.config.configuration import SYSTEM_CONFIG
 from agent.errors import ConfigError, ExitCode
 from agent.keys import passphrase_from
-from agent.keys.passphrase import ask_at_terminal
+from agent.operator.arguments import add_passphrase_argument
 from agent.operator.backup import Backup, decode_backup, restore_backup
 from agent.operator.backup.backup_file import MAX_BACKUP_BYTES
 from agent.operator.backup.device_files import destinations_of
@@ -24,25 +24,11 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file written by 'headgate backup'")
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=SYSTEM_CONFIG,
-        metavar="FILE",
-        help="configuration file to write (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="data directory (default: the one in the backed-up configuration)",
-    )
-    parser.add_argument(
-        "--passphrase-file",
-        type=Path,
-        metavar="FILE",
-        help="read the passphrase of the backup from this file (default: prompt)",
-    )
+    text = "configuration file to write (default: %(default)s)"
+    parser.add_argument("--config", type=Path, default=SYSTEM_CONFIG, metavar="FILE", help=text)
+    text = "data directory (default: the one in the backed-up configuration)"
+    parser.add_argument("--data", type=Path, metavar="DIR", help=text)
+    add_passphrase_argument(parser, "read the passphrase of the backup from this file (default: prompt)")
     parser.add_argument("--force", action="store_true", help="overwrite existing files, even those of another device")
     parser.add_argument("--list", action="store_true", help="list the content of the backup and write nothing")
     parser.add_argument("--json", action="store_true", help="with --list: print JSON")
@@ -76,9 +62,7 @@ def _read(path: Path, passphrase_file: Path | None) -> Backup:
     with path.open("rb") as file:
         data = file.read(MAX_BACKUP_BYTES + 1)
     try:
-        return decode_backup(
-            data, lambda: passphrase_from(passphrase_file, {}, prompt="Passphrase: ", ask=ask_at_terminal)
-        )
+        return decode_backup(data, lambda: passphrase_from(passphrase_file, {}, prompt="Passphrase: "))
     except WireError as error:
         raise type(error)(f"{path}: {error}") from None
     except ConfigError as error:

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import logging
-import math
 import os
 import sys
 
@@ -12,7 +11,7 @@ from agent.clock import Clock, SystemClock
 from agent.config.configuration import Config
 from agent.config.files import check_files, log_remarks, open_keys
 from agent.errors import ConfigError, ExitCode, StorageError
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config, positive
 from agent.pipeline import Pipeline
 from agent.service.lifecycle import Service
 from agent.service.logs import set_up_logs
@@ -40,18 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_span,
+        type=positive,
         default=DEFAULT_ONCE_S,
         metavar="S",
         help="seconds to read with --once or --dry-run (default: %(default)g)",
     )
-
-
-def _span(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:

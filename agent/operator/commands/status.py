@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.service.status import is_process, read_status
 from protocol.shown_text import printable
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent.errors import ExitCode, LinkDown, Rejected
 from agent.keys import load_keys, passphrase_from
+from agent.operator.arguments import add_passphrase_argument, count
 from agent.operator.subscription import (
     AskResend,
     Locked,
@@ -66,11 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node", type=_node_url, default=DEFAULT_NODE, metavar="URL", help=f"URL of the node (default: {DEFAULT_NODE})"
     )
-    parser.add_argument("--partition", type=_count, default=0, metavar="N", help="partition of the stream (default: 0)")
+    parser.add_argument("--partition", type=count, default=0, metavar="N", help="partition of the stream (default: 0)")
     parser.add_argument("--keys", type=Path, metavar="FILE", help="key file to log in and to request stream keys with")
-    parser.add_argument(
-        "--passphrase-file", type=Path, metavar="FILE", help="passphrase of the key file, if it has one"
-    )
+    add_passphrase_argument(parser, "passphrase of the key file, if it has one")
     parser.add_argument(
         "--group-keys",
         type=Path,
@@ -80,8 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ca-file", type=Path, metavar="FILE", help="CA certificates (PEM) to trust instead of the system's"
     )
-    parser.add_argument("--last", type=_count, default=0, metavar="N", help="start with the last N stored messages")
-    parser.add_argument("--count", type=_count, default=None, metavar="N", help="exit after N messages")
+    parser.add_argument("--last", type=count, default=0, metavar="N", help="start with the last N stored messages")
+    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N messages")
     parser.add_argument(
         "--timeout", type=float, default=None, metavar="S", help="exit when nothing arrived for S seconds"
     )
@@ -318,9 +317,3 @@ def _node_url(text: str) -> NodeUrl:
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
     return url
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count")
-    return int(text)

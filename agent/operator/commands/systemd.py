@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from agent.errors import ExitCode
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.unit_drop_in import DROP_IN_PATH, compose_drop_in
 from runtime.durable_files import make_directory, replace_file
 

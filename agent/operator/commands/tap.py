@@ -11,7 +11,7 @@ from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.journal import Record
 from agent.journal.inspection import Follower, inspect_journal, open_read_only
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, count, load_named_config
 from agent.operator.commands.status import last_seen
 from agent.operator.subscription import Locked, Opened
 from agent.operator.subscription_report import as_json_line, as_text_line
@@ -26,9 +26,9 @@ DESCRIPTION = (
     " it needs no network and does not slow the agent down. Encrypted messages are decrypted with the device's"
     " own keys, if this user may read them."
 )
-LOOK_EVERY_S = 0.25
-QUIET_POLLS = 8  # without a message, before it says that it is waiting
-RECENT_RECORDS = 500  # of each lane, whose streams are known
+POLL_S = 0.25
+QUIET_POLLS = 8  # without a message, before it prints that it is waiting
+RECENT_RECORDS = 500  # of each lane: the streams of these count as known
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument(
         "--last",
-        type=_count,
+        type=count,
         default=0,
         metavar="N",
         help="start with the last N messages of each priority (default: 0)",
     )
-    parser.add_argument("--count", type=_count, default=None, metavar="N", help="exit after N messages")
+    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N messages")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
@@ -67,15 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def may_match(known: str, pattern: str) -> bool:
-    """Whether a stream that is known by its id, with `*` for what is not known yet, can match the pattern."""
+    """Whether a stream with this id, in which `*` stands for parts not known yet, can match the pattern."""
     if any(each in pattern for each in "*?["):
-        return True  # a pattern may mean streams that come later
+        return True  # it may match streams that are created later
     ends = ["/".join(known.split("/")[at:]) for at in range(known.count("/") + 1)]
     return any(fnmatchcase(pattern, end) for end in ends)
 
 
 def _known_streams(config: Config) -> set[str]:
-    """Those of the last messages in the journal, and those that the configuration makes."""
+    """The streams of the last messages in the journal, and those of the configuration."""
     with open_read_only(config.journal_directory) as disk:
         records = list(Follower(inspect_journal(disk), RECENT_RECORDS).new_records(disk))
     seen = {record.chain.rpartition("#")[0] or record.chain for record in records}
@@ -90,13 +90,13 @@ def _configured_streams(config: Config) -> Iterator[str]:
     yield config.device.events_stream.format_map(names)
 
 
-def matches(stream_id: str, wanted: str) -> bool:
-    """Whether it is the stream, ends with it after a slash, or fits the pattern."""
-    return stream_id.endswith(f"/{wanted}") or fnmatchcase(stream_id, wanted)
+def matches(stream_id: str, pattern: str) -> bool:
+    """Whether the stream id equals the pattern, ends with it after a slash, or matches it as a wildcard."""
+    return stream_id.endswith(f"/{pattern}") or fnmatchcase(stream_id, pattern)
 
 
 def _messages(config: Config, last: int, pattern: str) -> Iterator[StreamMessage]:
-    """Those that match, for ever. The first time that none comes for a while, it is reported that more are awaited."""
+    """The messages that match, without end. Prints once that it is waiting, when none has come for a while."""
     with open_read_only(config.journal_directory) as disk:
         follower = Follower(inspect_journal(disk), last)
     quiet_polls, is_reported = 0, False
@@ -111,7 +111,7 @@ def _messages(config: Config, last: int, pattern: str) -> Iterator[StreamMessage
             is_reported = True
             state = "" if _is_agent_running(config) else " (the agent is not running)"
             print(f"headgate: waiting for messages of {pattern}{state}; press Ctrl-C to stop", file=sys.stderr)
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
 
 
 def _is_agent_running(config: Config) -> bool:
@@ -129,7 +129,7 @@ def _message(record: Record) -> Iterator[StreamMessage]:
 
 
 class _Keys:
-    """The device's own group keys, read when the first encrypted message comes; and again for a key not seen before."""
+    """The device's own group keys, read at the first encrypted message and again for each unknown key id."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -163,10 +163,3 @@ class _Keys:
         if folder.is_dir():
             for key in GroupKeyStore(folder, open_keys(self._config)).history(stream_id):
                 self._known[stream_id, key.key_id] = GroupKey(key.key_id, key.secret.reveal())
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= sys.maxsize:
-        raise ValueError(text)
-    return number

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
-from agent.operator.commands.arguments import add_config_argument, load_named_config
+from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.commands.status import Seen, last_seen
 from agent.operator.subscription_report import printable
 from agent.operator.terminal import duration_text

@@ -1,20 +1,30 @@
-"""Routes requests to the resources of the status page."""
+"""Serves the status page: routes, status snapshots, and the server's life within the agent."""
 
 import asyncio
 import json
+import logging
+import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from agent.clock import Clock
+from agent.config.configuration import Config
+from agent.config.page import OFF
+from agent.errors import ConfigError, error_text
+from agent.pipeline import Pipeline
 from agent.service.page.access import Access
 from agent.service.page.history import SAMPLE_S, History
-from agent.service.page.snapshots import StatusSnapshots, readiness_problems
-from runtime.http import HttpError, Request, Response
+from agent.service.status import collect_status
+from runtime.http import HttpError, HttpLimits, HttpServer, Request, Response
 
 MAX_WATCHERS: Final = 8
 GUESS_DELAY_S: Final = 1.0
-RETRY_MS: Final = 2000  # when a browser asks again after the agent was away
+FRESH_S: Final = 1.0
+STATUS_TIMEOUT_S: Final = 5.0
+RETRY_MS: Final = 2000  # when a browser reconnects after it lost the agent
 WRONG_TOKEN: Final = b"<!-- problem -->", b'<p class="problem" role="alert">This is not the token.</p>'
 ASSETS: Final = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -37,6 +47,64 @@ HEADERS: Final = {  # of every response
     "Cache-Control": "no-store",
 }
 CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+RETRY_S: Final = 10.0  # after the port was in use, or the token could not be read
+LIMITS: Final = HttpLimits(
+    max_connections=32,
+    max_connections_per_address=32,
+    max_head_bytes=8 * 1024,
+    max_target_bytes=1024,
+    max_body_bytes=1024,  # a form with the token
+    buffer_bytes=8 * 1024,
+    head_timeout_s=15.0,
+    body_timeout_s=15.0,
+    send_timeout_s=15.0,
+    linger_s=15.0,
+    stop_grace_s=0.0,  # a client that watches does not delay the agent's stop
+)
+
+Status = dict[str, Any]
+log = logging.getLogger(__name__)
+
+
+class StatusSnapshots:
+    """The status, at most once a second however many clients watch, and one query of the journal at a time."""
+
+    def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
+        self._pipeline = pipeline
+        self._clock = clock
+        self._collecting: asyncio.Task[Status] | None = None
+        self._collected_at_s = 0.0
+
+    async def latest(self) -> Status | None:
+        """None if the journal's thread does not respond in time."""
+        if self._collecting is None or (self._collecting.done() and time.monotonic() - self._collected_at_s > FRESH_S):
+            self._collecting = asyncio.create_task(self._collect(), name="page: status")
+        try:
+            async with asyncio.timeout(STATUS_TIMEOUT_S):
+                return await asyncio.shield(self._collecting)
+        except TimeoutError:
+            return None
+
+    def close(self) -> None:
+        if self._collecting is not None:
+            self._collecting.cancel()
+
+    async def _collect(self) -> Status:
+        status = await collect_status(self._pipeline, self._clock, os.getpid())
+        self._collected_at_s = time.monotonic()
+        return status
+
+
+def readiness_problems(status: Status | None) -> list[str]:
+    """Why no readings reach the disk; empty if they do. Shown without a token, so it holds no value of the status."""
+    if status is None:
+        return ["the journal does not respond"]
+    reasons = []
+    if not status["is_moving"]:
+        reasons.append("the pipeline is stalled")
+    if status["storage_problem"]:
+        reasons.append("cannot write the journal")
+    return reasons
 
 
 class Page:
@@ -78,7 +146,7 @@ class Page:
     def refuse(self, error: HttpError) -> Response:
         return text_response(error.status, str(error))
 
-    # For anyone
+    # Without a token
 
     async def _health(self) -> Response:
         return text_response(HTTPStatus.OK, "alive")
@@ -92,7 +160,7 @@ class Page:
     async def _log_in(self, request: Request) -> Response:
         cookie = self._access.log_in(await request.body.read())
         if cookie is not None:
-            return text_response(HTTPStatus.SEE_OTHER, "welcome", Location="/", Set_Cookie=cookie)
+            return text_response(HTTPStatus.SEE_OTHER, "logged in", Location="/", Set_Cookie=cookie)
         await asyncio.sleep(GUESS_DELAY_S)
         body = _read("login.html").replace(*WRONG_TOKEN)
         return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
@@ -103,7 +171,7 @@ class Page:
             return Response(status=HTTPStatus.UNAUTHORIZED, content_type=HTML, body=body, headers=CHALLENGE)
         return text_response(HTTPStatus.UNAUTHORIZED, "a token is required", **CHALLENGE)
 
-    # For those who may
+    # With the token
 
     async def _index(self) -> Response:
         return _asset("index.html", HTML)
@@ -128,7 +196,7 @@ class Page:
 
     async def _updates(self) -> Response:
         if self._watchers >= MAX_WATCHERS:
-            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_WATCHERS} are watching already")
+            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_WATCHERS} clients are connected already")
         return Response(content_type="text/event-stream", body=self._watch())
 
     async def _watch(self) -> AsyncIterator[bytes]:
@@ -144,7 +212,7 @@ class Page:
 
 
 def text_response(status: HTTPStatus, text: str, **headers: str) -> Response:
-    """Names of headers with `_` for `-`."""
+    """A response in plain text; names of headers have `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Response(status=status, content_type=PLAIN, body=f"{text}\n".encode(), headers=named)
 
@@ -163,5 +231,40 @@ def _asset(name: str, content_type: str) -> Response:
 
 
 def _read(name: str) -> bytes:
-    """From the disk each time: few ask, and nothing is held in memory for them."""
+    """Read the file each time: requests are few, and nothing is held in memory for them."""
     return (FOLDER / name).read_bytes()
+
+
+async def serve_page(pipeline: Pipeline, clock: Clock) -> None:
+    """Serve the page until the configuration turns it off, and restart it with each new configuration.
+
+    A port that is in use or a token that cannot be read is logged once, and retried.
+    """
+    history, problem = History(), ""
+    while (config := pipeline.config).page.listen != OFF:
+        try:
+            await _serve(pipeline, clock, config, history)
+            problem = ""
+        except (ConfigError, OSError) as error:
+            new_problem = error_text(error)
+            if new_problem != problem:
+                log.warning(
+                    "cannot start the status page, retrying; listen=%s problem=%s", config.page.listen, new_problem
+                )
+            problem = new_problem
+            await asyncio.sleep(RETRY_S)
+
+
+async def _serve(pipeline: Pipeline, clock: Clock, config: Config, history: History) -> None:
+    """Raises: ConfigError, OSError."""
+    snapshots = StatusSnapshots(pipeline, clock)
+    server = HttpServer(Page(Access(config.page), snapshots, history), LIMITS, name="status page", headers=HEADERS)
+    try:
+        _, port = await server.start(config.page.host, config.page.port)
+        log.info("status page; url=http://%s:%d/", config.page.listen.rpartition(":")[0], port)
+        while pipeline.config is config:
+            history.sample({name: each.status for name, each in pipeline.collectors.items()})
+            await asyncio.sleep(SAMPLE_S)
+    finally:
+        await server.stop()
+        snapshots.close()

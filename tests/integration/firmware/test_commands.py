@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli import main
-from agent.operator.firmware_devices import LineSettings, linked
+from agent.operator.firmware_devices import LineSettings, open_directly
 from drivers import build_driver
 from drivers.firmware.driver import FirmwareDriver
 from drivers.firmware.port import probe_ports
@@ -31,7 +31,7 @@ NOISE = Faults(bit_flips=0.001)
 async def count_to(total: int, port: Path, disturb: Callable[[int], None]) -> list[int]:
     """Have the device add 1, again and again, while it is disturbed; what it answers."""
     answers = []
-    async with linked(str(port), LINE) as link:
+    async with open_directly(str(port), LINE) as link:
         await link.opened()
         for number in range(total):
             disturb(number)
@@ -69,7 +69,7 @@ def test_a_command_that_a_reset_overtakes_is_not_repeated_and_its_fate_is_told(
     tmp_path: Path, host_firmware: Path
 ) -> None:
     async def test() -> None:
-        async with linked(str(tmp_path / "port"), LINE) as link:
+        async with open_directly(str(tmp_path / "port"), LINE) as link:
             await link.opened()
             cable.cut(to_host=True, to_device=False)
             calling = asyncio.create_task(link.call("count", 1))

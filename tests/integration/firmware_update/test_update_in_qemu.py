@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.operator.firmware_devices import LineSettings, linked
+from agent.operator.firmware_devices import LineSettings, open_directly
 from firmware_bridge import CommandRejected, DeviceLink, UpdateReport, UpdateResult, update_firmware
 from protocol.firmware import Package
 from protocol.link import Hello, Message, UpdateConfirm, UpdateEnd
@@ -55,7 +55,7 @@ def bring(
     """By the code that the command runs, without its checks of the file."""
 
     async def update() -> UpdateReport:
-        async with linked(str(board.port), LINE) as link:
+        async with open_directly(str(board.port), LINE) as link:
             return await update_firmware(through(link, board) if through else link, firmware, reached=reached)
 
     return asyncio.run(update())
@@ -63,7 +63,7 @@ def bring(
 
 def running(board: FlashedBoard) -> str:
     async def ask() -> str:
-        async with linked(str(board.port), LINE) as link:
+        async with open_directly(str(board.port), LINE) as link:
             return (await link.opened(ANSWER_S)).firmware
 
     return asyncio.run(ask())

@@ -141,10 +141,10 @@ def test_a_port_that_is_absent_or_held_is_told_with_what_to_do(
     assert "systemctl stop headgate" in capsys.readouterr().err
 
 
-def test_ports_behind_which_nobody_answers_are_told_of(
+def test_ports_without_a_device_that_responds_are_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.operator.firmware_devices.ANSWER_S", 0.2)
+    monkeypatch.setattr("agent.operator.firmware_devices.RESPONSE_S", 0.2)
     with joined_ports() as (port, _):
         assert main(["firmware", "list", "--port", port]) == ExitCode.UNAVAILABLE
         assert f"{port}: no device answered" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from tests.support.statuses import status
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.service.page.snapshots import StatusSnapshots
+    from agent.service.page.page import StatusSnapshots
 
 TOKEN = "correct-horse-battery-staple"
 

@@ -1,24 +1,24 @@
-"""One look for all who ask."""
+"""Status snapshots of the page: one query of the journal for all clients."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agent.service.page import snapshots as looks_module
-from agent.service.page.snapshots import StatusSnapshots
+from agent.service.page import page as page_module
+from agent.service.page.page import StatusSnapshots
 
 if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.pipeline import Pipeline
 
 
-def make_looks(monkeypatch: pytest.MonkeyPatch, collect: Any) -> StatusSnapshots:
-    monkeypatch.setattr(looks_module, "collect_status", collect)
+def make_snapshots(monkeypatch: pytest.MonkeyPatch, collect: Any) -> StatusSnapshots:
+    monkeypatch.setattr(page_module, "collect_status", collect)
     return StatusSnapshots(cast("Pipeline", None), cast("Clock", None))
 
 
-def test_many_watchers_cost_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_clients_cost_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
 
     async def collect(*_: object) -> dict[str, Any]:
@@ -27,19 +27,19 @@ def test_many_watchers_cost_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"messages": len(taken)}
 
     async def run() -> list[Any]:
-        snapshots = make_looks(monkeypatch, collect)
+        snapshots = make_snapshots(monkeypatch, collect)
         together = await asyncio.gather(*(snapshots.latest() for _ in range(10)))
-        monkeypatch.setattr(looks_module, "FRESH_S", 0.0)
+        monkeypatch.setattr(page_module, "FRESH_S", 0.0)
         return [*together, await snapshots.latest()]
 
     assert asyncio.run(run()) == [{"messages": 1}] * 10 + [{"messages": 2}]
 
 
-def test_a_journal_that_does_not_answer_is_asked_once_and_never_holds_up_who_asks(
+def test_a_journal_that_does_not_respond_is_queried_once_and_delays_no_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(looks_module, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(looks_module, "FRESH_S", 0.0)
+    monkeypatch.setattr(page_module, "STATUS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(page_module, "FRESH_S", 0.0)
     answers, asked = asyncio.Event(), []
 
     async def collect(*_: object) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_a_journal_that_does_not_answer_is_asked_once_and_never_holds_up_who_ask
         return {"is_moving": True}
 
     async def run() -> None:
-        snapshots = make_looks(monkeypatch, collect)
+        snapshots = make_snapshots(monkeypatch, collect)
         assert await snapshots.latest() is None
         assert await snapshots.latest() is None
         assert len(asked) == 1
@@ -58,7 +58,7 @@ def test_a_journal_that_does_not_answer_is_asked_once_and_never_holds_up_who_ask
     asyncio.run(run())
 
 
-def test_a_fault_is_told_to_who_asked_and_the_next_look_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_raised_to_the_caller_and_the_next_snapshot_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([OSError("the disk is gone"), None])
 
     async def collect(*_: object) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_a_fault_is_told_to_who_asked_and_the_next_look_is_a_new_one(monkeypatch
         return {}
 
     async def run() -> None:
-        snapshots = make_looks(monkeypatch, collect)
+        snapshots = make_snapshots(monkeypatch, collect)
         with pytest.raises(OSError, match="gone"):
             await snapshots.latest()
         assert await snapshots.latest() == {}

@@ -1,4 +1,4 @@
-"""The page in the life of the agent, with a pipeline that only has a configuration."""
+"""The page within the agent, with a pipeline that only has a configuration."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent.config.page import PageConfig
-from agent.service.page import service as service_module
-from agent.service.page.service import serve_page
+from agent.service.page import page as page_module
+from agent.service.page.page import serve_page
 from testbed.processes import free_port
 
 PATIENCE_S = 20.0
@@ -20,8 +20,8 @@ PATIENCE_S = 20.0
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "RETRY_S", 0.02)
-    monkeypatch.setattr(service_module, "SAMPLE_S", 0.02)
+    monkeypatch.setattr(page_module, "RETRY_S", 0.02)
+    monkeypatch.setattr(page_module, "SAMPLE_S", 0.02)
 
 
 def config(**page: Any) -> SimpleNamespace:
@@ -72,7 +72,7 @@ def taken_port() -> socket.socket:
 OK = b"HTTP/1.1 200 OK"
 
 
-def test_a_port_that_is_taken_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_that_is_in_use_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     taken = taken_port()
     port = taken.getsockname()[1]
     pipeline = SimpleNamespace(config=config(listen=f"127.0.0.1:{port}"), collectors={})
