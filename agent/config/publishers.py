@@ -1,9 +1,9 @@
-"""`[publishers.NAME]`: one table per destination, by its `kind`; checked without loading what carries the messages."""
+"""`[publishers.NAME]`: one table per destination, by its `kind`; checked without importing their libraries."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from agent.publish.contract import Publisher
 from agent.publish.node_url import NodeUrl
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class NodeAddress:
     def problem(self, value: str) -> str:
         try:
-            NodeUrl.parse(value).host.encode("idna")  # as whoever connects will do
+            NodeUrl.parse(value).host.encode("idna")  # as it is encoded when a connection is opened
         except ValueError as error:
-            if "@" in value:  # what stands before it may be a password
+            if "@" in value:  # the part before it may be a password
                 return "not a node URL; expected http://HOST:PORT"
             return str(error)
         return ""
@@ -36,7 +36,7 @@ Url = Annotated[str, NodeAddress()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherConfig:
-    """What every kind has."""
+    """The settings of every kind."""
 
     backlog_per_s: Annotated[float, Between(0.001, 1e6)] | None = None  # rate limit; none: unlimited
     deadline_s: Seconds = 30.0  # reconnect when messages are in flight and nothing was acknowledged for this long
@@ -133,67 +133,47 @@ def build_publisher(
     *,
     readers_of: Callable[[str], Collection[str]],
 ) -> Publisher:
-    """What carries the messages; its libraries are loaded here and not before.
+    """The publisher of a table; its libraries are imported here, on use.
 
     `readers_of` gives the addresses that may subscribe to a stream.
     """
     match config:
         case FileConfig():
-            from agent.publish.file import FilePublisher, FileSettings
+            from agent.publish.file import FilePublisher
 
-            max_bytes = config.max_megabytes << 20
-            return FilePublisher(name, FileSettings(path=config.path, form=config.form, max_bytes=max_bytes))
+            return FilePublisher(name, config.path, config.form, max_bytes=config.max_megabytes << 20)
         case WebsocketConfig():
-            return _websocket(name, config, signer, listener, readers_of)
-        case HttpConfig():
-            from agent.publish.http import HttpPublisher, HttpSettings
+            from agent.publish.node_rest import NodeSettings
+            from agent.publish.websocket import WebsocketPublisher, WebsocketSettings
 
-            settings = HttpSettings(
-                url=NodeUrl.parse(config.url),
-                ca_file=config.ca_file,
+            node = NodeSettings(url=NodeUrl.parse(config.url), ca_file=config.ca_file)
+            settings = WebsocketSettings(node=node, create_streams=config.create_streams, readers_of=readers_of)
+            return WebsocketPublisher(name, settings, signer, listener)
+        case HttpConfig():
+            from agent.publish.http import HttpPublisher
+            from agent.publish.node_rest import NodeSettings
+
+            return HttpPublisher(
+                name,
+                NodeSettings(url=NodeUrl.parse(config.url), ca_file=config.ca_file),
+                signer,
                 connections=config.connections,
                 create_streams=config.create_streams,
                 readers_of=readers_of,
             )
-            return HttpPublisher(name, settings, signer)
         case MqttConfig():
             return build_mqtt_publisher(name, config, config.client_id or signer.address)
     raise TypeError(f"no publisher for {type(config).__name__}")
 
 
-def _websocket(
-    name: str,
-    config: WebsocketConfig,
-    signer: Signer,
-    listener: "Listener | None",
-    readers_of: Callable[[str], Collection[str]],
-) -> Publisher:
-    from agent.publish.node_connection import NodeSettings
-    from agent.publish.websocket import WebsocketPublisher, WebsocketSettings
-
-    node = NodeSettings(url=NodeUrl.parse(config.url), ca_file=config.ca_file)
-    settings = WebsocketSettings(node=node, create_streams=config.create_streams, readers_of=readers_of)
-    return WebsocketPublisher(name, settings, signer, listener)
-
-
 def build_mqtt_publisher(name: str, config: MqttConfig, client_id: str) -> Publisher:
-    """The one kind that needs no key of the device, so that it may also be tried under another name."""
+    """An MQTT publisher under any client id; it needs no key of the device."""
     from agent.publish.mqtt import MqttPublisher, MqttSettings
 
-    broker = BrokerSettings(
-        host=config.host,
-        port=config.port,
-        client_id=client_id,
-        version=config.version,
-        username=config.username,
-        password_file=config.password_file,
-        tls=config.tls,
-        ca_file=config.ca_file,
-        cert_file=config.cert_file,
-        key_file=config.key_file,
-    )
+    same = ("host", "port", "version", "username", "password_file", "tls", "ca_file", "cert_file", "key_file")
+    given: dict[str, Any] = {name: getattr(config, name) for name in same}
     settings = MqttSettings(
-        broker=broker,
+        broker=BrokerSettings(client_id=client_id, **given),
         topic=config.topic,
         payload=config.payload,
         messages_per_publication=config.messages_per_publication,

@@ -17,7 +17,6 @@ import logging
 import os
 import select
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -39,21 +38,22 @@ _CHUNK_BYTES = 1 << 20
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSettings:
-    """Where to write: `lines` to a file, a named pipe or `/dev/stdout`; `directory`, one file per message."""
-
-    path: Path
-    form: Literal["lines", "directory"] = "lines"
-    max_bytes: int = DEFAULT_MAX_BYTES  # of everything that is written there, rotated files included
-
-
 class FilePublisher:
     max_in_flight = MAX_IN_FLIGHT
 
-    def __init__(self, name: str, settings: FileSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        form: Literal["lines", "directory"] = "lines",
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        """`lines`: to a file, a named pipe or `/dev/stdout`. `max_bytes`: of all files there, rotated ones included."""
         self.name = name
-        self._settings = settings
+        self._path = path
+        self._form = form
+        self._max_bytes = max_bytes
         self._descriptor: int | None = None
         self._box = OutcomeQueue()
         self._directory_bytes = 0  # at most; programs that remove files are noticed when the limit is reached
@@ -90,20 +90,19 @@ class FilePublisher:
             yield Acknowledged(*run) if fits else RejectedRun(*run, reason)
 
     def _fits(self, record: Record) -> bool:
-        return self._settings.form == "directory" or b"\n" not in record.payload
+        return self._form == "directory" or b"\n" not in record.payload
 
     def _open(self) -> None:
-        path = self._settings.path
-        if self._settings.form == "directory":
-            make_directory(path)
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._directory_bytes = sum(size for _, size, _ in _messages_in(path))
+        if self._form == "directory":
+            make_directory(self._path)
+            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._directory_bytes = sum(size for _, size, _ in _messages_in(self._path))
         else:
             self._open_lines()
             self._end_torn_line()
 
     def _open_lines(self) -> None:
-        path = self._settings.path
+        path = self._path
         if path.is_file() or not path.exists():  # no pipe or device
             make_directory(path.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -113,16 +112,16 @@ class FilePublisher:
 
     def _end_torn_line(self) -> None:
         """A line that a crash cut short gets its end, so that the next one is whole. It is sent again anyway."""
-        if not self._settings.path.is_file():
+        if not self._path.is_file():
             return
-        with self._settings.path.open("rb") as file:
+        with self._path.open("rb") as file:
             file.seek(-min(1, os.fstat(file.fileno()).st_size), os.SEEK_END)
             is_torn = file.read() not in (b"", b"\n")
         if is_torn:
             _write_all(self._open_descriptor(), b"\n")
 
     def _write(self, records: Sequence[Record]) -> None:
-        if self._settings.form == "directory":
+        if self._form == "directory":
             descriptor = self._open_descriptor()
             for record in records:
                 self._write_file(record, descriptor)
@@ -138,8 +137,8 @@ class FilePublisher:
 
     def _limit_lines(self) -> None:
         """Number the file if it has its share of the limit, and remove the oldest beyond the limit."""
-        path = self._settings.path
-        if os.fstat(self._open_descriptor()).st_size < self._settings.max_bytes // LINE_FILES or not path.is_file():
+        path = self._path
+        if os.fstat(self._open_descriptor()).st_size < self._max_bytes // LINE_FILES or not path.is_file():
             return
         os.close(self._open_descriptor())
         self._descriptor = None
@@ -151,25 +150,25 @@ class FilePublisher:
             remove_rotated(oldest)
 
     def _limit_directory(self) -> None:
-        if self._directory_bytes <= self._settings.max_bytes:
+        if self._directory_bytes <= self._max_bytes:
             return
-        found = sorted(_messages_in(self._settings.path))
+        found = sorted(_messages_in(self._path))
         self._directory_bytes = sum(size for _, size, _ in found)
         removed = 0
         for _, size, path in found[:-1]:
-            if self._directory_bytes <= self._settings.max_bytes * SWEEP_SHARE:
+            if self._directory_bytes <= self._max_bytes * SWEEP_SHARE:
                 break
             path.unlink(missing_ok=True)
             self._directory_bytes -= size
             removed += 1
         if removed:
-            self._note_removal(removed, self._settings.path)
+            self._note_removal(removed, self._path)
 
     def _note_removal(self, count: int, path: Path) -> None:
         self.removed += count
         log.warning(
             "size limit reached, oldest published messages removed; publisher=%s path=%s count=%d max_bytes=%d",
-            self.name, path, count, self._settings.max_bytes,
+            self.name, path, count, self._max_bytes,
         )  # fmt: skip
 
     def _write_file(self, record: Record, folder: int) -> None:
@@ -186,11 +185,11 @@ class FilePublisher:
 
     def _open_descriptor(self) -> int:
         if self._descriptor is None:
-            raise LinkDown(f"{self._settings.path}: closed")
+            raise LinkDown(f"{self._path}: closed")
         return self._descriptor
 
     def _down(self, problem: OSError) -> LinkDown:
-        return LinkDown(f"{self._settings.path}: {problem.strerror or problem}")
+        return LinkDown(f"{self._path}: {problem.strerror or problem}")
 
 
 def _messages_in(folder: Path) -> Iterator[tuple[int, int, Path]]:

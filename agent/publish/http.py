@@ -1,72 +1,73 @@
-"""The publisher that posts signed messages to a node's HTTP endpoint: `POST /streams/{id}/data`. 200 is the proof.
+"""The publisher that posts signed messages to a node's HTTP endpoint: `POST /streams/{id}/data`, acknowledged by 200.
 
-Several connections are used side by side. All messages of a chain take the same one and each waits for the answer to
-the previous one, so that their order holds. An answer of 401 opens a new session and asks once more; 5xx, 408 and 429
-end the connection, and everything is tried again later; any other refusal sets the message aside.
+Several connections are used in parallel. All messages of a chain use the same one, and each waits for the response to
+the previous one, so that their order holds. A response of 401 opens a new session and retries once; 5xx, 408 and 429
+end the connection, and everything is tried again later; any other refusal quarantines the message.
 """
 
 import asyncio
 import contextlib
 import ssl
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 from agent.errors import LinkDown, Rejected
 from agent.journal import Record
 from agent.publish.contract import Acknowledged, Outcome, OutcomeQueue, RejectedRun, run_of
-from agent.publish.node_rest import NodeRest, NodeSession, Reply, no_readers, refusal_text
-from agent.publish.node_url import NodeUrl
+from agent.publish.node_rest import NodeRest, NodeSession, NodeSettings, ReadersOf, Reply, no_readers, refusal_text
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 
-MAX_CONNECTIONS = 16
 IN_FLIGHT_PER_CONNECTION = 25
 
-Told = TypeVar("Told")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings:
-    url: NodeUrl
-    ca_file: Path | None = None
-    timeout_s: float = 15.0
-    connections: int = 4
-    create_streams: bool = True  # create missing streams under the device's address
-    readers_of: Callable[[str], Collection[str]] = no_readers  # the addresses that may subscribe to a stream, by its id
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.connections <= MAX_CONNECTIONS:
-            raise ValueError(f"connections {self.connections} is not within 1..{MAX_CONNECTIONS}")
+Value = TypeVar("Value")
 
 
 class HttpPublisher:
-    def __init__(self, name: str, settings: HttpSettings, signer: Signer) -> None:
+    def __init__(
+        self,
+        name: str,
+        node: NodeSettings,
+        signer: Signer,
+        *,
+        connections: int = 4,
+        create_streams: bool = True,
+        readers_of: ReadersOf = no_readers,
+    ) -> None:
+        """`create_streams`: create missing streams under the device's address."""
         self.name = name
-        self.max_in_flight = settings.connections * IN_FLIGHT_PER_CONNECTION
-        self._settings = settings
+        self.max_in_flight = connections * IN_FLIGHT_PER_CONNECTION
+        self._node = node
         self._signer = signer
+        self._connections = connections
+        self._create_streams = create_streams
+        self._readers_of = readers_of
         self._box = OutcomeQueue()
         self._workers: list[_Worker] = []
 
     async def connect(self) -> None:
         await self.close()
         self._box = OutcomeQueue()
-        tls = self._settings.url.tls_context(self._settings.ca_file)
+        tls = self._node.url.tls_context(self._node.ca_file)
         session = NodeSession(self._new_rest(tls), self._signer)
         try:
             await asyncio.to_thread(session.token)
-        except Rejected as problem:  # of the log-in: no message is to blame
+        except Rejected as problem:  # of the login, not of a message
             raise LinkDown(str(problem)) from problem
         loop = asyncio.get_running_loop()
-        rests = [self._new_rest(tls) for _ in range(self._settings.connections)]
-        self._workers = [_Worker(_Poster(rest, session, self._settings), self._box, loop) for rest in rests]
+        self._workers = [
+            _Worker(
+                _Poster(self._new_rest(tls), session, self._readers_of, create_streams=self._create_streams),
+                self._box,
+                loop,
+            )
+            for _ in range(self._connections)
+        ]
 
     async def send(self, records: Sequence[Record]) -> None:
         self._box.check()
@@ -82,7 +83,7 @@ class HttpPublisher:
             worker.close()
 
     def _new_rest(self, tls: ssl.SSLContext | None) -> NodeRest:
-        return NodeRest(self._settings.url, timeout_s=self._settings.timeout_s, tls=tls)
+        return NodeRest(self._node.url, timeout_s=self._node.deadline_s, tls=tls)
 
 
 class _Worker:
@@ -117,18 +118,19 @@ class _Worker:
         else:
             self._in_loop(self._box.put, Acknowledged(*run_of([record])))
 
-    def _in_loop(self, function: Callable[[Told], None], told: Told) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for this any more
-            self._loop.call_soon_threadsafe(function, told)
+    def _in_loop(self, function: Callable[[Value], None], value: Value) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and no task waits for this any more
+            self._loop.call_soon_threadsafe(function, value)
 
 
 class _Poster:
-    """Posts one message and waits for the answer; blocks."""
+    """Posts one message and waits for the response; blocks."""
 
-    def __init__(self, rest: NodeRest, session: NodeSession, settings: HttpSettings) -> None:
+    def __init__(self, rest: NodeRest, session: NodeSession, readers_of: ReadersOf, *, create_streams: bool) -> None:
         self._rest = rest
         self._session = session
-        self._settings = settings
+        self._readers_of = readers_of
+        self._create_streams = create_streams
 
     def post(self, record: Record) -> None:
         """Raises: LinkDown, Rejected."""
@@ -138,16 +140,16 @@ class _Poster:
             raise Rejected(f"not a stream message: {problem}") from problem
         reply = self._post(message)
         if reply.status == HTTPStatus.UNAUTHORIZED:
-            self._session.forget()
+            self._session.drop_token()
             reply = self._post(message)
         obstacle, (stream_id, partition, *_) = "", message.message_id
-        if reply.status == HTTPStatus.FORBIDDEN and self._session.has_just_made(stream_id):
+        if reply.status == HTTPStatus.FORBIDDEN and self._session.has_just_created(stream_id):
             reply = self._post(message)
-        if reply.status == HTTPStatus.NOT_FOUND and self._settings.create_streams:
-            obstacle = self._session.make_stream(stream_id, partition + 1)
+        if reply.status == HTTPStatus.NOT_FOUND and self._create_streams:
+            obstacle = self._session.create_stream(stream_id, partition + 1)
             reply = self._post(message)
         self._judge(reply, obstacle)
-        self._session.share_stream(stream_id, self._settings.readers_of(stream_id))
+        self._session.share_stream(stream_id, self._readers_of(stream_id))
 
     def close(self) -> None:
         self._rest.close()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish.contract import Acknowledged, Outcome, OutcomeQueue, RejectedRun, run_of
-from agent.publish.mqtt_payload import PayloadForm, Publication, check_topic_template, pack
+from agent.publish.mqtt_payload import PayloadForm, Publication, pack
 from runtime.errors import ConfigError
 from runtime.mqtt.link import MqttLink
 from runtime.mqtt.settings import BrokerSettings
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 MAX_WINDOW: Final = 100  # publications
 MAX_UNDER_WAY_BYTES: Final = 8 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 1_600  # messages
-MAX_PACKED_MESSAGES: Final = 1_000
 MAX_PUBLICATION_BYTES: Final = 2 * 1024 * 1024
 MAX_RECEIVED_BYTES: Final = 64 * 1024  # a publisher subscribes to nothing
 _PASSING_TROUBLE: Final = (0x80, 0x83, 0x91, 0x97)  # unspecified, implementation specific, id in use, quota exceeded
@@ -38,13 +37,6 @@ class MqttSettings:
     topic: str = "{stream}"  # may hold {stream}, {partition}, {publisher}, {chain}
     payload: PayloadForm = "stream_message"
     messages_per_publication: int = 64  # at most, and only of what waits; 1: never pack
-
-    def __post_init__(self) -> None:
-        check_topic_template(self.topic)
-        if not self.broker.client_id:
-            raise ValueError("client_id is empty; a persistent session needs one")
-        if not 1 <= self.messages_per_publication <= MAX_PACKED_MESSAGES:
-            raise ValueError(f"messages_per_publication {self.messages_per_publication} is not in 1..1000")
 
 
 class MqttPublisher:

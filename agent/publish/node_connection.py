@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from agent.errors import LinkDown, Rejected
-from agent.publish.node_rest import NodeRest, NodeSession
+from agent.publish.node_rest import NodeRest, NodeSession, NodeSettings
 from agent.publish.node_url import NodeUrl
 from protocol.ethereum.signer import Signer
 from protocol.streamr.control import ControlMessage
@@ -17,16 +15,7 @@ from protocol.streamr.control import ControlMessage
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
 CLOSE_TIMEOUT_S = 2.0
-_MESSAGE_IS_TO_BLAME = (1003, 1007, 1008, 1009)  # unsupported, not UTF-8, against a policy, too big
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
-    """How to reach a node. `deadline_s` bounds every request, and the answer to every ping."""
-
-    url: NodeUrl
-    ca_file: Path | None = None
-    deadline_s: float = 15.0
+_BECAUSE_OF_MESSAGE = (1003, 1007, 1008, 1009)  # unsupported, not UTF-8, against a policy, too big
 
 
 class NodeConnection:
@@ -73,14 +62,14 @@ class NodeConnection:
         await self.send_text(message.serialize().encode())
 
     async def send_text(self, text: bytes) -> None:
-        """A control message that is written already. Raises: LinkDown."""
+        """A control message that is already serialised. Raises: LinkDown."""
         try:
             await self._websocket.send(text, text=True)
         except ConnectionClosed as closed:
             raise self._down(closed) from closed
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """The frames from the node. Ends always by raising LinkDown."""
+        """The frames from the node. Always ends with LinkDown."""
         try:
             while True:
                 yield await self._websocket.recv(decode=False)
@@ -92,10 +81,10 @@ class NodeConnection:
 
     def _down(self, closed: ConnectionClosed) -> LinkDown:
         code = None if closed.rcvd is None else closed.rcvd.code
-        return LinkDown(f"{self.url}: {closed}", by_message=code in _MESSAGE_IS_TO_BLAME)
+        return LinkDown(f"{self.url}: {closed}", by_message=code in _BECAUSE_OF_MESSAGE)
 
 
 def new_session(settings: NodeSettings, signer: Signer) -> NodeSession:
-    """Nothing is asked of the node before the first token is. Raises: OSError, if the certificates are not good."""
+    """A session that logs in when the first token is requested. Raises: OSError if `ca_file` cannot be used."""
     tls = settings.url.tls_context(settings.ca_file)
     return NodeSession(NodeRest(settings.url, timeout_s=settings.deadline_s, tls=tls), signer)

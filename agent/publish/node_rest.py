@@ -10,9 +10,11 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -24,14 +26,16 @@ from protocol.ethereum.signer import Signer
 from protocol.shown_text import printable_start
 
 READ_OPERATIONS = ("stream_get", "stream_subscribe")
-MAX_REMEMBERED_STREAMS = 10_000
+MAX_SHARED_STREAMS = 10_000
 MAX_REPLY_BYTES = 1024 * 1024
 MAX_REFUSAL_CHARACTERS = 300
 MAX_SHOWN_CHALLENGE_CHARACTERS = 120
-LONGEST_SESSION_USE_S = 3_600.0  # then a new one is opened, whatever the node says of its end
-SHORTEST_SESSION_USE_S = 60.0  # however soon it ends by a clock that may be wrong
+LONGEST_SESSION_USE_S = 3_600.0  # then a new one is opened, whatever end the node states
+SHORTEST_SESSION_USE_S = 60.0  # even if it ends sooner by a clock that may be wrong
 USED_SHARE_OF_SESSION = 0.8
 
+
+ReadersOf = Callable[[str], Collection[str]]  # the addresses that may subscribe to a stream, by its id
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +43,15 @@ log = logging.getLogger(__name__)
 def no_readers(_stream_id: str) -> Collection[str]:
     """No address, for publishers without readers."""
     return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """The address of a node. `deadline_s` bounds every request, and the response to every ping."""
+
+    url: NodeUrl
+    ca_file: Path | None = None
+    deadline_s: float = 15.0
 
 
 class Reply(NamedTuple):
@@ -51,7 +64,7 @@ class Reply(NamedTuple):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may well be answered otherwise another time."""
+        """Whether the same request may succeed at another time."""
         return self.status >= 500 or self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
@@ -68,9 +81,9 @@ class NodeRest:
             self._connection = http.client.HTTPConnection(url.host, url.port, timeout=timeout_s)
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Reply:
-        """Raises: LinkDown, also where a connection that was kept had been closed and a new one fails too.
+        """Post, on a new connection if the old one was closed. Raises: LinkDown.
 
-        So a request may arrive twice; whoever posts what must not be done twice makes it harmless.
+        So a request may arrive twice; callers post only what is harmless then.
         """
         was_kept = self._connection.sock is not None
         try:
@@ -94,7 +107,7 @@ class NodeRest:
         response = self._connection.getresponse()
         reply = Reply(response.status, response.read(MAX_REPLY_BYTES))
         if not response.isclosed():
-            self.close()  # more than anybody needs to say
+            self.close()  # the rest of a response that is too long is not read
         return reply
 
     def _down(self, problem: Exception) -> LinkDown:
@@ -102,7 +115,7 @@ class NodeRest:
 
 
 class NodeSession:
-    """Who we are to a node: a token, got by signing a challenge, and got anew before it ends. Any thread may ask."""
+    """A login at a node: a token, obtained by signing a challenge and renewed before it ends. For any thread."""
 
     def __init__(self, rest: NodeRest, signer: Signer, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._rest = rest
@@ -110,43 +123,43 @@ class NodeSession:
         self._now_s = now_s
         self._lock = threading.RLock()
         self._token: str | None = None
-        self._made_stream = ""
+        self._created_stream = ""
         self._shared_streams: set[str] = set()
         self._renew_at_s = 0.0
 
     @property
     def is_fresh(self) -> bool:
-        """Whether `token` would answer without asking the node."""
+        """Whether `token` would return without a request to the node."""
         return self._token is not None and self._now_s() < self._renew_at_s
 
     def token(self) -> str:
         """Raises: LinkDown, Rejected."""
         with self._lock:
             if self._token is None or not self.is_fresh:
-                with contextlib.closing(self._rest):  # it will not be needed again for long
+                with contextlib.closing(self._rest):  # it is not needed again for a long time
                     self._token, self._renew_at_s = self._log_in()
             return self._token
 
-    def forget(self) -> None:
-        """The node does not know the token any more."""
+    def drop_token(self) -> None:
+        """Drop the token, because the node refused it."""
         self._token = None
 
-    def make_stream(self, stream_id: str, partitions: int) -> str:
+    def create_stream(self, stream_id: str, partitions: int) -> str:
         """Create the stream if it is missing. Returns the node's reason if it was not created. Raises: LinkDown."""
         stream = {"id": stream_id, "name": stream_id, "partitions": partitions}
         with self._lock:
             try:
                 with contextlib.closing(self._rest):
-                    self._ask("/streams", stream, {"Authorization": f"Bearer {self.token()}"})
+                    self._request("/streams", stream, {"Authorization": f"Bearer {self.token()}"})
             except Rejected as problem:
                 return str(problem)
-            self._made_stream = stream_id
+            self._created_stream = stream_id
         return ""
 
     def share_stream(self, stream_id: str, readers: Collection[str]) -> None:
         """Let readers subscribe to a stream of this device, once for each session. Raises: LinkDown.
 
-        A node that refuses it, because the stream is another's, is not asked again.
+        A node that refuses it, because the stream belongs to another user, gets no second request.
         """
         with self._lock:
             if not readers or stream_id in self._shared_streams:
@@ -156,31 +169,31 @@ class NodeSession:
                 with contextlib.closing(self._rest):
                     for reader, operation in product(sorted(readers), READ_OPERATIONS):
                         permission = {"user": reader, "operation": operation}
-                        self._ask(path, permission, {"Authorization": f"Bearer {self.token()}"})
+                        self._request(path, permission, {"Authorization": f"Bearer {self.token()}"})
             except Rejected as problem:
                 log.warning("cannot grant readers access on the node; stream=%s problem=%s", stream_id, problem)
-            if len(self._shared_streams) >= MAX_REMEMBERED_STREAMS:
+            if len(self._shared_streams) >= MAX_SHARED_STREAMS:
                 self._shared_streams.clear()
             self._shared_streams.add(stream_id)
 
-    def has_just_made(self, stream_id: str) -> bool:
-        """Whether this is the last stream that was made. While one is being made, this waits: until the node has given
-        us our rights on it, it refuses messages that come meanwhile."""
+    def has_just_created(self, stream_id: str) -> bool:
+        """Whether this is the last stream that was created. Waits while one is being created: the node refuses messages
+        until it has granted our permissions."""
         with self._lock:
-            return self._made_stream == stream_id
+            return self._created_stream == stream_id
 
     def _log_in(self) -> tuple[str, float]:
-        challenge = self._ask(f"/login/challenge/{quote(self._signer.address)}", None)
+        challenge = self._request(f"/login/challenge/{quote(self._signer.address)}", None)
         signature = self._sign(str(challenge.get("challenge", "")))
         answer = {"challenge": challenge, "signature": signature, "address": self._signer.address}
-        session = self._ask("/login/response", answer)
+        session = self._request("/login/response", answer)
         token = session.get("token")
         if not isinstance(token, str) or not token:
-            raise LinkDown(f"{self._rest.url}: no session token in the answer; is it a node?")
+            raise LinkDown(f"{self._rest.url}: no session token in the response; is it a node?")
         return token, self._now_s() + _use_s(session.get("expires"))
 
     def _sign(self, challenge: str) -> str:
-        """Raises: Rejected for a text that Streamr nodes do not send: its signature could be misused elsewhere."""
+        """Raises: Rejected for a text that is no login challenge: its signature could be misused elsewhere."""
         try:
             return self._signer.sign_challenge(challenge)
         except ValueError:
@@ -190,8 +203,8 @@ class NodeSession:
                 f" your node, or another machine answers in its place; check the URL and use https; it sent {shown!r}"
             ) from None
 
-    def _ask(self, path: str, question: object, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        reply = self._rest.post(path, b"" if question is None else orjson.dumps(question), headers)
+    def _request(self, path: str, body: object, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        reply = self._rest.post(path, b"" if body is None else orjson.dumps(body), headers)
         if reply.may_pass:
             raise LinkDown(f"{self._rest.url}{API_PREFIX}{path}: {refusal_text(reply)}")
         if not reply.is_good:
@@ -201,23 +214,23 @@ class NodeSession:
         except orjson.JSONDecodeError:
             answer = None
         if not isinstance(answer, dict):
-            raise LinkDown(f"{self._rest.url}{API_PREFIX}{path}: the answer is not JSON; is it a node?")
+            raise LinkDown(f"{self._rest.url}{API_PREFIX}{path}: the response is not JSON; is it a node?")
         return answer
 
 
 def refusal_text(reply: Reply) -> str:
     """The status and the reason in a reply, as one bounded line."""
     try:
-        told = orjson.loads(reply.body)
+        reason = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
-        told = reply.body.decode(errors="replace")
-    if isinstance(told, dict):
-        told = told.get("error") or told.get("message") or told.get("code") or ""
-    return f"{reply.status} {' '.join(str(told).split())[:MAX_REFUSAL_CHARACTERS]}".strip()
+        reason = reply.body.decode(errors="replace")
+    if isinstance(reason, dict):
+        reason = reason.get("error") or reason.get("message") or reason.get("code") or ""
+    return f"{reply.status} {' '.join(str(reason).split())[:MAX_REFUSAL_CHARACTERS]}".strip()
 
 
 def _use_s(expires: object) -> float:
-    """How long to use a session that ends at this time, by a clock of ours that may be wrong."""
+    """How long to use a session that ends at this time; our clock may be wrong."""
     try:
         end = datetime.fromisoformat(str(expires))
         left_s = (end - datetime.now(UTC)).total_seconds()

@@ -11,7 +11,7 @@ requests for the keys of encrypted streams are met.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,8 +19,8 @@ from agent.errors import LinkDown
 from agent.journal import Record
 from agent.publish.contract import Outcome, OutcomeQueue, RejectedRun, run_of
 from agent.publish.echoes import EchoSettings, EchoTracker, Question, message_key
-from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
-from agent.publish.node_rest import NodeSession, no_readers
+from agent.publish.node_connection import NodeConnection, new_session
+from agent.publish.node_rest import NodeSession, NodeSettings, ReadersOf, no_readers
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer
 from protocol.streamr.control import (
@@ -70,7 +70,7 @@ class WebsocketSettings:
     node: NodeSettings
     echoes: EchoSettings = field(default_factory=EchoSettings)
     create_streams: bool = True  # create missing streams under the device's address
-    readers_of: Callable[[str], Collection[str]] = no_readers  # the addresses that may subscribe to a stream, by its id
+    readers_of: ReadersOf = no_readers
 
 
 class WebsocketPublisher:
@@ -202,7 +202,7 @@ class _Link:
     async def _ask_to_subscribe(self, part: Part) -> str | None:
         refusal, obstacle = await self._request_subscription(part), ""
         if refusal is not None and refusal.error_code == "NOT_FOUND" and self._settings.create_streams:
-            obstacle = await self._make_stream(part)
+            obstacle = await self._create_stream(part)
             refusal = await self._request_subscription(part)
         if refusal is None:
             await self._share_stream(part[0])
@@ -230,12 +230,12 @@ class _Link:
         finally:
             del self._subscribing[request_id]
 
-    async def _make_stream(self, part: Part) -> str:
+    async def _create_stream(self, part: Part) -> str:
         """Why it was not made; nothing, if it was."""
         stream_id, partition = part
         if self._connection.session is None:
             return "not logged in, so it cannot be created"
-        return await asyncio.to_thread(self._connection.session.make_stream, stream_id, partition + 1)
+        return await asyncio.to_thread(self._connection.session.create_stream, stream_id, partition + 1)
 
     async def _share_stream(self, stream_id: str) -> None:
         readers = self._settings.readers_of(stream_id)
@@ -306,7 +306,7 @@ class _Link:
         is_bad_disk = error.error_code == "REQUEST_FAILED" and _NOT_STORED in error.error_message
         if error.error_code in _PASSING_TROUBLE or is_bad_disk:
             if error.error_code == "AUTHENTICATION_FAILED" and self._connection.session is not None:
-                self._connection.session.forget()
+                self._connection.session.drop_token()
             raise LinkDown(f"{self._connection.url}: {error.error_code}: {error.error_message}")
 
     def _end_subscribing(self, request_id: str, refusal: ErrorResponse | None) -> bool:

@@ -18,7 +18,7 @@ from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
 from agent.publish import CursorSource, Quarantine, Sender, SenderSettings
 from agent.publish.contract import Outcome, OutcomeQueue, Publisher, RejectedRun, run_of
-from agent.publish.file import FilePublisher, FileSettings
+from agent.publish.file import FilePublisher
 from agent.publish.rotation import rotated
 from runtime.backoff import Backoff
 from tests.effort import seeds
@@ -60,7 +60,7 @@ class Device:
     def publisher(self, folder: Path) -> Publisher:
         if self.kind == "refusing":
             return RefusingPublisher()
-        return FilePublisher("file", FileSettings(path=folder / "out" / "lines", max_bytes=60_000))
+        return FilePublisher("file", folder / "out" / "lines", max_bytes=60_000)
 
     def live(self, folder: Path, disk: DirectoryDisk) -> None:
         journal = Journal(disk, SETTINGS, new_journal_id=1, now_ms=1)

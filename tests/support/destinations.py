@@ -18,10 +18,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from agent.publish import Publisher
 from agent.publish.echoes import EchoSettings
-from agent.publish.file import FilePublisher, FileSettings
-from agent.publish.http import HttpPublisher, HttpSettings
+from agent.publish.file import FilePublisher
+from agent.publish.http import HttpPublisher
 from agent.publish.mqtt import MqttPublisher, MqttSettings
-from agent.publish.node_connection import NodeSettings
+from agent.publish.node_rest import NodeSettings
 from agent.publish.node_url import NodeUrl
 from agent.publish.websocket import Listener, WebsocketPublisher, WebsocketSettings
 from protocol.ethereum.signer import Signer
@@ -88,7 +88,7 @@ class NodeFarEnd(FarEnd):
     def publisher(self, port: int) -> Publisher:
         url = NodeUrl.parse(f"http://127.0.0.1:{port}")
         if self._kind == "http":
-            return HttpPublisher("http", HttpSettings(url=url, timeout_s=DEADLINE_S), SIGNER)
+            return HttpPublisher("http", NodeSettings(url=url, deadline_s=DEADLINE_S), SIGNER)
         settings = WebsocketSettings(
             node=NodeSettings(url=url, deadline_s=DEADLINE_S), echoes=EchoSettings(first_timeout_s=0.3, timeout_s=1)
         )
@@ -233,7 +233,7 @@ class FileFarEnd(FarEnd):
             self._folder.write_text("nothing is mounted here")
 
     def publisher(self, port: int) -> Publisher:  # noqa: ARG002 - there is none
-        return FilePublisher("file", FileSettings(path=self._path, form=self._form))
+        return FilePublisher("file", self._path, self._form)
 
     def received(self, count: int) -> list[dict[str, Any]]:  # noqa: ARG002 - it arrived, or was never acknowledged
         if self._form == "lines":

@@ -25,7 +25,8 @@ from agent.operator.subscription import (
     Unverified,
 )
 from agent.operator.subscription_report import as_json_line, as_text_line, printable
-from agent.publish.node_connection import NodeConnection, NodeSettings, new_session
+from agent.publish.node_connection import NodeConnection, new_session
+from agent.publish.node_rest import NodeSettings
 from agent.publish.node_url import NodeUrl
 from protocol.errors import WireError
 from protocol.ethereum.signer import Signer

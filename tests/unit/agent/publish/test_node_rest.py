@@ -81,7 +81,7 @@ def test_a_clock_that_is_wrong_does_not_log_in_for_every_message(node: FakeNode)
 def test_a_token_that_the_node_forgot_is_replaced(node: FakeNode) -> None:
     session = NodeSession(node, SIGNER)
     session.token()
-    session.forget()
+    session.drop_token()
     assert session.token() == "token 2"
 
 
@@ -118,12 +118,12 @@ def test_what_is_no_node_is_no_session(node: FakeNode, body: bytes) -> None:
 
 def test_a_stream_is_made_or_the_reason_given(node: FakeNode) -> None:
     session = NodeSession(node, SIGNER)
-    assert session.make_stream("0xa/b", 3) == ""
-    assert session.has_just_made("0xa/b")
+    assert session.create_stream("0xa/b", 3) == ""
+    assert session.has_just_created("0xa/b")
     assert node.asked[-1] == ("/streams", {"id": "0xa/b", "name": "0xa/b", "partitions": 3})
     node.replies["/streams"] = Reply(403, b'{"error":"not yours"}')
-    assert "not yours" in session.make_stream("0xb/b", 1)
-    assert not session.has_just_made("0xb/b")
+    assert "not yours" in session.create_stream("0xb/b", 1)
+    assert not session.has_just_created("0xb/b")
 
 
 def test_readers_are_let_in_once_for_each_session(node: FakeNode) -> None:
