@@ -29,7 +29,7 @@ data_directory = "{data}"
 # events_stream = "{{address}}/{{device}}/events"   ## start, stop, losses, clock: signed messages, too
 
 [journal]
-# max_megabytes = 512              ## hard limit of the buffer; when full, the lowest priority is dropped first, and reported
+# max_megabytes = 512              ## limit of the buffer; when full, the lowest priority is dropped first, and reported
 # commit_interval_s = 1.0          ## readings of this time may be lost in a power cut; a longer time spares the card
 # when_full = "shed"               ## or "stop_reading"
 
