@@ -1,6 +1,6 @@
 """Messages → messages at their true time, each once. Pure steps: a DataFrame in, a DataFrame out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,11 +17,13 @@ __all__ = [
     "drop_duplicates",
     "find_duplicates",
     "opened_rows",
+    "repeated_texts",
     "rows_of_boots",
     "suspected_rows",
 ]
 
 IDENTITY: Final = ("device", "stream_id", "stream_partition", "msg_chain_id", "timestamp_ms", "sequence")
+SIGNED_TEXT: Final = ("signed_digest",)
 PLACE: Final = ("archive", "record")
 STRETCHES: Final = "device string, chain string, first_ms long, last_ms long"
 
@@ -86,15 +88,28 @@ def suspected_rows(messages: DataFrame, suspects: list[Suspect]) -> DataFrame:
     return found.select(*IDENTITY, *PLACE, "chain", "date")
 
 
-def find_duplicates(suspected: DataFrame, known: DataFrame | None) -> DataFrame:
-    """Of the suspected rows, those that are in `known` already, and all but the first of those that are the same."""
-    first_place_first = Window.partitionBy(*IDENTITY).orderBy(*PLACE)
+def repeated_texts(messages: DataFrame, known: DataFrame | None) -> DataFrame:
+    """The digests of signed texts that occur more than once in the messages, or in them and in `known`.
+
+    A device signs each text once, so all messages with one text are one message, whatever fields the text is cut into:
+    it has no separators (docs/security.md). The signature itself is no such key, since it holds with -s and the other v
+    too; nor is the reading's hash, which a message does not show that is locked or of another type.
+    """
+    texts = messages.select(*SIGNED_TEXT)
+    if known is not None:
+        texts = texts.unionByName(known.select(*SIGNED_TEXT))
+    return texts.groupBy(*SIGNED_TEXT).count().where(F.col("count") > 1).select(*SIGNED_TEXT)
+
+
+def find_duplicates(suspected: DataFrame, known: DataFrame | None, key: Sequence[str] = IDENTITY) -> DataFrame:
+    """Of the suspected rows, those whose key is in `known` already, and all but the first of those that share one."""
+    first_place_first = Window.partitionBy(*key).orderBy(*PLACE)
     numbered = suspected.withColumn("copy", F.row_number().over(first_place_first))
     is_copy = F.col("copy") > 1
     if known is None:
         return numbered.where(is_copy).select(*PLACE, "device", "chain")
-    there = known.select(*IDENTITY).distinct().withColumn("is_known", F.lit(True))
-    judged = numbered.join(there, on=list(IDENTITY), how="left")
+    there = known.select(*key).distinct().withColumn("is_known", F.lit(True))
+    judged = numbered.join(there, on=list(key), how="left")
     return judged.where(is_copy | F.col("is_known").isNotNull()).select(*PLACE, "device", "chain")
 
 

@@ -7,6 +7,7 @@ from protocol.events import GapNotice
 from protocol.scalars import decode_scalar
 
 __all__ = [
+    "EARLIEST_MESSAGE_MS",
     "EARLIEST_MS",
     "LATEST_MS",
     "MAX_INTEGER",
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
+# 2020-01-01, of the message itself: between it and LATEST_MS all times have 13 digits, so none can be moved out or in
+EARLIEST_MESSAGE_MS: Final = 1_577_836_800_000
 LATEST_MS: Final = 4_102_444_800_000  # 2100-01-01
 MAX_INTEGER: Final = 2**63 - 1  # what a long column holds
 MAX_PRIORITY: Final = 2**31 - 1  # what an int column holds
@@ -34,7 +37,7 @@ ROW_COLUMNS: Final = (
     "record", "chain", "timestamp_ms", "sequence", "arrived_at", "stream_id", "stream_partition", "msg_chain_id",
     "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "element", "sensor", "group_id",
     "priority", "quantity", "format", "unit", "value", "value_integer", "value_text", "value_boolean", "content",
-    "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time",
+    "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time", "signed_digest",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,15 +14,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from ingest.account import Boot, ChainName
 from ingest.clean import (
+    SIGNED_TEXT,
     apply_corrections,
     choose_quarantine,
     drop_copies,
     drop_duplicates,
     find_duplicates,
     opened_rows,
+    repeated_texts,
     rows_of_boots,
     suspected_rows,
 )
+from ingest.decoded import LATEST_MS
 from ingest.deliveries import Deliveries
 from ingest.handed_over import HandedOver
 from ingest.rollup import merge_rollups, roll_up
@@ -209,6 +213,43 @@ class _Batch:
         return apply_corrections(moving, corrections), kept.select(MESSAGES.fieldNames()), files
 
     def _duplicates(self, messages: DataFrame, moved: DataFrame | None) -> DataFrame | None:
+        """Places of the messages that came before, under the same identity or another; None if there are none."""
+        found = [self._same_identity(messages, moved), self._same_signed_text(messages, moved)]
+        duplicates = [each for each in found if each is not None]
+        if not duplicates:
+            return None
+        return reduce(DataFrame.unionByName, duplicates).distinct().persist()
+
+    def _same_signed_text(self, messages: DataFrame, moved: DataFrame | None) -> DataFrame | None:
+        """Looked up among messages of the same time, which a reading keeps whatever fields its text is cut into."""
+        known = self._messages_of_the_time_of(messages)
+        if moved is not None:
+            known = moved if known is None else known.unionByName(moved)
+        repeated = repeated_texts(messages, known).persist()
+        if repeated.isEmpty():
+            return None
+        return find_duplicates(messages.join(repeated, on=list(SIGNED_TEXT), how="left_semi"), known, SIGNED_TEXT)
+
+    def _messages_of_the_time_of(self, messages: DataFrame) -> DataFrame | None:
+        """Those in the tables, in the dates of these messages, whose event or own time lies within that of these.
+
+        The own time is for what is or was locked: its event time is in its content.
+        """
+        event_us = F.unix_micros("event_time")
+        own_date = F.to_date(F.timestamp_millis(F.least("timestamp_ms", F.lit(LATEST_MS))))  # larger ones overflow
+        found = messages.agg(
+            F.array_union(F.collect_set("date"), F.collect_set(own_date)).alias("dates"),
+            F.array(F.min(event_us), F.max(event_us)).alias("events_us"),
+            F.array(F.min("timestamp_ms"), F.max("timestamp_ms")).alias("messages_ms"),
+        ).collect()[0]
+        files = self._store.files("messages", sorted(day.isoformat() for day in found.dates))
+        if not files:
+            return None
+        first, last = (F.timestamp_micros(F.lit(each)) for each in found.events_us)
+        is_of_the_time = F.col("event_time").between(first, last) | F.col("timestamp_ms").between(*found.messages_ms)
+        return read_files(self._spark, self._store, "messages", files).where(is_of_the_time)
+
+    def _same_identity(self, messages: DataFrame, moved: DataFrame | None) -> DataFrame | None:
         """Only where chains overlap is anything looked up, and only in the dates of what overlaps."""
         suspects = self._account.suspects(self._summaries)
         if not suspects:
@@ -221,7 +262,7 @@ class _Batch:
             known = known.where(F.col("timestamp_ms").between(*_bounds(suspected)))
         if moved is not None:
             known = moved if known is None else known.unionByName(moved)
-        return find_duplicates(suspected, known).persist()
+        return find_duplicates(suspected, known)
 
     def _write_messages(self, messages: DataFrame) -> _Staged:
         files = max(1, sum(summary.records or 0 for summary in self._summaries) // MESSAGES_PER_FILE)

@@ -10,18 +10,27 @@ import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ingest.decoded import EARLIEST_MS, LATEST_MS, MAX_PRIORITY, ChainLink, Decoded, arrival_us, scalar_columns
+from ingest.decoded import (
+    EARLIEST_MESSAGE_MS,
+    EARLIEST_MS,
+    LATEST_MS,
+    MAX_PRIORITY,
+    ChainLink,
+    Decoded,
+    arrival_us,
+    scalar_columns,
+)
 from protocol.archive.records import Record
 from protocol.clock import CORRECTION_INFO_TYPE
 from protocol.errors import WireError
-from protocol.ethereum.hashing import address_of, eip191_digest
+from protocol.ethereum.hashing import address_of
 from protocol.ethereum.secp256k1 import V_VALUES, PublicKey, default_backend
 from protocol.events import GAP_INFO_TYPE
 from protocol.iomessage.as_bytes import split_values
 from protocol.iomessage.binary_hash import digest_of_binary
 from protocol.scalars import unit_of
 from protocol.streamr.stream_message import SignatureType, StreamMessage
-from protocol.streamr.stream_message.signing import signed_payload
+from protocol.streamr.stream_message.signing import signed_digest
 from protocol.streamr.stream_message.usual_text import UsualText, parse_usual_text
 
 __all__ = ["QuickReader"]
@@ -53,7 +62,7 @@ class QuickReader:
         """Take the key from a message of the device whose signature was found to hold."""
         if device in self._keys or message.signature_type is not SignatureType.ETH or not message.signature:
             return
-        digest = eip191_digest(signed_payload(message).encode(errors="surrogatepass"))
+        digest = signed_digest(message)
         compact = binascii.unhexlify(message.signature.removeprefix("0x"))[:64]
         backend = default_backend()
         for v in V_VALUES:
@@ -75,8 +84,7 @@ class QuickReader:
             return [None] * len(records)
         parsed = [self.parse(record, device) for record in records]
         usual = [each for each in parsed if each is not None]
-        digests = [eip191_digest(each.signed) for each in usual]
-        holds = iter(self.verify(device, digests, [each.signature for each in usual]))
+        holds = iter(self.verify(device, [each.digest for each in usual], [each.signature for each in usual]))
         return [each if each is not None and next(holds) else None for each in parsed]
 
     def parse(self, record: Record, device: str) -> UsualText | None:
@@ -97,7 +105,7 @@ class QuickReader:
 
     def _decode_usual(self, record: Record, parsed: UsualText, number: int) -> Decoded | None:
         _, chain, timestamp_ms, sequence, _, _, arrived_at_ms = record
-        written, _, _, previous, _, _, base64 = parsed
+        written, _, _, previous, signed_digest, _, base64 = parsed
         identity = self._identity(*written)
         data = binascii.a2b_base64(base64, strict_mode=True)
         (
@@ -111,7 +119,7 @@ class QuickReader:
             or not id_
             or len(made_at) > WIDEST_USUAL_INTEGER
             or len(position) > WIDEST_USUAL_INTEGER
-            or not (EARLIEST_MS <= timestamp_ms < LATEST_MS and EARLIEST_MS <= event_ms < LATEST_MS)
+            or not (EARLIEST_MESSAGE_MS <= timestamp_ms < LATEST_MS and EARLIEST_MS <= event_ms < LATEST_MS)
             or info_type in _EVENTS
         ):
             return None
@@ -125,7 +133,7 @@ class QuickReader:
             number, chain, timestamp_ms, sequence, arrival_us(arrived_at_ms), *identity, *(previous or (None, None)),
             "plain", id_.decode(), *described,
             *((None, None, None, None, value) if unit is None else scalar_columns(value)),
-            counted, digest, "synchronised", None, None, event_ms * 1000,
+            counted, digest, "synchronised", None, None, event_ms * 1000, signed_digest,
         )  # fmt: skip
         link = None
         if claimed is not None and counted is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ingest.decoded import (
+    EARLIEST_MESSAGE_MS,
     EARLIEST_MS,
     LATEST_MS,
     MAX_INTEGER,
@@ -33,8 +34,14 @@ from protocol.iomessage.content import decode_binary_content
 from protocol.publisher_chain import REFRAMED, is_chain_id
 from protocol.scalars import unit_of
 from protocol.streamr.group_keys.encryption import decrypt_message
-from protocol.streamr.stream_message import EncryptionType, MessageType, StreamMessage, parse_stream_message
-from protocol.streamr.stream_message.signing import Verdict, Verifier
+from protocol.streamr.stream_message import (
+    EncryptionType,
+    MessageType,
+    SignatureType,
+    StreamMessage,
+    parse_stream_message,
+)
+from protocol.streamr.stream_message.signing import Verdict, Verifier, signed_digest
 
 __all__ = ["Content", "Readers", "decode_record", "open_content", "verify_record"]
 
@@ -69,8 +76,6 @@ def decode_record(record: Record, number: int, device: str, keyring: Keyring, re
     state, io, digest = open_content(message, keyring)
     stream_id, partition, timestamp_ms, sequence, _, msg_chain_id = message.message_id
     previous = message.prev_msg_ref and (message.prev_msg_ref.timestamp, message.prev_msg_ref.sequence_number)
-    if io is not None and not is_chain_id(msg_chain_id):
-        raise Quarantined(Reason.CHAIN_ID_MALFORMED, REFRAMED)
     if io is None:
         event, described, clock = None, _NOTHING_DESCRIBED, _read_clock(None, None, timestamp_ms)
     else:
@@ -78,7 +83,7 @@ def decode_record(record: Record, number: int, device: str, keyring: Keyring, re
         clock = _read_clock(io.context_data, io.timestamp, timestamp_ms)
     row = (
         number, record.chain, timestamp_ms, sequence, arrival_us(record.arrived_at_ms), stream_id, partition,
-        msg_chain_id, *(previous or (None, None)), state, *described, *clock,
+        msg_chain_id, *(previous or (None, None)), state, *described, *clock, signed_digest(message),
     )  # fmt: skip
     _check_fits(row)
     if state == LOCKED:
@@ -119,7 +124,20 @@ def verify_record(record: Record, device: str, verifier: Verifier) -> StreamMess
     verdict = verifier.verify(message)
     if verdict is not Verdict.VERIFIED:
         raise Quarantined(SIGNATURE_REASONS[verdict], str(verdict))
+    _check_framing(message)
     return message
+
+
+def _check_framing(message: StreamMessage) -> None:
+    """What else a signed text could be cut into: a device signs neither such chain ids nor by ETH_LEGACY.
+
+    Whatever the content: its type is not signed, so a reading can be shown as a message of another type.
+    Raises: Quarantined.
+    """
+    if message.signature_type is SignatureType.ETH_LEGACY:
+        raise Quarantined(Reason.SIGNATURE_UNCHECKABLE, "ETH_LEGACY signs neither partition, sequence number nor chain")
+    if not is_chain_id(message.message_id.msg_chain_id):
+        raise Quarantined(Reason.CHAIN_ID_MALFORMED, REFRAMED)
 
 
 def open_content(message: StreamMessage, keyring: Keyring) -> Content:
@@ -208,7 +226,7 @@ def _read_clock(context: bytes | None, reading_ms: int | None, message_ms: int) 
     counted = None if context is None else _read_context(context)
     if counted is not None and not counted.is_synchronised:
         return ("unsynchronised", counted.boot_id.hex(), counted.monotonic_ms, min(event_ms, LATEST_MS) * 1000)
-    if not (EARLIEST_MS <= event_ms < LATEST_MS and EARLIEST_MS <= message_ms < LATEST_MS):
+    if not (EARLIEST_MS <= event_ms < LATEST_MS and EARLIEST_MESSAGE_MS <= message_ms < LATEST_MS):
         raise Quarantined(Reason.TIME_ABSURD, f"made at {event_ms} ms, published at {message_ms} ms")
     return ("synchronised", None, None, event_ms * 1000)
 

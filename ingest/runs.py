@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ingest.decoded import EARLIEST_MS, LATEST_MS, ROW_COLUMNS, ChainLink, Decoded, Ref
+from ingest.decoded import EARLIEST_MESSAGE_MS, EARLIEST_MS, LATEST_MS, ROW_COLUMNS, ChainLink, Decoded, Ref
 from protocol.archive.records import Columns
 from protocol.iomessage.columns import DIGEST_BYTES, Numbers, read_binaries
 from protocol.streamr.stream_message.text_columns import read_texts
@@ -76,7 +76,9 @@ def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify
     texts = read_texts(records.texts, records.timestamps_ms, records.sequences)
     readings = None if texts is None else read_binaries(texts.messages)
     timestamps_ms, sequences = np.array(records.timestamps_ms, np.int64), np.array(records.sequences, np.int64)
-    if texts is None or readings is None or not (_is_timely(timestamps_ms) and _is_timely(readings.made_at_ms)):
+    if texts is None or readings is None:
+        return None
+    if not (_is_within(timestamps_ms, EARLIEST_MESSAGE_MS) and _is_within(readings.made_at_ms, EARLIEST_MS)):
         return None
     if not all(verify(texts.digests, texts.signatures)):
         return None
@@ -92,6 +94,7 @@ def lay_out_run(first: Decoded, numbers: Sequence[int], records: Columns, verify
         "chain_position": readings.positions,
         "hash": _equally_long(pa.binary(), readings.digests, DIGEST_BYTES),
         "event_time": readings.made_at_ms * 1000,
+        "signed_digest": _equally_long(pa.binary(), b"".join(texts.digests), DIGEST_BYTES),
     }
     last = (int(timestamps_ms[-1]), int(sequences[-1]))
     hashes = readings.digests[-2 * DIGEST_BYTES :].hex()
@@ -103,8 +106,8 @@ def _of_the_previous(numbers: Numbers, first: int) -> Numbers:
     return np.concatenate((np.array([first], np.int64), numbers[:-1]))
 
 
-def _is_timely(times_ms: Numbers) -> bool:
-    return bool(times_ms.min() >= EARLIEST_MS and times_ms.max() < LATEST_MS)
+def _is_within(times_ms: Numbers, earliest_ms: int) -> bool:
+    return bool(times_ms.min() >= earliest_ms and times_ms.max() < LATEST_MS)
 
 
 def _equally_long(kind: pa.DataType, values: bytes, width: int) -> pa.Array:

@@ -72,6 +72,7 @@ MESSAGE_COLUMNS: Final = {
     "boot": _TEXT,
     "monotonic_ms": _LONG,
     "event_time": _TIME,
+    "signed_digest": _BYTES,  # of the text that the signature covers; null in files of earlier releases
 }
 QUARANTINE_COLUMNS: Final = {
     **_WHERE_FOUND,

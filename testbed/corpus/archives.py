@@ -28,7 +28,7 @@ from protocol.streamr.group_keys.encryption import encrypt_message
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
-from protocol.streamr.stream_message.signing import sign_message
+from protocol.streamr.stream_message.signing import sign_message, signed_digest
 
 MSG_CHAIN_ID = "chain-of-this-corpus"
 
@@ -196,6 +196,7 @@ class Chain:
             "msg_chain_id": MSG_CHAIN_ID,
             "previous_timestamp_ms": None if previous is None else previous.timestamp,
             "previous_sequence": None if previous is None else previous.sequence_number,
+            "signed_digest": signed_digest(message),
             "content_state": "plain" if self.key is None else "decrypted" if self.readable else "locked",
         }
         if self.readable:

@@ -27,7 +27,7 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message.message import StreamMessage
 from protocol.streamr.stream_message.parts import SignatureType
 
-__all__ = ["Verdict", "Verifier", "recover_signer", "sign_message", "signed_payload", "verify"]
+__all__ = ["Verdict", "Verifier", "recover_signer", "sign_message", "signed_digest", "signed_payload", "verify"]
 
 MAX_KNOWN_KEYS: Final = 1_000
 
@@ -59,6 +59,11 @@ def signed_payload(message: StreamMessage) -> str:
         f"{'' if prev is None else f'{prev.timestamp}{prev.sequence_number}'}"
         f"{message.content}{'' if new_key is None else new_key.serialized}"
     )
+
+
+def signed_digest(message: StreamMessage) -> bytes:
+    """The digest of that text: equal for all messages that can be made of one signature by cutting its text elsewhere."""
+    return eip191_digest(signed_payload(message).encode(errors="surrogatepass"))
 
 
 def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:

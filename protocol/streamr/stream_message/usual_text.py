@@ -13,6 +13,7 @@ import re
 from typing import Final, NamedTuple
 
 from protocol.ethereum.curve import V_VALUES
+from protocol.ethereum.hashing import eip191_digest
 from protocol.iomessage.content import BINARY_CONTENT
 
 __all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "UsualText", "parse_usual_text"]
@@ -48,7 +49,7 @@ class UsualText(NamedTuple):
     publisher: bytes
     ref: _Ref
     previous: _Ref | None
-    signed: bytes  # what the signature covers
+    digest: bytes  # of what the signature covers
     signature: bytes
     base64: bytes  # the ioMessage
 
@@ -63,18 +64,8 @@ def parse_usual_text(text: bytes) -> UsualText | None:
     signature = binascii.unhexlify(written)
     if (previous is not None and previous >= ref) or signature[64] not in V_VALUES:
         return None
-    signed = b"".join(
-        (
-            stream,
-            partition,
-            timestamp_ms,
-            sequence,
-            publisher,
-            chain,
-            *before,
-            CONTENT_START,
-            base64,
-            CONTENT_END,
-        )
-    )
-    return _new(UsualText, ((stream, partition, chain), publisher, ref, previous, signed, signature, base64))
+    signed = (
+        stream, partition, timestamp_ms, sequence, publisher, chain, *before, CONTENT_START, base64, CONTENT_END,
+    )  # fmt: skip
+    digest = eip191_digest(b"".join(signed))
+    return _new(UsualText, ((stream, partition, chain), publisher, ref, previous, digest, signature, base64))

@@ -6,11 +6,13 @@ from pyspark.testing import assertDataFrameEqual
 
 from ingest.account import Boot, Suspect
 from ingest.clean import (
+    SIGNED_TEXT,
     apply_corrections,
     choose_quarantine,
     drop_copies,
     drop_duplicates,
     find_duplicates,
+    repeated_texts,
     rows_of_boots,
     suspected_rows,
 )
@@ -100,3 +102,18 @@ def test_duplicates_are_what_is_known_and_all_but_the_first_copy(spark: SparkSes
     assert sorted((row.archive, row.record) for row in beside.collect()) == [("a2", 0), ("a2", 1)]
     left = drop_duplicates(new, beside)
     assertDataFrameEqual(left, frame(spark, MESSAGES, message("a1", 7, 10), message("a2", 2, 30)))
+
+
+def test_messages_of_one_signed_text_are_one_message_under_whatever_identity(spark: SparkSession) -> None:
+    known = frame(spark, MESSAGES, message("a0", 0, signed_digest=b"known"), message("a0", 1))  # of an earlier release
+    new = [
+        message("a1", 0, 10, signed_digest=b"known", stream_id="other"),
+        message("a1", 1, 20, signed_digest=b"twice"),
+        message("a2", 0, 30, signed_digest=b"twice", stream_partition=7),
+        message("a2", 1, 40, signed_digest=b"once"),
+    ]
+    messages = frame(spark, MESSAGES, *new)
+    assert {row.signed_digest for row in repeated_texts(messages, None).collect()} == {b"twice"}
+    assert {row.signed_digest for row in repeated_texts(messages, known).collect()} == {b"known", b"twice"}
+    duplicates = find_duplicates(messages, known, SIGNED_TEXT)
+    assert sorted((row.archive, row.record) for row in duplicates.collect()) == [("a1", 0), ("a2", 0)]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.decoded import EARLIEST_MESSAGE_MS
 from ingest.keyring import Keyring
 from ingest.quick import QuickReader
 from ingest.reasons import Quarantined, Reason
@@ -18,10 +19,10 @@ from protocol.clock import ClockContext
 from protocol.events import GAP_INFO_TYPE
 from protocol.iomessage import EMPTY_CHAIN, IoMessage, hash_link
 from protocol.iomessage.as_bytes import Profile
-from protocol.streamr.stream_message import parse_stream_message
-from protocol.streamr.stream_message.signing import Verifier, sign_message
+from protocol.streamr.stream_message import EncryptionType, MessageType, parse_stream_message
+from protocol.streamr.stream_message.signing import Verifier, sign_message, verify
 from testbed.corpus.archives import MSG_CHAIN_ID, Device
-from tests.support.reframing import moved_into_chain_id
+from tests.support.reframing import moved_into_chain_id, shown_as_legacy
 
 DEVICE = Device(5)
 CHAIN = DEVICE.chain("boiler")
@@ -73,6 +74,31 @@ def test_a_reading_with_its_previous_reference_moved_into_the_chain_id_goes_into
         with pytest.raises(Quarantined) as rejected:
             decode_record(filed, 0, DEVICE.address, Keyring(), Readers())
         assert rejected.value.reason is Reason.CHAIN_ID_MALFORMED
+
+
+def test_a_reframed_message_goes_into_quarantine_whatever_type_it_is_shown_as() -> None:
+    cut = next(cut for cut in moved_into_chain_id(MADE[1].message) if cut.message_id.msg_chain_id != MSG_CHAIN_ID)
+    shown = [
+        cut.replace(message_type=MessageType.GROUP_KEY_REQUEST),
+        cut.replace(encryption_type=EncryptionType.AES, group_key_id="unknown"),
+        shown_as_legacy(MADE[1].message, digits=13),
+    ]
+    reasons = []
+    for message in shown:
+        assert verify(message)
+        filed = record(message.serialize().encode(), ref=message.message_id.ref)
+        with pytest.raises(Quarantined) as rejected:
+            decode_record(filed, 0, DEVICE.address, Keyring(), Readers())
+        reasons.append(rejected.value.reason)
+    assert reasons == [Reason.CHAIN_ID_MALFORMED, Reason.CHAIN_ID_MALFORMED, Reason.SIGNATURE_UNCHECKABLE]
+
+
+@pytest.mark.parametrize("at_ms", [EARLIEST_MESSAGE_MS - 1, EARLIEST_MESSAGE_MS])
+def test_both_ways_judge_alike_whether_the_time_of_a_message_is_absurd(quick: QuickReader, at_ms: int) -> None:
+    made = DEVICE.chain("old").reading(1.0, at_ms)
+    filed = record(made.text, ref=made.ref)
+    _agree(quick, filed)
+    assert (read(quick, filed) is None) == (at_ms < EARLIEST_MESSAGE_MS)
 
 
 @pytest.mark.parametrize("odd", ODD)

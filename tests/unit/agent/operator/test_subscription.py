@@ -25,7 +25,7 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.ordering import OrderingRules
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
-from tests.support.reframing import moved_into_chain_id, other_times
+from tests.support.reframing import moved_before_publisher, moved_into_chain_id
 
 NOW_MS = 1_700_000_000_000
 STREAM = "0xp/s"
@@ -113,7 +113,7 @@ def test_an_encrypted_reading_is_judged_once_it_is_open(subscription: Subscripti
 def test_the_same_reading_under_another_time_is_reported_once(subscription: Subscription) -> None:
     true = sign_message(reading(1), PUBLISHER)
     assert [type(event) for event in subscription.take(true, NOW_MS)] == [Opened]
-    cuts = list(other_times(true))
+    cuts = list(moved_before_publisher(true))
     assert any(cut.message_id.timestamp > true.message_id.timestamp for cut in cuts)
     for cut in cuts:
         told = subscription.take(cut, NOW_MS) + subscription.tick(NOW_MS + 1000) + subscription.tick(NOW_MS + 2000)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.ethereum.hashing import eip191_digest
 from protocol.streamr.stream_message.text_columns import TextColumns, read_texts
 from protocol.streamr.stream_message.usual_text import USUAL_TEXT, UsualText, parse_usual_text
 from testbed.corpus.archives import Device, Made
@@ -53,7 +52,7 @@ def agree(texts: Sequence[bytes], refs: Sequence[tuple[int, int]]) -> bool:
         return False
     said = [each for each in alone if each is not None]
     assert len(said) == len(texts)
-    assert together.digests == [eip191_digest(each.signed) for each in said]
+    assert together.digests == [each.digest for each in said]
     assert together.signatures == [each.signature for each in said]
     assert [row.tobytes() for row in together.messages] == [
         binascii.a2b_base64(each.base64, strict_mode=True) for each in said

@@ -12,7 +12,7 @@ from protocol.iomessage.content import encode_binary_content
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import EncryptionType, MessageType, parse_stream_message
 from protocol.streamr.stream_message.peek import peek_content, peek_message_id
-from protocol.streamr.stream_message.signing import signed_payload
+from protocol.streamr.stream_message.signing import signed_digest
 from protocol.streamr.stream_message.usual_text import parse_usual_text
 from testbed.corpus.archives import Device
 from tests.support.streamr_vectors import load_vectors
@@ -57,7 +57,7 @@ def check(text: bytes) -> bool:
     assert (message.message_type, message.encryption_type) == (MessageType.MESSAGE, EncryptionType.NONE)
     assert (message.signature or "").lower() == "0x" + usual.signature.hex()
     assert message.content == encode_binary_content(b"").replace('""', f'"{usual.base64.decode()}"')
-    assert usual.signed == signed_payload(message).encode()
+    assert usual.digest == signed_digest(message)
     assert message.serialize().encode() == text
     return True
 
