@@ -28,7 +28,7 @@ from tests.support.spark_processes import (
 
 pytestmark = pytest.mark.slow
 
-KILLS = effort(test=4, soak=40)
+KILLS = effort(test=2, soak=40)
 LONGEST_LIFE = 1.2  # of a run, in times of what its first batch takes
 
 

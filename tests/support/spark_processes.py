@@ -17,13 +17,15 @@ import pyspark
 from ingest.collector.keys import create_keys
 from ingest.java import find_java_home
 from testbed.processes import free_port
+from tests.effort import effort
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS
 from tests.support.processes import ended
-from tests.support.spark_session import OPTIONS
+from tests.support.spark_session import JAVA_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE_S = 180
+BATCH_ARCHIVES = effort(test=8, soak=3)  # each batch costs seconds of a processor
 LONGEST_HALF_LIFE_S = 0.3  # for which what is left of a run may go on without the part that was killed
 
 
@@ -42,7 +44,7 @@ def operator_files(folder: Path) -> list[str]:
 def run_arguments(folder: Path, *others: str) -> list[str]:
     spark = [argument for name, value in OPTIONS.items() for argument in ("--conf", f"{name}={value}")]
     places = ["--landing", str(folder / "landing"), "--tables", str(folder / "tables")]
-    return [*places, "--batch-archives", "3", *spark, *others]
+    return [*places, "--batch-archives", str(BATCH_ARCHIVES), *spark, *others]
 
 
 def start_run(arguments: list[str]) -> "AbstractContextManager[subprocess.Popen[str]]":
@@ -170,7 +172,12 @@ def _daemon(folder: Path, name: str, *arguments: str) -> "subprocess.Popen[bytes
     with (folder / f"{name}.log").open("ab") as log:
         return subprocess.Popen(
             [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
-            env={**environment(), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"},
+            env={
+                **environment(),
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+                "SPARK_NO_DAEMONIZE": "1",
+            },
             stdout=log,
             stderr=log,
             start_new_session=True,
