@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config
-from node.errors import ConfigError
 from node.mqtt_bridge.command import add_mqtt_arguments, plan_mqtt_bridge
 from node.overlay.command import add_overlay_arguments, plan_overlay
 from node.permissions.commands import add_grant_arguments, add_revoke_arguments, run_grant, run_revoke
 from node.service import Node
-from node.storage import DATABASE_NAME, read_grants, read_stored_streams, read_streams, read_totals, reading, used_bytes
+from node.storage import DATABASE_NAME, read_grants, read_stored_streams, read_totals, reading, used_bytes
 from node.streams import ANYBODY
 from node.tracker.command import add_tracker_arguments, run_tracker
 from runtime.local_paths import local_path
-from runtime.settings import parse_listen
+from runtime.settings import listen_option
 from runtime.stopping import call_on_stop_signals, run_and_end
 
 DESCRIPTION = (
@@ -108,10 +107,7 @@ def _config(arguments: argparse.Namespace) -> NodeConfig:
     if arguments.data:
         config = replace(config, data=arguments.data)
     if arguments.listen:
-        try:
-            config = replace(config, listen=parse_listen(arguments.listen))
-        except ValueError as problem:
-            raise ConfigError(f"--listen: {problem}") from None
+        config = replace(config, listen=listen_option("--listen", arguments.listen))
     return config
 
 
@@ -166,7 +162,7 @@ def _show_sums(data: Path, *, as_json: bool) -> None:
         sums = {
             "database": str(data / DATABASE_NAME),
             "database_bytes": used_bytes(connection),
-            "streams": sum(1 for _ in read_streams(connection)),
+            "streams": sum(1 for _ in read_stored_streams(connection)),
             "permissions": sum(1 for _ in read_grants(connection)),
             "public_permissions": sum(grant.user == ANYBODY for _, grant in read_grants(connection)),
             "messages": sum(part.messages for part in totals),

@@ -1,14 +1,14 @@
 """Deletes messages beyond their stream's age, those of deleted streams, and those beyond a size.
 
-Beyond the size of the database the heaviest user gives way first, with their oldest messages, so that a user that
-floods the node pushes out no messages but their own.
-
-Deleting goes in small steps, each a short transaction, so that publishing goes on in between.
+If the database is too large, the oldest messages of the heaviest user are deleted first, so that a user that floods the
+node loses only its own messages. Messages are deleted in small steps, each a short transaction, so that publishing
+continues in between.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from node.config import Retention
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Deletion(NamedTuple):
-    """Everything in the partition that was stored before this must go."""
+    """Delete the messages of a partition that were stored before a time."""
 
     part: int
     before_s: int
@@ -70,7 +70,7 @@ class Retainer:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Until some time has passed, or much was stored: between two deletions the database may grow by a share."""
+        """Wait for the interval, or until the database has grown by a share of its largest size."""
         enough_bytes = self._counters.stored_bytes + self._max_bytes // GROWTH_SHARE
         for _ in range(RETENTION_INTERVAL_S):
             await asyncio.sleep(1)
@@ -78,34 +78,39 @@ class Retainer:
                 return
 
     async def delete_what_is_due(self) -> None:
+        messages = self._storage.messages
         for part, before_s in plan_deletions(await self._storage.totals(), self._days_of, self._clock_ms() // 1000):
-            while deleted := await self._storage.delete_old(part, before_s, STEP_MESSAGES):
-                self._counters.expired += deleted
+            while await self._delete(partial(messages.delete_old, part, before_s, STEP_MESSAGES)):
+                pass
         await self._delete_beyond_quotas()
         await self._delete_beyond_size()
-        await self._storage.drop_empty_parts()
+        await self._storage.write(messages.drop_empty_parts)
+
+    async def _delete(self, step: Callable[[], int]) -> int:
+        """Run one step. Returns how many messages it deleted."""
+        deleted = await self._storage.write(step)
+        self._counters.expired += deleted
+        return deleted
 
     async def _delete_beyond_quotas(self) -> None:
         quotas: tuple[tuple[Charge, int | None], ...] = (
             ("owner", self._retention.max_megabytes_per_owner),
             ("origin", self._retention.max_megabytes_per_address),
         )
+        delete = partial(self._storage.messages.delete_of_heaviest, STEP_MESSAGES, max_bytes=STEP_BYTES)
         for charge, megabytes in quotas:
             if megabytes is not None:
-                while deleted := await self._storage.delete_of_heaviest(
-                    STEP_MESSAGES, max_bytes=STEP_BYTES, by=charge, beyond_bytes=megabytes * MEGABYTE
-                ):
-                    self._counters.expired += deleted
+                while await self._delete(partial(delete, by=charge, beyond_bytes=megabytes * MEGABYTE)):
+                    pass
 
     async def _delete_beyond_size(self) -> None:
+        delete = partial(self._storage.messages.delete_of_heaviest, STEP_MESSAGES)
         while (excess := await self._storage.used_bytes() - self._max_bytes) > 0:
-            deleted = await self._storage.delete_of_heaviest(STEP_MESSAGES, max_bytes=min(excess, STEP_BYTES))
-            if not deleted:
+            if not await self._delete(partial(delete, max_bytes=min(excess, STEP_BYTES))):
                 return
-            self._counters.expired += deleted
 
     def _days_of(self, stream_id: str) -> int:
-        """Messages that came from other nodes may be of streams unknown here; they stay as long as any."""
+        """Messages from other nodes may be of streams that are unknown here; `max_days` holds for them."""
         stream = self._registry.find(stream_id)
         if stream is None or stream.storage_days is None:
             return self._retention.max_days

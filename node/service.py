@@ -1,7 +1,7 @@
 """The node as a whole: its parts, its start and its orderly stop.
 
-One task group owns every task of the node's own. Ending follows the flow: take no more clients, store and pass on what
-is pending, close the database.
+One task group owns all tasks of the node. The stop follows the flow: accept no more clients, store and deliver what is
+pending, close the database.
 """
 
 import asyncio
@@ -34,9 +34,7 @@ TIDY_INTERVAL_S: Final = 60.0
 
 
 class Node:
-    """One node. What else belongs to it attaches before `run`: to `hub`, `endpoints`, `routes`, `tasks`, and to
-    `counters_of_parts` what it counts.
-    """
+    """One node. Parts are attached before `run`: to `hub`, `endpoints`, `routes`, `tasks`, `counters_of_parts`."""
 
     def __init__(self, config: NodeConfig) -> None:
         """Reads the API keys and opens the database. Raises: `ConfigError`, `StorageError`; OSError."""
@@ -75,9 +73,9 @@ class Node:
         }
 
     async def run(self, *, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. `ready` is called with the address and port once clients may come.
+        """Serve until `stop` is set. `ready` is called with the address and port when clients can connect.
 
-        Raises: OSError where it cannot listen there.
+        Raises: OSError if it cannot listen.
         """
         server = HttpServer(
             Router(self.routes), self.endpoints, guard=self._guard, limits=self.config.limits, counters=self.counters
@@ -95,7 +93,7 @@ class Node:
 
     async def _serve(self, server: HttpServer, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = {**self.tasks, "keeping connections": server.keep_forever}
+            tasks = {**self.tasks, "pinging connections": server.ping_forever}
             running = [group.create_task(task(), name=name) for name, task in tasks.items()]
             await stop.wait()
             notify(STOPPING)

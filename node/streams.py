@@ -1,12 +1,12 @@
 """Streams, their settings and permissions, as the node's values.
 
-Some streams exist without having been made, because clients hand over keys through them: `SYSTEM/keyexchange/0x…`
-and, for older clients, an inbox whose id is its owner's address. Nothing of these is ever stored.
+Key exchange streams exist without being created, because clients send keys through them: `SYSTEM/keyexchange/0x…` and,
+for older clients, an inbox whose id is the address of its owner. Their messages are never stored.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.ethereum.hashing import is_address
 
@@ -16,15 +16,19 @@ MAX_NAME_BYTES: Final = 512
 MAX_DESCRIPTION_BYTES: Final = 4096
 MAX_STORAGE_DAYS: Final = 36_500
 KEY_EXCHANGE_PREFIX: Final = "SYSTEM/keyexchange/"
-ANYBODY: Final = ""  # whom a grant to the public is made to, and who a client is that has not logged in
-OPERATOR: Final = "operator"  # administers the node: may change every stream, and is no address
+ANYBODY: Final = ""  # the user of a public grant, and of a client that has not logged in
+OPERATOR: Final = "operator"  # administers the node; not an address
 
 
 class StreamPart(NamedTuple):
-    """What clients subscribe to and resend from: one partition of a stream."""
+    """One partition of a stream; clients subscribe to partitions."""
 
     stream_id: str
     partition: int
+
+    def fields(self) -> dict[str, Any]:
+        """The fields that name the partition in control and tracker messages."""
+        return {"stream_id": self.stream_id, "stream_partition": self.partition}
 
 
 class Operation(StrEnum):
@@ -54,7 +58,7 @@ class Stream:
     partitions: int = 1
     require_signed_data: bool = False
     require_encrypted_data: bool = False
-    storage_days: int | None = None  # None: as long as the node keeps anything
+    storage_days: int | None = None  # None: `retention.max_days`
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -72,13 +76,13 @@ class Stream:
 
 
 def owner_of(stream_id: str) -> str | None:
-    """The address, in lower case, that a stream id starts with; None where it starts with something else."""
+    """The address, in lower case, at the start of a stream id; None if there is none."""
     domain = stream_id.partition("/")[0]
     return domain.lower() if is_address(domain) else None
 
 
 def key_exchange_owner(stream_id: str) -> str | None:
-    """Whom keys reach through this stream, in lower case; None where it is a stream like any other."""
+    """The address, in lower case, that receives keys through this stream; None if it is not a key exchange stream."""
     address = stream_id.removeprefix(KEY_EXCHANGE_PREFIX)
     return address.lower() if is_address(address) else None
 

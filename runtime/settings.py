@@ -48,6 +48,7 @@ __all__ = [
     "Seconds",
     "Text",
     "check_settings",
+    "listen_option",
     "parse_listen",
     "placeholder_problem",
 ]
@@ -129,6 +130,14 @@ def parse_listen(text: str) -> tuple[str, int]:
     if not host or not is_port:
         raise ValueError(f"{_shown(text)} is not HOST:PORT, such as 127.0.0.1:8440 or [::]:8440")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def listen_option(option: str, text: str) -> tuple[str, int]:
+    """The same for an option of a command. Raises: ConfigError, which names the option."""
+    try:
+        return parse_listen(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
 
 
 Text = Annotated[str, NotEmpty()]

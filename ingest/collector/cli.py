@@ -36,7 +36,7 @@ from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 from protocol.ethereum import checksum_address
 from runtime.durable_files import PRIVATE_DIRECTORY, make_directory
 from runtime.local_paths import local_path
-from runtime.settings import parse_listen
+from runtime.settings import listen_option
 from runtime.stopping import run_and_end
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ DEFAULT_STATE = Path("/var/lib/headgate-collector")
 STATE_VARIABLES = ("HEADGATE_COLLECTOR_STATE", "STATE_DIRECTORY")
 FILES_PER_CONNECTION = 2  # a socket and a part
 SPARE_FILES = 64
+
+LIMIT_OPTIONS = {
+    "max_archive_bytes": "largest accepted archive, in bytes",
+    "max_connections": "most connections; at the limit, a connection without an accepted upload is closed",
+    "max_connections_per_address": "most connections per IPv4 address or IPv6 /64; raise it behind a proxy",
+    "min_free_bytes": "bytes to leave free on the disk",
+    "device_bytes_per_s": "upload rate limit per device, in bytes per second",
+    "device_requests_per_s": "request rate limit per device, per second",
+}
 
 T = TypeVar("T")
 
@@ -95,7 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    default = Limits()
     parser.add_argument(
         "--listen", required=True, metavar="HOST:PORT", help="address to listen on; port 0 picks a free one"
     )
@@ -123,22 +131,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="serve /metrics and /healthz on this address over plain HTTP, not on --listen",
     )
-    for option, value, meaning in (
-        ("--max-archive-bytes", default.max_archive_bytes, "largest accepted archive, in bytes"),
-        (
-            "--max-connections",
-            default.max_connections,
-            "most connections; at the limit, a connection without an accepted upload is closed",
-        ),
-        (
-            "--max-connections-per-address",
-            default.max_connections_per_address,
-            "most connections per IPv4 address or IPv6 /64; raise it behind a proxy",
-        ),
-        ("--min-free-bytes", default.min_free_bytes, "bytes to leave free on the disk"),
-        ("--device-bytes-per-s", default.device_bytes_per_s, "upload rate limit per device, in bytes per second"),
-        ("--device-requests-per-s", int(default.device_requests_per_s), "request rate limit per device, per second"),
-    ):
+    for name, meaning in LIMIT_OPTIONS.items():
+        option, value = f"--{name.replace('_', '-')}", int(getattr(Limits(), name))
         parser.add_argument(option, type=int, default=value, metavar="N", help=f"{meaning} (default: {value})")
 
 
@@ -170,28 +164,24 @@ def find_state(environment: Mapping[str, str]) -> Path:
 
 
 def _run(arguments: argparse.Namespace, state: Path) -> None:
+    from ingest.collector.server import Collector  # imports the HTTP server, which only `run` needs
+
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     settings = _settings_from(arguments, state)
     make_directory(state, mode=PRIVATE_DIRECTORY)
     with _only_one(state):
         intake = _open_intake(settings)
         _allow_open_files(settings.limits)
-        run_and_end(_serve(_collector_class()(settings, intake)))
+        run_and_end(_serve(Collector(settings, intake)))
 
 
 async def _serve(collector: "Collector") -> None:
-    """Raises: OSError where it cannot listen, or cannot print the URL."""
+    """Raises: OSError if it cannot listen, or cannot print the URL."""
     collector.catch_signals()
     try:
         await collector.run(lambda url: print(f"listening on {url}", flush=True))
     except* OSError as group:
         raise group.exceptions[0] from None
-
-
-def _collector_class() -> "type[Collector]":
-    from ingest.collector.server import Collector  # with the HTTP server, which only `run` needs
-
-    return Collector
 
 
 def _settings_from(arguments: argparse.Namespace, state: Path) -> Settings:
@@ -205,14 +195,14 @@ def _settings_from(arguments: argparse.Namespace, state: Path) -> Settings:
             problems.extend(error.problems)
             return otherwise
 
-    host, port = collected(lambda: _address_from("--listen", arguments.listen), ("", 0))
+    host, port = collected(lambda: listen_option("--listen", arguments.listen), ("", 0))
     listen = arguments.monitoring_listen
-    monitoring = collected(lambda: _address_from("--monitoring-listen", listen), ("", 0)) if listen else None
+    monitoring = collected(lambda: listen_option("--monitoring-listen", listen), ("", 0)) if listen else None
     settings = Settings(
         host=host,
         port=port,
         folders=collected(lambda: _folders_from(arguments, state), Folders(landing=state, uploads=state, state=state)),
-        limits=collected(lambda: _limits_from(arguments), Limits()),
+        limits=collected(lambda: Limits(**{name: getattr(arguments, name) for name in LIMIT_OPTIONS}), Limits()),
         tls=collected(lambda: _tls_from(arguments), None),
         monitoring=monitoring,
     )
@@ -227,24 +217,6 @@ def _folders_from(arguments: argparse.Namespace, state: Path) -> Folders:
         raise ConfigError(f"--landing {landing}: expected a directory of its own, such as /var/lib/headgate-landing")
     uploads = arguments.uploads or landing.with_name(f"{landing.name}.uploads")
     return Folders(landing=landing, uploads=uploads.absolute(), state=state.absolute())
-
-
-def _limits_from(arguments: argparse.Namespace) -> Limits:
-    return Limits(
-        max_archive_bytes=arguments.max_archive_bytes,
-        max_connections=arguments.max_connections,
-        max_connections_per_address=arguments.max_connections_per_address,
-        min_free_bytes=arguments.min_free_bytes,
-        device_bytes_per_s=arguments.device_bytes_per_s,
-        device_requests_per_s=arguments.device_requests_per_s,
-    )
-
-
-def _address_from(option: str, text: str) -> tuple[str, int]:
-    try:
-        return parse_listen(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
 
 
 def _tls_from(arguments: argparse.Namespace) -> TlsFiles | None:
@@ -279,14 +251,14 @@ def _only_one(state: Path) -> Iterator[None]:
 
 def _allow_open_files(limits: Limits) -> None:
     """Raises: ConfigError if the system does not allow as many files as the connections may need."""
-    wanted = limits.max_connections * FILES_PER_CONNECTION + SPARE_FILES
+    required = limits.max_connections * FILES_PER_CONNECTION + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and wanted > hard:
+    if hard != resource.RLIM_INFINITY and required > hard:
         raise ConfigError(
-            f"--max-connections {limits.max_connections} needs {wanted} open files, but {hard} are allowed (ulimit -n)"
+            f"--max-connections {limits.max_connections} needs {required} open files; {hard} are allowed (ulimit -n)"
         )
-    if soft != resource.RLIM_INFINITY and wanted > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if soft != resource.RLIM_INFINITY and required > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (required, hard))
 
 
 def _enrol(allow_list: AllowList, arguments: argparse.Namespace) -> None:
@@ -324,10 +296,10 @@ def _as_json(device: Device) -> dict[str, str | int | None]:
 
 def _device_line(device: Device) -> str:
     state = "revoked " if device.is_revoked else "enrolled"
-    return f"{checksum_address(device.address)}  {state}  {_key_words(device)}  {device.label}".rstrip()
+    return f"{checksum_address(device.address)}  {state}  {_key_state(device)}  {device.label}".rstrip()
 
 
-def _key_words(device: Device) -> str:
+def _key_state(device: Device) -> str:
     if device.archive_key is not None:
         return f"key {device.archive_key.hex()[:MIN_KEY_DIGITS]}…"
     if device.offered_key is None:

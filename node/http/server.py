@@ -20,10 +20,8 @@ from websockets.server import ServerProtocol
 
 from node.counters import Counters
 from node.errors import Refused, StorageError
-from node.http.memory_budget import MemoryBudget
-from node.http.messages import Request, error_response, json_response, parse_query
-from node.http.routing import Router
-from node.http.websocket import WebsocketConnection
+from node.http.messages import Request, Router, error_response, json_response, parse_query
+from node.http.websocket import MemoryBudget, WebsocketConnection
 from node.limits import Limits
 from runtime import http
 
@@ -34,7 +32,7 @@ HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """How an endpoint accepts a client: what serves it from now on, and the headers of the response."""
+    """An accepted client: the function that serves its connection, and the headers of the response."""
 
     serve: Callable[[WebsocketConnection], Awaitable[None]]
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +40,7 @@ class Upgrade:
 
 class WebsocketEndpoint(Protocol):
     def upgrade(self, request: Request) -> Upgrade:
-        """Accept a client, or not. Raises: `Refused`."""
+        """Accept a client. Raises: `Refused`."""
 
 
 class Guard(Protocol):
@@ -52,10 +50,10 @@ class Guard(Protocol):
         """Raises: `Refused`."""
 
     def preflight(self, request: Request) -> http.Response | None:
-        """The answer to a browser that asks in advance; None where it does not."""
+        """The response to a preflight request of a browser; None for any other request."""
 
     def headers(self, request: Request) -> dict[str, str]:
-        """What to add to every answer."""
+        """The headers to add to every response."""
 
 
 class HttpServer:
@@ -80,17 +78,17 @@ class HttpServer:
         self._server = http.HttpServer(self, _http_limits(limits), name="node", headers=HEADERS)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen. Returns the address and the port, which the system chooses for 0. Raises: OSError."""
+        """Listen. Returns the address and the port; the system chooses one for port 0. Raises: OSError."""
         return await self._server.start(host, port)
 
     async def stop(self) -> None:
-        """Accept no more connections and close those there are."""
+        """Accept no more connections, and close the existing ones."""
         for connection in tuple(self._websockets):
             connection.close(CloseCode.GOING_AWAY, "the node stops")
         await self._server.stop()
 
-    async def keep_forever(self) -> None:
-        """Ping every websocket, close the idle ones and drop the dead ones, again and again."""
+    async def ping_forever(self) -> None:
+        """Ping every websocket, close the idle ones and drop the dead ones, periodically."""
         while True:
             await asyncio.sleep(KEEP_ALIVE_INTERVAL_S)
             for connection in tuple(self._websockets):
@@ -103,8 +101,8 @@ class HttpServer:
         except Refused as problem:
             response = error_response(problem)
         except StorageError:
-            problem_of_ours = {"error": "The storage failed; try again later"}
-            response = json_response(problem_of_ours, HTTPStatus.SERVICE_UNAVAILABLE)
+            failure = {"error": "The storage failed; try again later"}
+            response = json_response(failure, HTTPStatus.SERVICE_UNAVAILABLE)
         return response if isinstance(response, http.Upgrade) else self._counted(response)
 
     def refuse(self, error: http.HttpError) -> http.Response:
@@ -128,14 +126,14 @@ class HttpServer:
         return replace(response, headers={**response.headers, **self._guard.headers(request)})
 
     async def _route(self, request: Request) -> http.Response:
-        """Also an error is for the page of an allowed origin to read."""
+        """Errors are responses, too, so that a page of an allowed origin can read them."""
         try:
             return await self._router.answer(request)
         except Refused as problem:
             return error_response(problem)
 
     async def _read(self, pieces: http.Body) -> bytes:
-        """Raises: HttpError where one body, or all that are being received, get too large."""
+        """Raises: HttpError if this body, or all bodies together, are too large."""
         body = bytearray()
         try:
             async for piece in pieces:

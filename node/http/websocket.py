@@ -1,24 +1,46 @@
-"""One websocket connection: frames in, frames out, nothing of what they mean.
+"""One websocket connection: receives and sends frames, without interpreting them.
 
-Sending never waits: what the client does not take at once is queued by the transport, and a client whose queue grows
+Sending never waits: what the client does not read at once is queued by the transport, and a client whose queue grows
 beyond its limit is dropped. The protocol itself (RFC 6455) is that of the `websockets` library, without its I/O.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Final
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from node.http.memory_budget import MemoryBudget
 from node.limits import Limits
 from node.serialization import text_frame
 
 READ_BYTES: Final = 64 * 1024
 MAX_OUTBOX_BYTES: Final = 256 * 1024
+
+
+class MemoryBudget:
+    """The memory that all connections together may use for data that is partly received or not yet sent.
+
+    Each connection has its own limit, but many connections at their limits would use too much. If the budget is
+    exceeded, each connection that uses more than its equal share is dropped. So the total is at most twice the budget,
+    and other clients lose no connection.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._held: dict[Hashable, int] = {}
+        self.held_bytes = 0
+
+    def note(self, holder: Hashable, held_bytes: int) -> bool:
+        """Record how much a connection holds now. Returns whether it may continue."""
+        self.held_bytes += held_bytes - self._held.get(holder, 0)
+        self._held[holder] = held_bytes
+        return self.held_bytes <= self._budget_bytes or held_bytes <= self._budget_bytes // len(self._held)
+
+    def release(self, holder: Hashable) -> None:
+        self.held_bytes -= self._held.pop(holder, 0)
 
 
 class WebsocketConnection:
@@ -34,7 +56,7 @@ class WebsocketConnection:
         clock_s: Callable[[], float],
     ) -> None:
         self.peer = peer
-        self.was_slow = False  # whether it was dropped for not taking what it was sent
+        self.was_slow = False  # dropped because it did not read what was sent
         self._reader = reader
         self._writer = writer
         self._transport = writer.transport
@@ -43,25 +65,25 @@ class WebsocketConnection:
         self._budget = budget
         self._clock_s = clock_s
         self._loop = asyncio.get_running_loop()
-        self._partial: bytearray | None = None  # of a message in several frames, what has come of it
+        self._partial: bytearray | None = None  # the received frames of a message in several frames
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
-        self._heard_at_s = self._active_at_s = clock_s()
+        self._received_at_s = self._active_at_s = clock_s()
         self._pinged = False
         self._closing_at_s: float | None = None
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """What the client sends, message by message, until either side closes. Lets others run between reads."""
+        """The messages of the client, until either side closes. Other tasks run between reads."""
         while True:
             self._flush()
             for event in self._protocol.events_received():
                 if isinstance(event, Frame) and (message := self._assemble(event)) is not None:
-                    self._active_at_s = self._heard_at_s
+                    self._active_at_s = self._received_at_s
                     yield message
             self._note_memory()
             if self._protocol.state is not State.OPEN or not (data := await self._read()):
                 return
-            self._heard_at_s, self._pinged = self._clock_s(), False
+            self._received_at_s, self._pinged = self._clock_s(), False
             self._protocol.receive_data(data)
             await asyncio.sleep(0)
 
@@ -69,9 +91,9 @@ class WebsocketConnection:
         self.send_frames(text_frame(text))
 
     def send_frames(self, frames: bytes) -> None:
-        """Queue whole frames; all that is queued in one turn of the event loop goes out in one piece.
+        """Queue whole frames; those of one turn of the event loop are sent together.
 
-        Drops the connection where too much is queued already.
+        Drops the connection if too much is queued already.
         """
         if not self._outbox:
             self._loop.call_soon(self._write_outbox)
@@ -89,21 +111,21 @@ class WebsocketConnection:
         self._outbox_bytes = 0
 
     async def drain(self) -> None:
-        """Wait until the client took most of what is queued; drop it where it takes nothing for too long."""
+        """Wait until the client has read most of what is queued. Drops a client that reads nothing for too long."""
         self._write_outbox()
         try:
             async with asyncio.timeout(self._limits.send_timeout_s):
                 await self._writer.drain()
         except TimeoutError:
             self._drop_slow()
-            raise ConnectionResetError("the client does not take what it asked for") from None
+            raise ConnectionResetError("the client does not read what it requested") from None
 
     @property
     def is_open(self) -> bool:
         return self._protocol.state is State.OPEN and not self._transport.is_closing()
 
     def close(self, code: int = CloseCode.NORMAL_CLOSURE, reason: str = "") -> None:
-        """Say goodbye; what is queued is still sent."""
+        """Close the connection after sending what is queued."""
         self._write_outbox()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(code, reason)
@@ -111,11 +133,11 @@ class WebsocketConnection:
             self._flush()
 
     def abort(self) -> None:
-        """End at once, with no further word."""
+        """End the connection at once, without a closing handshake."""
         self._transport.abort()
 
     def keep_alive(self) -> None:
-        """Called now and then: pings a silent client, drops one that does not answer, closes one that is idle."""
+        """Ping a silent client, drop one that does not respond, close one that is idle. To be called periodically."""
         now_s = self._clock_s()
         self._note_memory()
         if self._closing_at_s is not None:
@@ -123,9 +145,9 @@ class WebsocketConnection:
                 self.abort()
         elif now_s - self._active_at_s > self._limits.idle_timeout_s:
             self.close(CloseCode.GOING_AWAY, "idle")
-        elif self._pinged and now_s - self._heard_at_s > 2 * self._limits.ping_interval_s:
+        elif self._pinged and now_s - self._received_at_s > 2 * self._limits.ping_interval_s:
             self.abort()
-        elif not self._pinged and now_s - self._heard_at_s > self._limits.ping_interval_s and self.is_open:
+        elif not self._pinged and now_s - self._received_at_s > self._limits.ping_interval_s and self.is_open:
             self._pinged = True
             self._protocol.send_ping(b"")
             self._flush()
@@ -137,17 +159,17 @@ class WebsocketConnection:
             return b""
 
     def _flush(self) -> None:
-        """What the protocol itself has to say: pongs, pings, the end."""
+        """Send what the protocol itself has to send: pings, pongs and the close frame."""
         for data in self._protocol.data_to_send():
             self._write_outbox()
             if data:
                 self._transport.write(data)
             elif self._transport.can_write_eof():
-                with contextlib.suppress(OSError):  # the client has left before we could say goodbye
+                with contextlib.suppress(OSError):  # the client has closed the connection already
                     self._transport.write_eof()
 
     def _assemble(self, frame: Frame) -> bytes | None:
-        """A whole message, once its last frame has come. `websockets` bounds the sum of its frames."""
+        """The whole message when its last frame has arrived. `websockets` bounds its size."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return None
         if frame.fin and self._partial is None:
@@ -163,8 +185,8 @@ class WebsocketConnection:
     def _note_memory(self) -> None:
         queued = self._transport.get_write_buffer_size()
         received = len(self._protocol.reader.buffer) + len(self._partial or b"")
-        may_go_on = self._budget.note(self, queued + received)
-        if queued > self._limits.max_outgoing_bytes or not may_go_on:
+        may_continue = self._budget.note(self, queued + received)
+        if queued > self._limits.max_outgoing_bytes or not may_continue:
             self._drop_slow()
 
     def _drop_slow(self) -> None:

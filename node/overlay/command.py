@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from node.overlay.overlay import Overlay, OverlaySettings
 from node.peers.handshake import PeerType
-from node.peers.server import listen, new_chance, read_listen, shown_address
+from node.peers.server import listen, new_chance, shown_address
 from node.service import Node
 from node.tracker.server import TrackerServer
+from runtime.settings import listen_option
 
 DEFAULT_OVERLAY: Final = "127.0.0.1:0"
 
@@ -40,18 +41,13 @@ def add_overlay_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--tracker", metavar="HOST:PORT", help="also run a tracker in this process, on this address")
 
 
-class _Where(NamedTuple):
-    host: str
-    port: int
-
-
 def plan_overlay(arguments: argparse.Namespace) -> Callable[[Node], None]:
-    """What makes a node take part, and be a tracker, as its command line says; it may raise `ConfigError`, OSError.
+    """A function that attaches the overlay and the tracker of the command line to a node; it may raise OSError.
 
-    Everything that can be is checked here, before anything is opened. Raises: `ConfigError`.
+    The options are checked here, before anything is opened. Raises: `ConfigError`.
     """
-    tracker = _Where(*read_listen("--tracker", arguments.tracker)) if arguments.tracker else None
-    overlay = _Where(*read_listen("--overlay", arguments.overlay))
+    tracker = listen_option("--tracker", arguments.tracker) if arguments.tracker else None
+    overlay = listen_option("--overlay", arguments.overlay)
     settings = _settings(arguments, arguments.join) if arguments.join else None
 
     def attach(node: Node) -> None:
@@ -73,7 +69,7 @@ def _settings(arguments: argparse.Namespace, tracker_url: str) -> OverlaySetting
     )
 
 
-def _attach_tracker(node: Node, where: _Where) -> str:
+def _attach_tracker(node: Node, where: tuple[str, int]) -> str:
     listener = listen(*where)
     address = shown_address(listener)
     tracker = TrackerServer(f"ws://{address}", chance=new_chance())
@@ -83,7 +79,7 @@ def _attach_tracker(node: Node, where: _Where) -> str:
     return f"ws://{address}"
 
 
-def _attach_overlay(node: Node, where: _Where, settings: OverlaySettings) -> None:
+def _attach_overlay(node: Node, where: tuple[str, int], settings: OverlaySettings) -> None:
     overlay = Overlay(node.hub, node.storage, listen(*where), settings, chance=new_chance())
     node.tasks["overlay"] = overlay.run
     node.counters_of_parts["overlay"] = lambda: overlay.counters

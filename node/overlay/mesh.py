@@ -353,8 +353,7 @@ class Mesh:
             self._peers[address].idle_since_s = now_s
 
     def _about(self, name: StreamPart) -> dict[str, Any]:
-        request_id = f"{self._chance.getrandbits(64):016x}"
-        return {"request_id": request_id, "stream_id": name.stream_id, "stream_partition": name.partition}
+        return {"request_id": f"{self._chance.getrandbits(64):016x}", **name.fields()}
 
     def _peer(self, address: str) -> _Peer:
         return self._peers.setdefault(address, _Peer())

@@ -2,12 +2,12 @@
 
 `RecentMessages` has two uses: a message that arrives again is recognised without checking its signature again, and a
 new neighbour is sent what it may have missed while there was no link. Both are optimisations: the hub guarantees that
-nothing is delivered twice, and it remembers more.
+nothing is delivered twice, and it knows more messages.
 """
 
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from node.serialization import Broadcast
 from node.storage import Storage
@@ -57,13 +57,13 @@ class RecentMessages:
         self._recent.append(_Recent(now_s, broadcast))
         self._ids.add(broadcast.message.message_id)
         self._characters += len(broadcast.text)
-        self.forget_old(now_s)
+        self.drop_old(now_s)
 
     def of(self, part: StreamPart) -> list[Broadcast]:
         """Those of one partition, the oldest first."""
         return [recent.broadcast for recent in self._recent if recent.broadcast.message.message_id[:2] == part]
 
-    def forget_old(self, now_s: float) -> None:
+    def drop_old(self, now_s: float) -> None:
         while self._recent and (
             self._recent[0].passed_on_s < now_s - self._max_age_s
             or len(self._recent) > self._max_messages
@@ -77,11 +77,7 @@ class RecentMessages:
 async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterator[ControlMessage]:
     """The answers to a resend request, in order. Raises: `StorageError`."""
     part = StreamPart(request.stream_id, request.stream_partition)
-    about: dict[str, Any] = {
-        "request_id": request.request_id,
-        "stream_id": part.stream_id,
-        "stream_partition": part.partition,
-    }
+    about = {"request_id": request.request_id, **part.fields()}
     has_begun = False
     async for page in storage.resend(part, query_of(request)):
         if not has_begun:

@@ -12,11 +12,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from node.errors import ConfigError
 from node.peers.connection import SOCKET_OPTIONS, single_headers
 from node.peers.handshake import Hello, read_hello
 from protocol.errors import WireError
-from runtime.settings import parse_listen
 from runtime.web_origin import KnownHosts, is_loopback_host, own_hosts
 
 MAX_PEERS: Final = 1_000
@@ -24,7 +22,7 @@ ServePeer = Callable[[Hello, ServerConnection], Awaitable[None]]
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises: OSError, which says where, if it cannot listen there."""
+    """Raises: OSError, which names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -33,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def shown_address(listener: socket.socket) -> str:
-    """HOST:PORT of where it listens."""
+    """HOST:PORT of a listening socket."""
     host, port, *_ = listener.getsockname()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -59,12 +57,12 @@ class PeerServer:
             self._serve_peer,
             sock=listener,
             process_request=self._answer_or_upgrade,
-            process_response=self._say_hello,
+            process_response=self._add_own_headers,
             **SOCKET_OPTIONS,
         )
 
     def _answer_or_upgrade(self, websocket: ServerConnection, request: Request) -> Response | None:
-        """An answer to what is no peer; None to go on with the handshake."""
+        """The response to a request that is not of a peer; None to continue the handshake."""
         if (problem := self._refusal(websocket, request)) is not None:
             return websocket.respond(HTTPStatus.FORBIDDEN, f"{problem}\n")
         page = self._pages.get(request.path.partition("?")[0])
@@ -81,7 +79,7 @@ class PeerServer:
         return None
 
     def _refusal(self, websocket: ServerConnection, request: Request) -> str | None:
-        """Why a request of a web page is refused: peers are programs, and on this machine alone they know its name."""
+        """The reason to refuse a request of a web page, which the Origin or Host header shows; None for a peer."""
         if "Origin" in request.headers:
             return "web pages cannot be peers"
         own = str(websocket.local_address[0])
@@ -90,7 +88,7 @@ class PeerServer:
             return "this node does not accept this host name"
         return None
 
-    def _say_hello(self, _websocket: ServerConnection, _request: Request, response: Response) -> None:
+    def _add_own_headers(self, _websocket: ServerConnection, _request: Request, response: Response) -> None:
         for name, value in self._own_headers.items():
             response.headers[name] = value
 
@@ -111,14 +109,6 @@ def _json_response(value: Any) -> Response:
     return Response(HTTPStatus.OK, "OK", headers, body)
 
 
-def read_listen(option: str, text: str) -> tuple[str, int]:
-    """Raises: `ConfigError`, which names the option."""
-    try:
-        return parse_listen(text)
-    except ValueError as problem:
-        raise ConfigError(f"{option}: {problem}") from None
-
-
 def new_chance() -> Random:
-    """Chance for delays and for whom to link with whom. Nothing secret hangs on it."""
+    """Randomness for delays and the choice of neighbours; not for secrets."""
     return Random(secrets.randbits(64))  # noqa: S311

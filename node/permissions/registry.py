@@ -107,7 +107,7 @@ class Registry:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Stream {stream.id} already exists.")
             self.stream_quota.check(holder)
             self.grant_quota.check(holder, len(grants))
-            numbers = await self._storage.create_stream(stream, grants, holder)
+            numbers = await self._storage.write(self._storage.tables.create_stream, stream, grants, holder)
             self._streams[stream.id] = stream
             self._holders[stream.id] = holder
             self._grants[stream.id] = dict(zip(grants, numbers, strict=True))
@@ -119,7 +119,7 @@ class Registry:
         One that was declared before and is no longer loses all grants, and exists only as long as it has messages.
         """
         async with self._changing:
-            changed = await self._storage.declare(streams)
+            changed = await self._storage.write(self._storage.tables.declare, streams)
             self._load()
         if changed.removed_grants:
             log.info("permissions that are not declared were removed; count=%d", changed.removed_grants)
@@ -130,7 +130,7 @@ class Registry:
         """Give an existing stream other settings. Raises: `Refused`."""
         async with self._changing:
             self._require_change(by, stream.id, Operation.EDIT)
-            await self._storage.change_stream(stream)
+            await self._storage.write(self._storage.tables.change_stream, stream)
             self._streams[stream.id] = stream
 
     async def delete(self, stream_id: str, *, by: str) -> None:
@@ -153,7 +153,7 @@ class Registry:
                 return grants[grant]
             if by != OPERATOR:
                 self._check_grants(grant.stream_id, holder)
-            number = await self._storage.put_grant(grant)
+            number = await self._storage.write(self._storage.tables.put_grant, grant)
             if number is None:
                 raise _not_found(grant.stream_id)
             grants[grant] = number
@@ -168,7 +168,7 @@ class Registry:
             grant = next((grant for grant, known in grants.items() if known == number), None)
             if grant is None:
                 return False
-            await self._storage.delete_grant(number)
+            await self._storage.write(self._storage.tables.delete_grant, number)
             del grants[grant]
             self.grant_quota.add(self._holders[stream_id], -1)
             return True

@@ -10,7 +10,6 @@ from node.storage.registry import (
     StoredStream,
     read_grants,
     read_stored_streams,
-    read_streams,
     read_totals,
 )
 from node.storage.storage import Storage, used_bytes
@@ -33,7 +32,6 @@ __all__ = [
     "StoredText",
     "read_grants",
     "read_stored_streams",
-    "read_streams",
     "read_totals",
     "reading",
     "used_bytes",

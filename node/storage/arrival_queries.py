@@ -1,8 +1,8 @@
 """Resends of the legacy API: reads messages in order of arrival. Runs in the thread of the reading connection.
 
-To a legacy client a message has an offset, a number that rises from message to message of a partition: here the
-message's number in the table. Numbers are given in the order of arrival and never twice, so that messages with one
-timestamp, or with an earlier one than those before, have offsets of their own. Pages are bounded as in
+For a legacy client a message has an offset, a number that increases from message to message of a partition. It is the
+number of the message in the table: numbers are in order of arrival and never reused, so that messages with equal or
+decreasing timestamps have different offsets. Pages are bounded as in
 `node.storage.queries`.
 """
 
@@ -32,7 +32,7 @@ _Arrival = tuple[int, int]  # stored_at_s, number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalQuery:
-    """The last so many, or all between two offsets, both included, that are not older than a time."""
+    """The last N messages, or those between two offsets, both included, not older than a time."""
 
     last: int | None = None
     start: int = 0
@@ -66,7 +66,7 @@ def start_arrivals(connection: sqlite3.Connection, part: StreamPart, query: Arri
     newest = row and connection.execute(_NTH_NEWEST, (row[0], 0)).fetchone()
     if not newest:
         return None
-    end = min(newest, _place(connection, _STORED_UNTIL, query.end))
+    end = min(newest, _position(connection, _STORED_UNTIL, query.end))
     after = _start(connection, row[0], query)
     return Arrivals(part=row[0], after=after, end=end, since_ms=min(query.since_ms, MAX_INTEGER))
 
@@ -75,22 +75,20 @@ def _start(connection: sqlite3.Connection, part: int, query: ArrivalQuery) -> _A
     if query.last is not None:
         nth: _Arrival | None = connection.execute(_NTH_NEWEST, (part, min(query.last, MAX_INTEGER) - 1)).fetchone()
         return (nth[0], nth[1] - 1) if nth and query.last else (-1, -1) if query.last else (MAX_INTEGER, 0)
-    stored_at_s, number = _place(connection, _STORED_FROM, query.start)
-    earliest_s = min(
-        (query.since_ms - MAX_AHEAD_MS) // 1000, MAX_INTEGER
-    )  # no message was stored longer before its time
+    stored_at_s, number = _position(connection, _STORED_FROM, query.start)
+    earliest_s = min((query.since_ms - MAX_AHEAD_MS) // 1000, MAX_INTEGER)  # admission refuses later timestamps
     return max((stored_at_s, number - 1), (earliest_s, -1))
 
 
-def _place(connection: sqlite3.Connection, sql: str, offset: int) -> _Arrival:
-    """When the message of this offset, or the nearest to it, was stored; and the offset itself."""
+def _position(connection: sqlite3.Connection, sql: str, offset: int) -> _Arrival:
+    """The time at which the message of this offset, or the nearest one, was stored; and the offset."""
     offset = min(offset, MAX_INTEGER)
     row = connection.execute(sql, (offset,)).fetchone()
     return (row[0] if row else MAX_INTEGER if sql is _STORED_FROM else -1, offset)
 
 
 def read_arrival_page(connection: sqlite3.Connection, arrivals: Arrivals) -> ArrivalPage:
-    """The next messages, and the place after them."""
+    """The next messages, and the position after them."""
     texts: list[StoredText] = []
     size = 0
     for stored_at_s, number, body in connection.execute(_PAGE, _parameters(arrivals)):

@@ -1,8 +1,8 @@
 """Resends: reads stored messages in order, one page at a time. Runs in the thread of the reading connection.
 
-A resend is fixed when it starts: it ends with the newest message of that moment, however fast others are published. It
-holds no transaction between pages, so that it may take as long as its reader likes; messages deleted meanwhile are left
-out. A page ends with the message that makes it `PAGE_CHARACTERS` long: memory is bounded by that and one message.
+A resend ends with the message that is the newest when it starts. It holds no transaction between pages, so that a slow
+reader delays nothing; messages deleted meanwhile are left out. A page ends with the message that makes it
+`PAGE_CHARACTERS` long: memory is bounded by that and one message.
 """
 
 import sqlite3
@@ -74,7 +74,7 @@ class Page(NamedTuple):
 
 def start_resend(connection: sqlite3.Connection, part: StreamPart, query: ResendQuery) -> Place | None:
     """The start of a resend; None if the partition has no messages."""
-    if part.partition > MAX_INTEGER:  # nothing of it can be stored, nor looked for
+    if part.partition > MAX_INTEGER:  # SQLite has no such number
         return None
     row = connection.execute("SELECT number FROM parts WHERE stream_id = ? AND partition = ?", part).fetchone()
     newest = row and connection.execute(_NEWEST, (row[0], 0)).fetchone()
@@ -84,14 +84,16 @@ def start_resend(connection: sqlite3.Connection, part: StreamPart, query: Resend
         case ResendLast(count=count):
             nth = min(count, MAX_INTEGER) - 1
             key = connection.execute(_NTH_NEWEST, (row[0], nth)).fetchone() if nth >= 0 else (*newest, MAX_INTEGER)
-            return Place(part=row[0], after=_just_before(key) if key else _BEFORE_ALL, end=newest)
+            return Place(part=row[0], after=(*key[:2], key[2] - 1) if key else _BEFORE_ALL, end=newest)
         case ResendRange(start=start, end=end, publisher=publisher, chain=chain):
             last = min(newest, (min(end.timestamp, MAX_INTEGER), min(end.sequence_number, MAX_INTEGER)))
-            return Place(part=row[0], after=_before(start), end=last, publisher=_lower(publisher), chain=chain)
+            return Place(
+                part=row[0], after=_before(start), end=last, publisher=publisher and publisher.lower(), chain=chain
+            )
 
 
 def read_page(connection: sqlite3.Connection, place: Place) -> Page:
-    """The next messages, and the place after them."""
+    """The next messages, and the position after them."""
     bodies: list[str] = []
     size = 0
     for timestamp, sequence, chain, body in connection.execute(_page_sql(place), _parameters(place)):
@@ -124,20 +126,11 @@ def _parameters(place: Place) -> dict[str, object]:
 
 
 def _before(ref: MessageRef) -> _Key:
-    return _just_before((min(ref.timestamp, MAX_INTEGER), min(ref.sequence_number, MAX_INTEGER), 0))
-
-
-def _just_before(key: _Key) -> _Key:
-    timestamp, sequence, chain = key
-    return timestamp, sequence, chain - 1
-
-
-def _lower(publisher: str | None) -> str | None:
-    return None if publisher is None else publisher.lower()
+    return min(ref.timestamp, MAX_INTEGER), min(ref.sequence_number, MAX_INTEGER), -1
 
 
 def read_latest(connection: sqlite3.Connection, since_s: int, max_messages: int, max_characters: int) -> list[str]:
-    """The messages that were stored last, the last one first: the table lies in the order of arrival."""
+    """The messages that were stored last, newest first."""
     bodies: list[str] = []
     rows = connection.execute("SELECT stored_at_s, body FROM messages ORDER BY number DESC LIMIT ?", (max_messages,))
     for stored_at_s, body in rows:

@@ -36,7 +36,7 @@ class Declared(NamedTuple):
 
 
 class PartTotals(NamedTuple):
-    """What one partition holds. `stream_id` is None where the stream was deleted and the messages will be."""
+    """The totals of one partition. `stream_id` is None if the stream was deleted."""
 
     number: int
     stream_id: str | None
@@ -53,7 +53,7 @@ class RegistryTables:
         self._connection = connection
 
     def create_stream(self, stream: Stream, grants: list[Grant], holder: Holder) -> list[int]:
-        """Make a stream, together with the first grants on it. The numbers of the grants."""
+        """Create a stream with its first grants. Returns the numbers of the grants."""
         with transaction(self._connection):
             self._connection.execute(_PUT_STREAM, (*astuple(stream), *holder))
             numbers = [self._put_grant(grant) for grant in grants]
@@ -61,11 +61,10 @@ class RegistryTables:
 
     def change_stream(self, stream: Stream) -> None:
         stream_id, *settings = astuple(stream)
-        with transaction(self._connection):
-            self._connection.execute(_CHANGE_STREAM, (*settings, stream_id))
+        self._connection.execute(_CHANGE_STREAM, (*settings, stream_id))
 
     def declare(self, streams: Sequence[tuple[Stream, list[Grant]]]) -> Declared:
-        """Have exactly these streams declared, each with exactly these grants, whatever there was before."""
+        """Declare exactly these streams, each with exactly these grants."""
         with transaction(self._connection):
             undeclared = self._undeclare_others({stream.id for stream, _ in streams})
             removed = sum(self._delete_grants(stream_id, set()) for stream_id in undeclared)
@@ -77,7 +76,7 @@ class RegistryTables:
         return Declared(removed, undeclared)
 
     def _undeclare_others(self, declared: set[str]) -> list[str]:
-        """A stream that is no longer declared stays only as long as it has messages."""
+        """Undeclare all other streams. Those without messages are deleted."""
         rows = self._connection.execute("SELECT id FROM streams WHERE declared = 1").fetchall()
         undeclared = [stream_id for (stream_id,) in rows if stream_id not in declared]
         for stream_id in undeclared:
@@ -86,7 +85,7 @@ class RegistryTables:
         return undeclared
 
     def _delete_grants(self, stream_id: str, declared: set[Grant]) -> int:
-        """Delete every grant on the stream but these. How many there were."""
+        """Delete all other grants on the stream. Returns how many."""
         rows = self._connection.execute("SELECT number, user, operation FROM grants WHERE stream_id = ?", (stream_id,))
         extra = [
             (number,)
@@ -97,25 +96,23 @@ class RegistryTables:
         return len(extra)
 
     def delete_strays(self) -> int:
-        """Delete grants on streams that do not exist. How many there were."""
-        with transaction(self._connection):
-            return self._connection.execute(_DELETE_STRAYS).rowcount
+        """Delete grants on streams that do not exist. Returns how many."""
+        return self._connection.execute(_DELETE_STRAYS).rowcount
 
     def delete_stream(self, stream_id: str) -> None:
-        """Its messages no longer belong to anything; retention deletes them bit by bit."""
+        """Delete a stream and its grants. Retention deletes its messages later, in small steps."""
         with transaction(self._connection):
             self._connection.execute("DELETE FROM streams WHERE id = ?", (stream_id,))
             self._connection.execute("DELETE FROM grants WHERE stream_id = ?", (stream_id,))
             self._connection.execute("UPDATE parts SET stream_id = NULL WHERE stream_id = ?", (stream_id,))
 
     def put_grant(self, grant: Grant) -> int | None:
-        """The number of the grant; None where there is no such stream."""
+        """Store a grant. Returns its number; None if there is no such stream."""
         with transaction(self._connection):
             return self._put_grant(grant)
 
     def delete_grant(self, number: int) -> None:
-        with transaction(self._connection):
-            self._connection.execute("DELETE FROM grants WHERE number = ?", (number,))
+        self._connection.execute("DELETE FROM grants WHERE number = ?", (number,))
 
     def _put_grant(self, grant: Grant) -> int | None:
         self._connection.execute(_PUT_GRANT, grant)
@@ -139,10 +136,6 @@ def read_stored_streams(connection: sqlite3.Connection) -> Iterator[StoredStream
         yield StoredStream(stream, Holder(owner, origin), bool(declared))
 
 
-def read_streams(connection: sqlite3.Connection) -> Iterator[Stream]:
-    return (stored.stream for stored in read_stored_streams(connection))
-
-
 def read_grants(connection: sqlite3.Connection) -> Iterator[tuple[int, Grant]]:
     for number, stream_id, user, operation in connection.execute(
         "SELECT number, stream_id, user, operation FROM grants ORDER BY number"
@@ -151,7 +144,7 @@ def read_grants(connection: sqlite3.Connection) -> Iterator[tuple[int, Grant]]:
 
 
 def read_totals(connection: sqlite3.Connection) -> list[PartTotals]:
-    """Every partition that holds or held messages."""
+    """The totals of every partition that has or had messages."""
     rows = connection.execute(
         """
         SELECT number, stream_id, partition, messages, bytes,

@@ -8,15 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from node.limits import NO_LIMITS, Holder, Quota
+from node.limits import NO_LIMITS, Quota
 from node.storage.arrival_queries import ArrivalQuery, StoredText, read_arrival_page, start_arrivals
 from node.storage.database import lock_directory, open_reader, open_writer, translate_errors
-from node.storage.messages import Charge, Entry, MessageWriter, Outcome
+from node.storage.messages import Entry, MessageWriter, Outcome
 from node.storage.queries import ResendQuery, read_latest, read_page, start_resend
 from node.storage.registry import (
-    Declared,
     PartTotals,
     RegistryTables,
     StoredStream,
@@ -24,19 +23,20 @@ from node.storage.registry import (
     read_stored_streams,
     read_totals,
 )
-from node.streams import Grant, Stream, StreamPart
+from node.streams import Grant, StreamPart
 
 MAX_LATEST_MESSAGES: Final = 2_000
 MAX_LATEST_CHARACTERS: Final = 2 * 1024 * 1024
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
 class Storage:
-    """Everything the node keeps. Every method raises `StorageError` where the disk fails."""
+    """All stored data of the node. Every method raises `StorageError` if the disk fails."""
 
     def __init__(self, directory: Path, chain_quota: Quota | None = None) -> None:
-        """Raises: `StorageError`; OSError where the directory cannot be made."""
+        """Raises: `StorageError`; OSError if the directory cannot be made."""
         self.directory = directory
         self.chain_quota = chain_quota or Quota("chains", NO_LIMITS)
         with ExitStack() as opened:
@@ -44,14 +44,14 @@ class Storage:
             self._writer = opened.enter_context(closing(open_writer(directory)))
             self._reader = opened.enter_context(closing(open_reader(directory)))
             with translate_errors():
-                self._messages = MessageWriter(self._writer, self.chain_quota)
+                self.messages = MessageWriter(self._writer, self.chain_quota)
             self._opened = opened.pop_all()
-        self._registry = RegistryTables(self._writer)
+        self.tables = RegistryTables(self._writer)
         self._write_thread = ThreadPoolExecutor(1, "storage-write")
         self._read_thread = ThreadPoolExecutor(1, "storage-read")
 
     def load(self) -> tuple[list[StoredStream], list[tuple[int, Grant]]]:
-        """All streams and grants. Blocks: for the start only."""
+        """All streams and grants. Blocks: only for the start."""
         with translate_errors():
             return list(read_stored_streams(self._reader)), list(read_grants(self._reader))
 
@@ -62,29 +62,30 @@ class Storage:
         max_messages: int = MAX_LATEST_MESSAGES,
         max_characters: int = MAX_LATEST_CHARACTERS,
     ) -> list[str]:
-        """The messages that were stored last, not before `since_s`, the last one first, up to the one that makes them
-        too many. Blocks: for the start only.
+        """The messages that were stored last, but not before `since_s`, newest first, within these limits.
+
+        Blocks: only for the start.
         """
         with translate_errors():
             return read_latest(self._reader, since_s, max_messages, max_characters)
 
     def delete_strays(self) -> int:
-        """Delete grants on streams that do not exist. How many there were. Blocks: for the start only."""
+        """Delete grants on streams that do not exist. Returns how many. Blocks: only for the start."""
         with translate_errors():
-            return self._registry.delete_strays()
+            return self.tables.delete_strays()
 
     def close(self) -> None:
-        """Wait for what is being written, then close. Blocks: for the end only."""
+        """Wait for what is being written, then close. Blocks: only for the stop."""
         self._read_thread.shutdown()
         self._write_thread.shutdown()
         self._opened.close()
 
     async def append(self, batch: Sequence[Entry], now_s: int) -> list[Outcome]:
-        """Store the batch, durably. What became of each entry."""
-        return await self._write(lambda: self._messages.append(batch, now_s))
+        """Store the batch durably. Returns the outcome of each entry."""
+        return await self.write(self.messages.append, batch, now_s)
 
     async def resend(self, part: StreamPart, query: ResendQuery) -> AsyncIterator[list[str]]:
-        """The messages asked for, in order, in pages that are not empty."""
+        """The requested messages, in order, in pages that are not empty."""
         place = await self._read(lambda: start_resend(self._reader, part, query))
         while place is not None:
             bodies, place = await self._read(partial(read_page, self._reader, place))
@@ -92,34 +93,19 @@ class Storage:
                 yield bodies
 
     async def resend_by_arrival(self, part: StreamPart, query: ArrivalQuery) -> AsyncIterator[list[StoredText]]:
-        """The messages asked for, with their offsets, in the order of their arrival, in pages that are not empty."""
+        """The requested messages with their offsets, in order of arrival, in pages that are not empty."""
         arrivals = await self._read(lambda: start_arrivals(self._reader, part, query))
         while arrivals is not None:
             texts, arrivals = await self._read(partial(read_arrival_page, self._reader, arrivals))
             if texts:
                 yield texts
 
-    async def create_stream(self, stream: Stream, grants: list[Grant], holder: Holder) -> list[int]:
-        return await self._write(lambda: self._registry.create_stream(stream, grants, holder))
-
-    async def change_stream(self, stream: Stream) -> None:
-        await self._write(lambda: self._registry.change_stream(stream))
-
-    async def declare(self, streams: Sequence[tuple[Stream, list[Grant]]]) -> Declared:
-        return await self._write(lambda: self._registry.declare(streams))
-
     async def delete_stream(self, stream_id: str) -> None:
         def delete() -> None:
-            self._registry.delete_stream(stream_id)
-            self._messages.forget_numbers()
+            self.tables.delete_stream(stream_id)
+            self.messages.forget_numbers()
 
-        await self._write(delete)
-
-    async def put_grant(self, grant: Grant) -> int | None:
-        return await self._write(lambda: self._registry.put_grant(grant))
-
-    async def delete_grant(self, number: int) -> None:
-        await self._write(lambda: self._registry.delete_grant(number))
+        await self.write(delete)
 
     async def totals(self) -> list[PartTotals]:
         return await self._read(lambda: read_totals(self._reader))
@@ -127,21 +113,9 @@ class Storage:
     async def used_bytes(self) -> int:
         return await self._read(lambda: used_bytes(self._reader))
 
-    async def delete_old(self, part: int, before_s: int, limit: int) -> int:
-        return await self._write(lambda: self._messages.delete_old(part, before_s, limit))
-
-    async def delete_of_heaviest(
-        self, limit: int, *, max_bytes: int, by: Charge = "origin", beyond_bytes: int = 0
-    ) -> int:
-        return await self._write(
-            lambda: self._messages.delete_of_heaviest(limit, max_bytes=max_bytes, by=by, beyond_bytes=beyond_bytes)
-        )
-
-    async def drop_empty_parts(self) -> None:
-        await self._write(self._messages.drop_empty_parts)
-
-    async def _write(self, job: Callable[[], Result]) -> Result:
-        return await _run(self._write_thread, job)
+    async def write(self, job: Callable[P, Result], *arguments: P.args, **options: P.kwargs) -> Result:
+        """Call a method of `tables` or `messages` in the thread that writes."""
+        return await _run(self._write_thread, partial(job, *arguments, **options))
 
     async def _read(self, job: Callable[[], Result]) -> Result:
         return await _run(self._read_thread, job)
@@ -153,7 +127,7 @@ async def _run(thread: ThreadPoolExecutor, job: Callable[[], Result]) -> Result:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """What the tables take up in the file; pages that were freed are not counted, for they are used again."""
+    """The size of the tables in the file, without free pages, which are used again."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()

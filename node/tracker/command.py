@@ -7,9 +7,10 @@ import sys
 from random import Random
 from typing import Final
 
-from node.peers.server import listen, new_chance, read_listen, shown_address
+from node.peers.server import listen, new_chance, shown_address
 from node.tracker.server import TrackerServer
 from node.tracker.topology import DEFAULT_MAX_NEIGHBOURS, LEAST_MAX_NEIGHBOURS
+from runtime.settings import listen_option
 from runtime.stopping import call_on_stop_signals, run_and_end
 
 DEFAULT_LISTEN: Final = "127.0.0.1:7071"
@@ -41,7 +42,7 @@ def run_tracker(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    listener = listen(*read_listen("--listen", arguments.listen))
+    listener = listen(*listen_option("--listen", arguments.listen))
     chance = new_chance() if arguments.seed is None else Random(arguments.seed)  # noqa: S311 - no secret
     tracker = TrackerServer(
         arguments.id or f"ws://{shown_address(listener)}", chance=chance, max_neighbours=arguments.max_neighbours

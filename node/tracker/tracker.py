@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from node.streams import StreamPart
 from node.tracker.status import NodeStatus, PartStatus, read_status
@@ -175,7 +175,7 @@ class Tracker:
         if not status.wants_acknowledgement or message.version != LATEST_TRACKER_VERSION:
             return []
         return [
-            Outgoing(known.peer.peer_id, StatusAckMessage(request_id=message.request_id, **_about(part)))
+            Outgoing(known.peer.peer_id, StatusAckMessage(request_id=message.request_id, **part.fields()))
             for part in status.parts
         ]
 
@@ -278,7 +278,7 @@ class Tracker:
             request_id=self._new_request_id(),
             node_addresses=tuple(self._known[node].peer.name_for_others for node in sorted(wanted)),
             counter=known.sent_counters[part],
-            **_about(part),
+            **part.fields(),
         )
 
     def _storage_nodes(self, request: StorageNodesRequest) -> StorageNodesResponse:
@@ -305,7 +305,3 @@ class Tracker:
             )
             return [Outgoing(known.peer.peer_id, unknown)]
         return [Outgoing(target.peer.peer_id, replace(message, version=target.version))]
-
-
-def _about(part: StreamPart) -> dict[str, Any]:
-    return {"stream_id": part.stream_id, "stream_partition": part.partition}

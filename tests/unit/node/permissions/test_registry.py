@@ -91,7 +91,7 @@ def test_a_stream_that_could_not_be_stored_does_not_exist(
     async def fail(*_: object) -> list[int]:
         raise StorageError("disk full")
 
-    monkeypatch.setattr(storage, "create_stream", fail)
+    monkeypatch.setattr(storage, "write", fail)
     with pytest.raises(StorageError):
         asyncio.run(registry.create(a_stream(id="second"), ALICES))
     assert registry.find("second") is None
@@ -146,7 +146,7 @@ def test_nothing_can_be_granted_on_a_stream_that_does_not_exist(registry: Regist
     with pytest.raises(Refused, match="not found"):
         asyncio.run(registry.grant(grant, by=OPERATOR))
 
-    assert asyncio.run(storage.put_grant(grant)) is None
+    assert asyncio.run(storage.write(storage.tables.put_grant, grant)) is None
 
 
 def test_permissions_without_a_stream_are_removed_at_the_start(

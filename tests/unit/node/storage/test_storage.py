@@ -2,9 +2,10 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,7 +175,7 @@ def test_a_resend_ends_where_the_stream_ended_when_it_began(storage: Storage, mo
 def test_totals_follow_what_is_stored_and_deleted(storage: Storage) -> None:
     append(storage, entry(1, body="äö"), entry(2, body="xyz"), entry(3))
     (before,) = asyncio.run(storage.totals())
-    deleted = asyncio.run(storage.delete_of_heaviest(2, max_bytes=10**9))
+    deleted = asyncio.run(delete_of_heaviest(storage, 2, max_bytes=10**9))
     (after,) = asyncio.run(storage.totals())
 
     assert before[3:] == (3, 10, 1, 3, NOW_S)
@@ -187,9 +188,9 @@ def test_age_counts_from_arrival_and_only_the_old_are_deleted(storage: Storage) 
     asyncio.run(storage.append([entry(1)], NOW_S + 1))
     (part,) = asyncio.run(storage.totals())
 
-    assert asyncio.run(storage.delete_old(part.number, NOW_S, 10)) == 0
-    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 1)) == 1
-    assert asyncio.run(storage.delete_old(part.number, NOW_S + 1, 10)) == 1
+    assert asyncio.run(storage.write(storage.messages.delete_old, part.number, NOW_S, 10)) == 0
+    assert asyncio.run(storage.write(storage.messages.delete_old, part.number, NOW_S + 1, 1)) == 1
+    assert asyncio.run(storage.write(storage.messages.delete_old, part.number, NOW_S + 1, 10)) == 1
     assert resend(storage, ResendLast(count=9)) == ["1.0"]
 
 
@@ -199,7 +200,7 @@ def test_a_clock_that_goes_back_does_not_make_new_messages_old(tmp_path: Path) -
     first.close()
     second = Storage(tmp_path)
     asyncio.run(second.append([entry(2)], 5))
-    asyncio.run(second.delete_of_heaviest(1, max_bytes=10**9))
+    asyncio.run(second.write(second.messages.delete_of_heaviest, 1, max_bytes=10**9))
 
     assert asyncio.run(second.totals())[0].stored_since_s == NOW_S
     second.close()
@@ -218,8 +219,8 @@ def test_streams_and_grants_are_there_after_reopening(tmp_path: Path) -> None:
     first = Storage(tmp_path)
     stream = a_stream(partitions=3, require_signed_data=True, storage_days=7, name="boiler")
     grants = [Grant(STREAM_ID, ALICE.address, Operation.SHARE), Grant(STREAM_ID, ANYBODY, Operation.GET)]
-    numbers = asyncio.run(first.create_stream(stream, grants, Holder(ALICE.address, "10.0.0.1")))
-    same = asyncio.run(first.put_grant(grants[0]))
+    numbers = asyncio.run(first.write(first.tables.create_stream, stream, grants, Holder(ALICE.address, "10.0.0.1")))
+    same = asyncio.run(first.write(first.tables.put_grant, grants[0]))
     first.close()
     second = Storage(tmp_path)
 
@@ -228,7 +229,7 @@ def test_streams_and_grants_are_there_after_reopening(tmp_path: Path) -> None:
         [StoredStream(stream, Holder(ALICE.address, "10.0.0.1"), is_declared=False)],
         list(zip(numbers, grants, strict=True)),
     )
-    asyncio.run(second.delete_grant(numbers[0]))
+    asyncio.run(second.write(second.tables.delete_grant, numbers[0]))
     assert second.load()[1] == [(numbers[1], grants[1])]
     second.close()
 
@@ -297,6 +298,11 @@ def test_one_node_uses_a_directory_at_a_time(tmp_path: Path) -> None:
 
 # --- usage by user ---
 
+
+def delete_of_heaviest(storage: Storage, limit: int, **options: Any) -> Coroutine[Any, Any, int]:
+    return storage.write(storage.messages.delete_of_heaviest, limit, **options)
+
+
 MALLORY, HONEST = Holder("0xmallory", "10.9.9.9"), Holder(ALICE.address, "10.0.0.1")
 
 
@@ -319,7 +325,7 @@ def test_a_chain_beyond_the_quota_is_refused_and_the_rest_of_the_batch_stored(tm
 def test_a_chain_is_gone_with_its_last_message_and_another_may_begin(tmp_path: Path) -> None:
     storage = Storage(tmp_path, Quota("chains", QuotaLimits(total=1, per_owner=1, per_address=1)))
     append(storage, entry(1, chain="x" * 10_000))
-    assert asyncio.run(storage.delete_of_heaviest(10, max_bytes=10**9)) == 1
+    assert asyncio.run(delete_of_heaviest(storage, 10, max_bytes=10**9)) == 1
 
     with reading(tmp_path) as connection:
         assert connection.execute("SELECT count(*) FROM chains").fetchone() == (0,)
@@ -342,7 +348,7 @@ def test_the_heaviest_gives_way_first_however_many_names_it_has(storage: Storage
         part = StreamPart(f"0x{name}/s", 0)
         append(storage, *(entry(n, chain="m", body="m" * 200)._replace(part=part, holder=sybil) for n in range(2)))
     while sum(part.bytes for part in asyncio.run(storage.totals())) > 7000:
-        assert asyncio.run(storage.delete_of_heaviest(1, max_bytes=10**9))
+        assert asyncio.run(delete_of_heaviest(storage, 1, max_bytes=10**9))
 
     assert len(resend(storage, ResendLast(count=99))) == 10
 
@@ -350,7 +356,7 @@ def test_the_heaviest_gives_way_first_however_many_names_it_has(storage: Storage
 def test_of_one_owner_the_oldest_messages_go_first(storage: Storage) -> None:
     append(storage, *(entry(n, body=f"{n}" * 100)._replace(holder=HONEST) for n in range(5)))
     append(storage, entry(9, chain="other", body="o")._replace(holder=Holder("0xother", HONEST.origin)))
-    asyncio.run(storage.delete_of_heaviest(3, max_bytes=10**9))
+    asyncio.run(delete_of_heaviest(storage, 3, max_bytes=10**9))
 
     assert [body[0] for body in resend(storage, ResendLast(count=99))] == ["3", "4", "o"]
 
@@ -358,7 +364,9 @@ def test_of_one_owner_the_oldest_messages_go_first(storage: Storage) -> None:
 def test_what_one_owner_has_beyond_so_many_bytes_can_be_deleted(storage: Storage) -> None:
     append(storage, *(entry(n, body="x" * 936)._replace(holder=HONEST) for n in range(10)))
     append(storage, *(entry(n, chain="m", body="x" * 936)._replace(holder=MALLORY) for n in range(4)))
-    while asyncio.run(storage.delete_of_heaviest(1, max_bytes=10**9, by="owner", beyond_bytes=5_000)):
+    while asyncio.run(
+        storage.write(storage.messages.delete_of_heaviest, 1, max_bytes=10**9, by="owner", beyond_bytes=5_000)
+    ):
         pass
 
     with reading(storage.directory) as connection:
@@ -369,9 +377,9 @@ def test_what_one_owner_has_beyond_so_many_bytes_can_be_deleted(storage: Storage
 def test_no_more_is_deleted_than_must_be(storage: Storage) -> None:
     append(storage, *(entry(n, body="x" * 936)._replace(holder=HONEST) for n in range(10)))
 
-    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=2_500)) == 3
-    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=10**9, beyond_bytes=5_000)) == 2
-    assert asyncio.run(storage.delete_of_heaviest(1_000, max_bytes=10**9, beyond_bytes=5_000)) == 0
+    assert asyncio.run(delete_of_heaviest(storage, 1_000, max_bytes=2_500)) == 3
+    assert asyncio.run(delete_of_heaviest(storage, 1_000, max_bytes=10**9, beyond_bytes=5_000)) == 2
+    assert asyncio.run(delete_of_heaviest(storage, 1_000, max_bytes=10**9, beyond_bytes=5_000)) == 0
 
 
 # --- the order of arrival, for legacy clients ---
@@ -427,7 +435,7 @@ def test_offsets_of_a_full_batch_are_those_it_is_read_back_with(storage: Storage
 
 def test_an_offset_is_never_given_twice_even_if_everything_was_deleted(storage: Storage) -> None:
     (first,) = asyncio.run(storage.append([entry(1)], NOW_S))
-    asyncio.run(storage.delete_of_heaviest(10, max_bytes=10**9))
+    asyncio.run(delete_of_heaviest(storage, 10, max_bytes=10**9))
     (second,) = asyncio.run(storage.append([entry(2)], NOW_S))
 
     assert isinstance(first, int)

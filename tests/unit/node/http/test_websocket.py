@@ -1,6 +1,6 @@
 """What all connections together may hold."""
 
-from node.http.memory_budget import MemoryBudget
+from node.http.websocket import MemoryBudget
 
 
 def test_everybody_may_go_on_while_there_is_enough() -> None:
