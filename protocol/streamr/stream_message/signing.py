@@ -62,7 +62,7 @@ def signed_payload(message: StreamMessage) -> str:
 
 
 def signed_digest(message: StreamMessage) -> bytes:
-    """The digest of that text: equal for all messages that can be made of one signature by cutting its text elsewhere."""
+    """The digest of that text: the same for all messages that one signed text can be cut into."""
     return eip191_digest(signed_payload(message).encode(errors="surrogatepass"))
 
 
