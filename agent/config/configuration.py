@@ -64,7 +64,7 @@ class DeviceConfig:
 class JournalConfig:
     directory: Path | None = None  # default: below data_directory
     max_megabytes: Annotated[int, Between(1, 1 << 20)] = 512  # hard limit on the size of the journal on disk
-    segment_kilobytes: Annotated[int, Between(64, 65_536)] = 4096  # of one file; a message has at most a quarter of it
+    segment_kilobytes: Annotated[int, Between(64, 65_536)] = 4096  # size of one file; a message has at most a quarter
     commit_records: Annotated[int, Between(1, 16_384)] = 250  # commit when this many records are waiting …
     commit_interval_s: Annotated[float, Between(0, 3600)] = 1.0  # … or this long after the previous commit
     compression: Literal["zstd", "none"] = "zstd"  # compression of each commit
@@ -72,8 +72,8 @@ class JournalConfig:
     thinned_priorities: tuple[
         Annotated[int, Between(0, 31)], ...
     ] = ()  # priorities of which every second record is dropped first
-    positions_interval_s: Annotated[float, Between(0, 3600)] = 10.0  # after a crash, this much is sent again
-    card_endurance_terabytes: Annotated[float, Between(0.001, 100_000)] | None = None  # rated, for the forecast
+    positions_interval_s: Annotated[float, Between(0, 3600)] = 10.0  # interval of saving cursors; resent after a crash
+    card_endurance_terabytes: Annotated[float, Between(0.001, 100_000)] | None = None  # rated endurance, for forecasts
 
     def settings(self, cursors: tuple[str, ...]) -> JournalSettings:
         """Raises ValueError where the figures do not fit together."""

@@ -78,7 +78,7 @@ class MqttConfig(PublisherConfig):
     client_id: str = ""  # default: the device's address
     topic: Text = "{stream}"  # topic; may contain `{stream}`, `{partition}`, `{publisher}`, `{chain}`
     payload: Literal["stream_message", "io_message"] = "stream_message"  # io_message: without the signature
-    messages_per_publication: Annotated[int, Between(1, 1000)] = 64  # at most, as a JSON array; 1: no array
+    messages_per_publication: Annotated[int, Between(1, 1000)] = 64  # limit, sent as a JSON array; 1: no array
     username: str | None = None  # user name, if the broker requires one
     password_file: Path | None = None  # private file with the password; requires username
     tls: Literal["off", "on"] = "off"  # encrypt, and verify the broker's certificate
