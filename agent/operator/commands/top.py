@@ -227,8 +227,7 @@ def _watch(screen: curses.window, config: Config) -> None:
     with contextlib.suppress(curses.error):  # a terminal that cannot hide its cursor shows it
         curses.curs_set(0)
     curves, offset = Curves(), 0
-    while True:
-        _follow_size()
+    while _follow_size():
         lines = _load_lines(config, curves)
         offset = max(0, min(offset, len(lines) - 1))
         _draw(screen, lines, offset, attributes)
@@ -238,12 +237,15 @@ def _watch(screen: curses.window, config: Config) -> None:
         offset += SCROLL.get(key, 0)
 
 
-def _follow_size() -> None:
-    """Resize the screen if the terminal was resized: the signal SIGWINCH may be missed."""
-    with contextlib.suppress(OSError):
+def _follow_size() -> bool:
+    """Resize the screen if the terminal was resized: the signal SIGWINCH may be missed. False: the terminal is gone."""
+    try:
         size = os.get_terminal_size(sys.stdout.fileno())
-        if size.lines and size.columns and curses.is_term_resized(size.lines, size.columns):
-            curses.resizeterm(size.lines, size.columns)
+    except OSError:
+        return False
+    if size.lines and size.columns and curses.is_term_resized(size.lines, size.columns):
+        curses.resizeterm(size.lines, size.columns)
+    return True
 
 
 def _load_lines(config: Config, curves: Curves) -> list[Line]:

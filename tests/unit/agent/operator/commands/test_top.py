@@ -125,7 +125,7 @@ class Terminal:
                 raise AssertionError(f"waited {PATIENCE_S} s for {text!r}: {self.shown!r}")
             try:
                 self.shown += os.read(self._master, 4096)
-            except OSError:  # nobody is left at the other end
+            except OSError:  # the process has ended
                 raise AssertionError(f"ended before {text!r}: {self.shown!r}") from None
 
     def type(self, keys: bytes) -> None:
@@ -134,13 +134,18 @@ class Terminal:
     def end(self) -> int:
         return self.process.wait(PATIENCE_S)
 
+    def disconnect(self) -> None:
+        os.close(self._master)
+        self._master = -1
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._master)
+        if self._master >= 0:
+            os.close(self._master)
 
 
 @pytest.mark.slow
@@ -170,7 +175,16 @@ def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_that_cannot_show_it_is_told_so(tmp_path: Path) -> None:
+def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
+    running(tmp_path)
+    with Terminal(configured(tmp_path)) as terminal:
+        terminal.wait_for(b"running, up for")
+        terminal.disconnect()
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+def test_on_an_unsupported_terminal_it_suggests_to_print_once(tmp_path: Path) -> None:
     with Terminal(configured(tmp_path), term="no-such-terminal") as terminal:
         terminal.wait_for(b"use --once")
         assert terminal.end() == 78
