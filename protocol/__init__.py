@@ -1,1 +1,1 @@
-"""Wire formats and cryptography as pure values and functions. Nothing here does I/O or asks for the time."""
+"""Wire formats and cryptography as pure values and functions. Nothing here does I/O or reads a clock."""

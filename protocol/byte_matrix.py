@@ -1,4 +1,4 @@
-"""Texts or messages of equal length as one matrix of bytes, a row each. Needs numpy, which devices do not have."""
+"""Texts or messages of equal length as rows of a matrix of bytes. Requires numpy, which devices do not have."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ ByteMatrix = npt.NDArray[np.uint8]
 
 
 def differ_only_within(matrix: ByteMatrix, fields: Iterable[slice]) -> bool:
-    """Whether every row is the same as the first outside of these columns."""
+    """Whether every row equals the first outside these columns."""
     differs = (matrix != matrix[0]).any(axis=0)
     for field in fields:
         differs[field] = False

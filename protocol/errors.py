@@ -1,6 +1,6 @@
-"""The errors that start here: the root of all of ours, and what bytes that break a format give.
+"""The root of all errors of Headgate, and the errors for bytes that break a wire format.
 
-An error type exists only if some code reacts to it differently. Other rooms add theirs, each in its own `errors.py`.
+An error type exists only if some code reacts to it differently. Other packages add theirs, each in its own `errors.py`.
 """
 
 from typing import ClassVar
@@ -11,7 +11,7 @@ __all__ = ["Corrupt", "HeadgateError", "Truncated", "Unsupported", "WireError"]
 class HeadgateError(Exception):
     """Root of every error raised on purpose. Its text says what, where and what to do, and never holds a secret."""
 
-    exit_code: ClassVar[int] = 1  # what a command that ends with this error answers; docs/operations.md lists them
+    exit_code: ClassVar[int] = 1  # of a command that ends with this error; docs/operations.md lists them
 
 
 class WireError(HeadgateError, ValueError):
@@ -22,19 +22,19 @@ class WireError(HeadgateError, ValueError):
     def __init__(self, problem: str, *, offset: int | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.offset = offset  # in bytes from the start of the input; None where no single place is to blame
+        self.offset = offset  # in bytes from the start of the input; None if no single place is wrong
 
     def __str__(self) -> str:
         return self.problem if self.offset is None else f"{self.problem} (at byte {self.offset})"
 
 
 class Truncated(WireError):
-    """The input is a proper beginning of something longer."""
+    """The input ends too early: it is the beginning of something longer."""
 
 
 class Corrupt(WireError):
-    """The input can never become valid, whatever follows."""
+    """The input is invalid, whatever follows it."""
 
 
 class Unsupported(WireError):
-    """The input is of a version or kind that this reader does not know."""
+    """The input is of an unknown version or kind."""

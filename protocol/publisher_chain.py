@@ -1,13 +1,12 @@
 """The fixed form of a Headgate publisher's `msgChainId`, and which messages must have it.
 
-The text that a StreamMessage's signature covers has no separators, so the same text can be cut into fields in several
-ways: with the digits of `prevMsgRef` moved into `msgChainId`, a signed message is another, valid message of a chain
-that does not exist. With a chain id of fixed length, what stands behind it can only be the reference.
+The text that a StreamMessage's signature covers has no separators, so the same text can be split into fields in several
+ways: with the digits of `prevMsgRef` moved into `msgChainId`, a signed message becomes another valid message of a chain
+that does not exist. After a chain id of fixed length only the reference can follow.
 
     msgChainId = 20 characters of A-Z a-z 0-9 - _        15 random bytes in base64 for URLs
 
-Every message whose content is an ioMessage must have it, and is refused elsewhere: by the node, by subscribers, by the
-ingest.
+Every message whose content is an ioMessage must have it. The node, subscribers and the ingest refuse it otherwise.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Scalar readings as they stand in ContentData: one CBOR item (RFC 8949) of a kind that a table column can hold.
+"""Scalar readings in ContentData: one CBOR item (RFC 8949) of a kind that a table column can hold.
 
 | kind | in Python |
 |---|---|
@@ -7,8 +7,8 @@
 | text, byte string | str, bytes |
 | false, true, null | bool, None |
 
-Arrays, maps, tags and indefinite lengths are no scalars. The head is read here, without a general decoder, so that
-hostile input costs what its bytes cost and no more. The unit stands in InfoFormat: `Cel/cbor`.
+Arrays, maps, tags and indefinite lengths are not scalars. The head is read here, without a general decoder, so that
+the cost of hostile input is bounded by its size. The unit is in InfoFormat: `Cel/cbor`.
 """
 
 import struct
@@ -25,7 +25,7 @@ Scalar: TypeAlias = bool | int | float | str | bytes | None
 
 FORMAT_SUFFIX: Final = "/cbor"
 
-_FORMATS_REMEMBERED: Final = 256
+_CACHED_FORMATS: Final = 256
 
 _DOUBLE: Final = struct.Struct(">d")
 _FLOATS: Final = {25: struct.Struct(">e"), 26: struct.Struct(">f"), 27: _DOUBLE}
@@ -39,15 +39,15 @@ def scalar_format(unit: str) -> str:
     return unit + FORMAT_SUFFIX
 
 
-@lru_cache(maxsize=_FORMATS_REMEMBERED)
+@lru_cache(maxsize=_CACHED_FORMATS)
 def unit_of(info_format: str) -> str | None:
-    """The unit, where the format is that of a scalar reading; `application/cbor` is any CBOR and no unit."""
+    """The unit of a scalar reading; None for other formats, also `application/cbor`, which is any CBOR."""
     unit, separator, form = info_format.rpartition("/")
     return unit if separator + form == FORMAT_SUFFIX and unit != "application" else None
 
 
 def encode_scalar(value: Scalar) -> bytes:
-    """The shortest form that loses nothing; floats are always doubles, so that all readings of a sensor look alike."""
+    """The shortest lossless form; floats are always doubles, so that all readings of a sensor have one layout."""
     if type(value) is float:
         return b"\xfb" + _DOUBLE.pack(value)
     if isinstance(value, int) and not -(2**64) <= value < 2**64:

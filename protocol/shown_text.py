@@ -1,14 +1,14 @@
-"""Text of strangers as it may be shown: with nothing in it that a terminal, or whoever reads a log, would obey."""
+"""Makes untrusted text safe to print: control characters, which a terminal would execute, are escaped."""
 
 __all__ = ["printable", "printable_start"]
 
 
 def printable(text: str) -> str:
-    """The same on one line, control characters written out."""
+    """The text on one line, with control characters escaped."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def printable_start(text: str, max_characters: int) -> str:
-    """So much of it, and how long it is where that is not all."""
+    """The first `max_characters`, escaped, with the full length if the text is longer."""
     start = printable(text[:max_characters])
     return start if len(text) <= max_characters else f"{start}… ({len(text)} characters)"

@@ -1,11 +1,11 @@
-"""Units of measure by UCUM, the Unified Code for Units of Measure: whether a text is one.
+"""Validation of units by UCUM, the Unified Code for Units of Measure.
 
     unit        [/] component { (. or /) component }
     component   atom [exponent] [{annotation}]  or  number  or  {annotation}  or  ( component { (. or /) component } )
     atom        a code, or a prefix and the code of a metric unit:  m  km  Cel  [degF]  10*
     exponent    [+ or -] digits
 
-The codes are those of UCUM 2.2 (unitsofmeasure.org), case-sensitive, and two that sensors need and UCUM lacks: `dBm`
+The codes are those of UCUM 2.2 (unitsofmeasure.org), case-sensitive, and two that sensors use and UCUM lacks: `dBm`
 and `var`. One pass over the text, without recursion.
 """
 
@@ -51,7 +51,7 @@ _COMPONENT: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_MEANT: Final = {  # what people write, and every unit that UCUM has another code for
+_SUGGESTIONS: Final = {  # common spellings, and the UCUM code of each
     "°C": "Cel", "degC": "Cel", "°F": "[degF]", "degF": "[degF]", "°": "deg", "percent": "%", "pct": "%", "%RH": "%",
     "ppm": "[ppm]", "ppb": "[ppb]", "psi": "[psi]", "NTU": "[NTU]", "Wh": "W.h", "kWh": "kW.h", "MWh": "MW.h",
     "Ah": "A.h", "mAh": "mA.h", "VA": "V.A", "kVA": "kV.A", "VAh": "V.A.h",
@@ -64,7 +64,7 @@ _SIGNS: Final = str.maketrans({"µ": "u", "μ": "u", "²": "2", "³": "3", "·":
 
 
 def unit_problem(unit: str) -> str:
-    """Why the text is not a UCUM unit, with a suggestion; "" if it is one, or is empty."""
+    """The problem of a text that is not a UCUM unit, with a suggestion; "" if it is one, or is empty."""
     problem = _problem(unit)
     return problem and f"{unit!r:.40} is not UCUM: {problem}{_advice(unit)}"
 
@@ -87,9 +87,9 @@ def _problem(unit: str) -> str:
                 return f"there is no unit {atom!r:.30}"
             is_complete, at = True, component.end() - 1
         else:
-            return f"{unit[at:]!r:.20} does not belong there"
+            return f"{unit[at:]!r:.20} is not allowed there"
         at += 1
-    return "" if is_complete and not depth else "it ends too soon"
+    return "" if is_complete and not depth else "it ends too early"
 
 
 def _is_atom(text: str) -> bool:
@@ -100,5 +100,9 @@ def _is_atom(text: str) -> bool:
 
 def _advice(unit: str) -> str:
     plain = unit.strip().translate(_SIGNS)
-    meant = _MEANT.get(unit.strip()) or _MEANT.get(plain) or plain.replace("^", "").replace("**", "").replace(" ", ".")
-    return f"; {meant} may be meant" if meant != unit and not _problem(meant) and meant else ""
+    meant = (
+        _SUGGESTIONS.get(unit.strip())
+        or _SUGGESTIONS.get(plain)
+        or plain.replace("^", "").replace("**", "").replace(" ", ".")
+    )
+    return f"; did you mean {meant}?" if meant != unit and not _problem(meant) and meant else ""

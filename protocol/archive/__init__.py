@@ -2,8 +2,8 @@
 
     HGARCH ‖ header ‖ block … ‖ manifest ‖ signature
 
-The header says whose it is, blocks hold the messages' exact texts, the manifest accounts for every one of them and
-holds the digests of all before it, and the device's Ed25519 key signs the manifest: no byte of a file can change
-unnoticed. A file may be encrypted for one collector. The collector answers with a signed receipt.
-`docs/wire-formats.md` gives every byte.
+The header names the device, blocks hold the exact texts of the messages, and the manifest lists every block, chain and
+loss with the digests of everything before it. The device's Ed25519 key signs the manifest, so no byte of a file can
+change unnoticed. A file may be encrypted for one collector. The collector responds with a signed receipt.
+`docs/wire-formats.md` specifies every byte.
 """

@@ -1,6 +1,6 @@
 """The content of a block before compression: a table of records, stored by columns.
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 4 | n, the number of records |
 | 4 | c, the number of chain keys |
@@ -15,8 +15,8 @@
 | … | the chain keys in UTF-8, in order of first use, one after the other |
 | … | the texts, one after the other |
 
-All numbers are unsigned and big-endian. Columns compress better than rows, and let a reader split a block into texts
-with a handful of calls instead of several per record. Chain keys stand in every block, so each block can be read alone.
+All numbers are unsigned and big-endian. Columns compress better than rows, and a reader splits a block into texts with
+a few calls instead of several per record. Every block contains its chain keys, so each block can be read alone.
 """
 
 import hashlib
@@ -76,9 +76,9 @@ def encode_block(columns: Columns) -> bytes:
 
 
 def decode_block(raw: bytes) -> Columns:
-    """Raises: CorruptArchive, naming the record to blame where one is."""
+    """Raises: CorruptArchive, naming the record if one is wrong."""
     if len(raw) < _COUNTS.size:
-        raise CorruptArchive(f"a block of {len(raw)} bytes has no room for its counts")
+        raise CorruptArchive(f"a block of {len(raw)} bytes is too short for its counts")
     n, chain_count = _COUNTS.unpack_from(raw)
     if not 1 <= n <= MAX_RECORDS_PER_BLOCK or not 1 <= chain_count <= n:
         raise CorruptArchive(f"a block of {n} records in {chain_count} chains")
@@ -106,7 +106,7 @@ class _Misfit(NamedTuple):
 
 
 def _first_misfit(columns: Columns, lengths: Sequence[int]) -> _Misfit | None:
-    """A record with a number out of its range. Whole columns are judged by their extremes."""
+    """The first record with a number out of range. Whole columns are checked by their extremes."""
     limits = (
         ("text bytes", lengths, MAX_TEXT_BYTES),
         ("timestamp_ms", columns.timestamps_ms, MAX_TIMESTAMP_MS),
@@ -136,7 +136,7 @@ def _decode_chains(raw: bytes, start: int, lengths: tuple[int, ...]) -> list[str
     except UnicodeDecodeError as error:
         raise CorruptArchive("a chain key is not UTF-8") from error
     if len(set(chains)) != len(chains):
-        raise CorruptArchive("a chain key stands twice in one block")
+        raise CorruptArchive("a chain key is repeated in one block")
     return chains
 
 
@@ -169,12 +169,12 @@ class Block:
 
     @property
     def records(self) -> list[Record]:
-        """One by one; made anew each time. Who wants one field of all records takes its column."""
+        """The records as rows, built by each call. For one field of all records, use its column."""
         return self.columns.records()
 
 
 def decode_block_frame(frame: bytes, *, index: int, offset: int, first_record: int) -> Block:
-    """`frame` with its head, from `offset` of the file. Raises: CorruptArchive, naming the block."""
+    """Decode a frame with its head, which is at `offset` of the file. Raises: CorruptArchive, naming the block."""
     try:
         raw = decompress(frame[FRAME_HEAD.size :])
         columns = decode_block(raw)
@@ -198,10 +198,11 @@ def compressor(level: int) -> zstandard.ZstdCompressor:
 
 
 def decompress(payload: bytes) -> bytes:
-    """The content of exactly one frame that declares its size.
+    """The content of exactly one zstd frame that declares its size.
 
-    The declared size is checked before anything is allocated, and the library fills no more than it: a frame that lies
-    is an error. Raises: CorruptArchive.
+    The declared size is checked before anything is allocated, and zstd writes no more than that.
+
+    Raises: CorruptArchive, also if the content has another size.
     """
     try:
         declared = zstandard.get_frame_parameters(payload).content_size

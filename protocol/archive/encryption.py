@@ -1,19 +1,19 @@
 """Encryption of an archive for one collector.
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 8 | `HGSEAL` and the version, 2 bytes |
-| 32 | the collector's public key (X25519), so that it knows which of its keys opens this |
+| 32 | the collector's public key (X25519), so that it knows which of its keys decrypts this |
 | 80 | the content key, in a libsodium sealed box to that key |
 | 4 | length of a chunk before encryption |
-| … | chunks: XChaCha20-Poly1305, each 16 bytes longer than what it hides; all are full but the last |
+| … | chunks: XChaCha20-Poly1305, each 16 bytes longer than its plaintext; all but the last are full |
 
 The nonce of a chunk is its number (23 bytes, big-endian) and one byte, 1 for the last chunk and 0 for all others;
-the 124 bytes before the chunks are the associated data of every chunk. So a chunk that is changed, moved, left out or
-missing at the end does not open.
+the 124 bytes before the chunks are the associated data of every chunk. So decryption fails if a chunk is changed,
+moved, left out or missing at the end.
 
-Encryption draws no random numbers. Content key and box come from a secret of the device and the archive's own digest:
-the same archive always encrypts to the same file, and two different archives never share a key.
+Encryption draws no random numbers. Content key and box are derived from a secret of the device and the archive's own
+digest: the same archive always encrypts to the same file, and two different archives never share a key.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ ENVELOPE_BYTES = _ENVELOPE.size
 
 
 class EncryptionKeys(NamedTuple):
-    """The two secrets of one encrypted file. Never printed."""
+    """The two secrets of one encrypted file, masked in `repr`."""
 
     content_key: bytes
     box_seed: bytes
@@ -52,7 +52,7 @@ class EncryptionKeys(NamedTuple):
 
 
 def derive_encryption_keys(device_secret: bytes, archive_sha256: bytes, collector: PublicKey) -> EncryptionKeys:
-    """`device_secret` is 32 bytes that no one else has; `archive_sha256` is of the file that will be encrypted."""
+    """Derive the keys of one archive. `device_secret` is 32 bytes; `archive_sha256` is of the unencrypted file."""
     material = hashlib.blake2b(
         archive_sha256 + bytes(collector), key=device_secret, person=b"headgate sealing"
     ).digest()
@@ -62,7 +62,7 @@ def derive_encryption_keys(device_secret: bytes, archive_sha256: bytes, collecto
 class Encryptor:
     """Encrypts a file piece by piece: begin() + update(piece) + update(piece) + … + finish().
 
-    It holds one chunk besides what it is given.
+    It holds at most one chunk.
     """
 
     def __init__(self, keys: EncryptionKeys, collector: PublicKey) -> None:
@@ -76,7 +76,7 @@ class Encryptor:
         return self._envelope
 
     def update(self, data: bytes) -> bytes:
-        """The chunks that became full. One full chunk is always held back: it might be the last."""
+        """The chunks that became full. One full chunk is always held back: it may be the last."""
         self._pending += data
         encrypted = []
         while len(self._pending) > CHUNK_BYTES:
@@ -94,32 +94,32 @@ class Encryptor:
 
 
 class Decryptor:
-    """Decrypts a file that it is fed piece by piece. It holds one chunk besides what it is fed.
+    """Decrypts a file piece by piece. It holds at most one chunk.
 
-    What it gives out is what was encrypted, in order and from the start; only `finish` tells that it is all of it.
+    It returns the plaintext in order and from the start. Only `finish` confirms that it is complete.
     """
 
     def __init__(self, collector: PrivateKey) -> None:
         self._collector = collector
         self._pending = bytearray()
-        self._content: _Content | None = None  # known once the envelope was read
+        self._content: _Content | None = None  # None until the envelope is read
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Run it to its end before feeding again. Raises: WireError."""
+        """Decrypt the chunks that became complete. Exhaust it before feeding again. Raises: WireError."""
         self._pending += data
         if self._content is None:
             if len(self._pending) < ENVELOPE_BYTES:
                 return
             self._content = _open_envelope(self._take(ENVELOPE_BYTES), self._collector)
         while len(self._pending) > self._content.encrypted_chunk_bytes:
-            yield self._content.open(self._take(self._content.encrypted_chunk_bytes))
+            yield self._content.decrypt(self._take(self._content.encrypted_chunk_bytes))
 
     def finish(self) -> bytes:
-        """The last chunk. Raises: Truncated if what was fed is only the beginning of an encrypted file."""
+        """The last chunk. Raises: Truncated if the encrypted file is incomplete."""
         if self._content is None:
             _check_envelope_start(bytes(self._pending))
             raise Truncated("the encrypted file ends within its envelope", offset=len(self._pending))
-        return self._content.open_last(bytes(self._pending))
+        return self._content.decrypt_last(bytes(self._pending))
 
     def _take(self, count: int) -> bytes:
         taken = bytes(self._pending[:count])
@@ -128,7 +128,7 @@ class Decryptor:
 
 
 class _Content:
-    """The chunks behind one envelope, opened in order."""
+    """The chunks after one envelope, decrypted in order."""
 
     def __init__(self, envelope: bytes, key: bytes, chunk_bytes: int) -> None:
         self._envelope = envelope
@@ -136,14 +136,14 @@ class _Content:
         self._chunks = 0
         self.encrypted_chunk_bytes = chunk_bytes + _TAG_BYTES
 
-    def open(self, encrypted: bytes) -> bytes:
+    def decrypt(self, encrypted: bytes) -> bytes:
         chunk = self._try(encrypted, is_last=False)
         if chunk is None:
             raise Corrupt(f"encrypted chunk {self._chunks} was changed or moved", offset=self._offset())
         self._chunks += 1
         return chunk
 
-    def open_last(self, encrypted: bytes) -> bytes:
+    def decrypt_last(self, encrypted: bytes) -> bytes:
         chunk = self._try(encrypted, is_last=True)
         if chunk is not None:
             return chunk
@@ -166,12 +166,12 @@ class _Content:
 
 
 def is_encrypted(start: bytes) -> bool:
-    """Whether a file that begins with these bytes is an encrypted one."""
+    """Whether a file that begins with these bytes is encrypted."""
     return start.startswith(MAGIC)
 
 
 def encrypted_for(envelope: bytes) -> PublicKey:
-    """Whose key opens the file that begins with these bytes. Raises: WireError."""
+    """The public key of the collector that the file is encrypted for. Raises: WireError."""
     _check_envelope_start(envelope)
     if len(envelope) < ENVELOPE_BYTES:
         raise Truncated("the encrypted file ends within its envelope", offset=len(envelope))
@@ -179,10 +179,10 @@ def encrypted_for(envelope: bytes) -> PublicKey:
 
 
 def _encrypt_content_key(keys: EncryptionKeys, collector: PublicKey) -> bytes:
-    """What libsodium's `crypto_box_seal` makes, with the passing key pair from a seed instead of from chance."""
-    passing = PrivateKey.from_seed(keys.box_seed)
-    nonce = hashlib.blake2b(bytes(passing.public_key) + bytes(collector), digest_size=_NONCE_BYTES).digest()
-    return bytes(passing.public_key) + Box(passing, collector).encrypt(keys.content_key, nonce).ciphertext
+    """A libsodium sealed box (`crypto_box_seal`), with the ephemeral key pair derived from a seed instead of drawn."""
+    ephemeral = PrivateKey.from_seed(keys.box_seed)
+    nonce = hashlib.blake2b(bytes(ephemeral.public_key) + bytes(collector), digest_size=_NONCE_BYTES).digest()
+    return bytes(ephemeral.public_key) + Box(ephemeral, collector).encrypt(keys.content_key, nonce).ciphertext
 
 
 def _open_envelope(envelope: bytes, collector: PrivateKey) -> _Content:
@@ -195,7 +195,7 @@ def _open_envelope(envelope: bytes, collector: PrivateKey) -> _Content:
     try:
         key = SealedBox(collector).decrypt(box)
     except CryptoError as error:
-        raise Corrupt("the content key does not open", offset=len(MAGIC) + 2 + _KEY_BYTES) from error
+        raise Corrupt("the content key cannot be decrypted", offset=len(MAGIC) + 2 + _KEY_BYTES) from error
     return _Content(envelope, key, chunk_bytes)
 
 

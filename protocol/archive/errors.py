@@ -1,10 +1,10 @@
-"""An archive that is not what it should be, and where."""
+"""The error for a corrupt archive."""
 
 from protocol.errors import Corrupt
 
 
 class CorruptArchive(Corrupt):
-    """Corrupt, with the block and the record to blame where one is known (both count from 0)."""
+    """An archive breaks its format; `block` and `record` name the place, counted from 0, if it is known."""
 
     def __init__(
         self, problem: str, *, offset: int | None = None, block: int | None = None, record: int | None = None

@@ -1,9 +1,9 @@
-"""How an archive file is cut into frames.
+"""The frames of an archive file.
 
     magic and version (8)  header frame  block frame …  manifest frame  signature frame
 
-A frame is its kind (one letter), the length of its payload (4 bytes, big-endian) and the payload. The signature frame
-comes last and has a fixed size, so a reader that can seek finds the manifest from the file's end.
+A frame consists of its kind (one letter), the length of its payload (4 bytes, big-endian) and the payload. The
+signature frame is the last and has a fixed size, so a reader finds the manifest from the end of the file.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ VERSION = 2  # 1 had a binding that was signed as a text
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 
 FRAME_HEAD = struct.Struct(">BI")
-SIGNATURE = struct.Struct(">Q64s")  # where the manifest frame starts, the Ed25519 signature
+SIGNATURE = struct.Struct(">Q64s")  # offset of the manifest frame, Ed25519 signature
 TAIL_BYTES = FRAME_HEAD.size + SIGNATURE.size
 
-_SIGNED_AS = b"headgate archive 2\n"  # so that no other signature of the same key can pass for this one
+_SIGNED_AS = b"headgate archive 2\n"  # no other signature of the same key is valid for an archive
 
 
 class FrameKind(IntEnum):
@@ -44,7 +44,7 @@ MAX_PAYLOAD_BYTES = {
 
 
 def check_preamble(data: bytes) -> None:
-    """`data` is the first bytes of a file, as many as there are, up to the preamble's length."""
+    """Check the first bytes of a file, as many as there are, up to the length of the preamble."""
     if not PREAMBLE.startswith(data[: len(PREAMBLE)]):
         if data.startswith(MAGIC):
             raise Unsupported(
@@ -60,7 +60,7 @@ def encode_frame(kind: FrameKind, payload: bytes) -> bytes:
 
 
 def decode_frame_head(data: bytes, offset: int, *, expected: tuple[FrameKind, ...]) -> tuple[FrameKind, int]:
-    """Kind and payload length of the frame whose head is `data`. `offset` is where it stands in the file."""
+    """Kind and payload length of the frame whose head is `data`. `offset` is its position in the file."""
     if len(data) < FRAME_HEAD.size:
         raise Truncated("the archive ends within the head of a frame", offset=offset + len(data))
     kind, length = FRAME_HEAD.unpack(data)
@@ -73,7 +73,7 @@ def decode_frame_head(data: bytes, offset: int, *, expected: tuple[FrameKind, ..
 
 
 def decode_signature(payload: bytes, offset: int) -> tuple[int, bytes]:
-    """Where the manifest frame starts, and the signature. `offset` is where the signature frame starts."""
+    """The offset of the manifest frame, and the signature. `offset` is that of the signature frame."""
     if len(payload) != SIGNATURE.size:
         raise CorruptArchive(f"signature frame of {len(payload)} bytes, not {SIGNATURE.size}", offset=offset)
     manifest_offset, signature = SIGNATURE.unpack(payload)
@@ -81,7 +81,7 @@ def decode_signature(payload: bytes, offset: int) -> tuple[int, bytes]:
 
 
 def bytes_to_sign(manifest_payload: bytes) -> bytes:
-    """The manifest holds the digests of all that stands before it, so its own digest stands for the whole file."""
+    """The manifest contains the digests of everything before it, so its own digest covers the whole file."""
     return _SIGNED_AS + hashlib.sha256(manifest_payload).digest()
 
 

@@ -1,4 +1,4 @@
-"""Every bound of the archive format. A writer stays within them; a reader refuses what goes beyond."""
+"""The limits of the archive format. A writer stays within them; a reader refuses archives beyond them."""
 
 from protocol.strict_cbor import CborBounds
 
@@ -10,15 +10,14 @@ MAX_TEXT_BYTES = 4 * MEBI  # of one record
 
 MAX_RECORDS_PER_BLOCK = 16_384
 MAX_RAW_BLOCK_BYTES = 16 * MEBI  # decompressed
-MAX_BLOCK_BYTES = 17 * MEBI  # compressed: input that cannot be compressed grows a little
-DEFAULT_BLOCK_TARGET_BYTES = 1 * MEBI  # a block is closed when it holds this much
-MAX_BLOCK_TARGET_BYTES = (
-    2 * MEBI
-)  # and one last record, and chain keys of four bytes per letter: still within a raw block
+MAX_BLOCK_BYTES = 17 * MEBI  # compressed; incompressible input grows a little
+DEFAULT_BLOCK_TARGET_BYTES = 1 * MEBI  # a block is closed at this size
+# with one more record, and chain keys of four bytes per letter, still within a raw block
+MAX_BLOCK_TARGET_BYTES = 2 * MEBI
 
 MAX_BLOCKS = 16_384
 MAX_RECORDS = 4 * MEBI
-MAX_RAW_BYTES = 1024 * MEBI  # all blocks together; what a reader can be made to decompress at most
+MAX_RAW_BYTES = 1024 * MEBI  # of all blocks, decompressed
 MAX_CHAINS = 4_096
 MAX_LANES = 256
 MAX_LOSSES = 4_096

@@ -1,4 +1,4 @@
-"""The table of contents at an archive's end: what is in it, where, and what its bytes must hash to."""
+"""The manifest at the end of an archive: its blocks with offsets and digests, its chains, lanes and losses."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -77,14 +77,12 @@ class Manifest:
     def _check_sums(self) -> None:
         check_within("records", self.records, 0, MAX_RECORDS)
         check_within("decompressed bytes", sum(block.raw_bytes for block in self.blocks), 0, MAX_RAW_BYTES)
-        by_chain, by_lane = (
-            sum(each.records for each in self.chains),
-            sum(each.records for each in self.lanes),
-        )
+        by_chain = sum(each.records for each in self.chains)
+        by_lane = sum(each.records for each in self.lanes)
         if not self.records == by_chain == by_lane:
             raise ValueError(f"{self.records} records in blocks, {by_chain} in chains, {by_lane} in lanes")
         if len({each.chain for each in self.chains}) != len(self.chains):
-            raise ValueError("a chain stands twice")
+            raise ValueError("a chain is listed twice")
         if not all(before.lane < after.lane for before, after in pairwise(self.lanes)):
             raise ValueError("lanes are not in order")
         if not all(before.offset + before.frame_bytes == after.offset for before, after in pairwise(self.blocks)):

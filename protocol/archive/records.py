@@ -1,4 +1,4 @@
-"""What an archive stores: signed texts with where and when they came in."""
+"""The records of an archive: signed messages with their journal positions and times of arrival."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -9,9 +9,9 @@ from protocol.reference import Reference
 
 
 class Record(NamedTuple):
-    """One signed message, untouched, and its arrival.
+    """One signed message, unchanged, and its arrival.
 
-    A plain tuple: blocks are packed, checked and unpacked by whole columns, which is many times faster than by records.
+    A plain tuple: blocks are encoded, checked and decoded by whole columns, which is many times faster than by records.
     """
 
     text: bytes
@@ -20,7 +20,7 @@ class Record(NamedTuple):
     sequence: int
     lane: int
     position: int  # in the journal; strictly increases within a lane
-    arrived_at_ms: int  # by the device's clock, when it was safe in the journal
+    arrived_at_ms: int  # by the device's clock, when it was committed to the journal
 
     @property
     def reference(self) -> Reference:
@@ -46,7 +46,7 @@ class Columns(NamedTuple):
         return Record._make(column[index] for column in self)
 
     def at(self, indexes: Sequence[int]) -> "Columns":
-        """Of these records only."""
+        """The columns of these records only."""
         pick = itemgetter(*indexes) if len(indexes) > 1 else lambda column: (column[indexes[0]],)
         return Columns(*map(pick, self))
 

@@ -1,4 +1,4 @@
-"""The running account of what went by, kept by the writer for its manifest and by a reader to check the manifest."""
+"""Counts of blocks, chains and lanes: the writer builds its manifest from them, a reader checks the manifest."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from protocol.reference import Reference
 
 
 class Tally:
-    """Counts mostly by whole columns at C speed: plain loops over records would cost more than their compression."""
+    """Counts by whole columns where it can: loops over records would take longer than their compression."""
 
     def __init__(self) -> None:
         self.blocks: list[BlockEntry] = []
@@ -29,7 +29,7 @@ class Tally:
         self._advance_lanes(columns.lanes, columns.positions)
         chains = columns.chains
         references = list(zip(columns.timestamps_ms, columns.sequences, strict=True))
-        firsts = dict(zip(reversed(chains), reversed(references), strict=True))  # the earliest is set last, and stays
+        firsts = dict(zip(reversed(chains), reversed(references), strict=True))  # the earliest is set last
         for chain in dict.fromkeys(chains):
             self._chain_first.setdefault(chain, firsts[chain])
         self._chain_last.update(zip(chains, references, strict=True))

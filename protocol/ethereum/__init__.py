@@ -1,4 +1,4 @@
-"""What Headgate takes from Ethereum: keys on secp256k1, addresses, and signatures (EIP-191)."""
+"""Keys on secp256k1, Ethereum addresses, and signatures by EIP-191."""
 
 from protocol.ethereum.hashing import (
     ADDRESS_BYTES,

@@ -1,11 +1,11 @@
 """secp256k1 by libsecp256k1, called through coincurve's own binding.
 
-coincurve's classes parse and copy more than a hot loop can afford, and take no compact signature for a known key, so
-its binding is called directly, and its functions are looked up once. The binding releases the interpreter's lock during
-a call, so no memory that the library writes to may be shared between threads: a length cell in use by two calls at once
-makes the library end the process. Every call therefore takes its own set of buffers from a pool and puts it back
-afterwards (taking from a list and adding to it are atomic). The module holds no other foreign memory than the library's
-context, which these functions only read.
+coincurve's classes parse and copy too much for a hot loop, and do not verify a compact signature by a known key, so its
+binding is called directly, and its functions are looked up once. The binding releases the interpreter's lock during a
+call, so no memory that the library writes to may be shared between threads: a length cell in use by two calls at once
+makes the library end the process. Every call therefore uses its own set of buffers from a pool and returns it
+afterwards (`list.pop` and `list.append` are atomic). The only other foreign memory is the library's context, which
+these functions only read.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ __all__ = ["CoincurveBackend"]
 
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
 _UNCOMPRESSED_BYTES: Final = 1 + PUBLIC_KEY_BYTES
-_NOBODYS_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
+_INVALID_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
 _V: Final = tuple(bytes([V_OFFSET + recovery_id]) for recovery_id in range(4))
 
 _CONTEXT: Final = GLOBAL_CONTEXT.ctx
@@ -104,10 +104,10 @@ class CoincurvePublicKey:
         return bool(holds)
 
     def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
-        """The curve's tables fill a processor's caches, and what runs between two checks must be loaded again.
+        """Parse all signatures, then verify them all without any Python code in between.
 
-        So all signatures are parsed before the first is checked, and no line of Python runs in between. What cannot be
-        parsed is left as a signature that no key has made.
+        The curve's tables fill the processor's caches; other code between two verifications would displace them. A
+        signature that cannot be parsed is replaced by one that no key can have made.
         """
         for digest in digests:
             if len(digest) != DIGEST_BYTES:
@@ -115,7 +115,7 @@ class CoincurvePublicKey:
         parsed = _new(_SIGNATURES, len(signatures))
         places = [parsed + index for index in range(len(signatures))]
         for place, signature in zip(places, signatures, strict=True):
-            _parse_compact(_CONTEXT, place, signature if len(signature) == SIGNATURE_BYTES else _NOBODYS_SIGNATURE)
+            _parse_compact(_CONTEXT, place, signature if len(signature) == SIGNATURE_BYTES else _INVALID_SIGNATURE)
         return list(map(bool, map(_verify, repeat(_CONTEXT), places, digests, repeat(self._key))))
 
 
@@ -136,17 +136,17 @@ class CoincurveBackend:
         if _parse_recoverable(_CONTEXT, parsed, signature, signature[64] - V_OFFSET) and _recover(
             _CONTEXT, key, parsed, digest
         ):
-            written_length[0] = _UNCOMPRESSED_BYTES  # read by the library as the space there is, then written
+            written_length[0] = _UNCOMPRESSED_BYTES  # the library reads it as the size of the buffer, then writes it
             _serialize_public_key(_CONTEXT, written, written_length, key, _AS_UNCOMPRESSED)
             public_key = written_bytes[1:]
         _buffer_pool.append(buffers)
         return public_key
 
 
-# what the library writes to: recoverable signature, public key, either's 65 bytes, recovery id, a view of the bytes,
-# plain signature, length of a serialized public key
+# The memory that the library writes to: recoverable signature, public key, 65 bytes for either, recovery id, a view of
+# these bytes, plain signature, length of a serialized public key
 _Buffers = tuple[Any, Any, Any, Any, Any, Any, Any]
-_buffer_pool: Final[list[_Buffers]] = []  # as many as ever were in use at once
+_buffer_pool: Final[list[_Buffers]] = []  # as many as were ever in use at once
 
 
 def _take_buffers() -> _Buffers:

@@ -1,4 +1,4 @@
-"""The sizes of keys and signatures on secp256k1, and what a library for the curve must offer."""
+"""The sizes of keys and signatures on secp256k1, and the interface of a backend."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -12,7 +12,7 @@ V_VALUES: Final = (V_OFFSET, V_OFFSET + 1)
 
 
 class PrivateKey(Protocol):
-    """A key ready to sign. It cannot be shown."""
+    """A loaded private key. It cannot be printed."""
 
     @property
     def public_key(self) -> bytes: ...
@@ -21,27 +21,27 @@ class PrivateKey(Protocol):
         """Sign a 32-byte digest."""
 
     def sign_all(self, digests: Sequence[bytes]) -> list[bytes]:
-        """The same for many, for less."""
+        """Sign many digests faster than one by one."""
 
 
 class PublicKey(Protocol):
-    """A key ready to check many signatures."""
+    """A loaded public key, for many signatures."""
 
     def verify(self, digest: bytes, signature: bytes) -> bool:
-        """Whether this key made r and s. Which v it is, is not looked at; an upper s may be refused."""
+        """Whether this key made r and s. v is ignored; an s in the upper half may be refused."""
 
     def verify_all(self, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
-        """The same for many, for less."""
+        """Verify many signatures faster than one by one."""
 
 
 class Backend(Protocol):
-    """What either library offers."""
+    """A library for the curve."""
 
     def load_private_key(self, secret: bytes) -> PrivateKey:
-        """Raises ValueError, which does not tell the secret, unless it is 32 bytes of a valid key."""
+        """Raises ValueError, without the secret, unless it is 32 bytes of a valid key."""
 
     def load_public_key(self, public_key: bytes) -> PublicKey:
         """Raises ValueError unless it is 64 bytes of a point on the curve."""
 
     def recover(self, digest: bytes, signature: bytes) -> bytes | None:
-        """The public key that made the signature; None where no key can have made it."""
+        """The public key that made the signature; None if no key can have made it."""

@@ -1,7 +1,7 @@
-"""secp256k1 by eth-keys, which brings its own pure Python arithmetic for where nothing compiled can be had.
+"""secp256k1 by eth-keys, in pure Python where no compiled library is available.
 
-Pure Python arithmetic does not take the same time for every key: sign with it only where nobody hostile can
-measure that.
+Pure Python arithmetic does not take the same time for every key: do not sign with it where an attacker can measure
+that time.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class EthKeysPrivateKey:
     def __init__(self, secret: bytes, arithmetic: BaseECCBackend) -> None:
         if len(secret) != PRIVATE_KEY_BYTES:
             raise ValueError(f"a private key has {PRIVATE_KEY_BYTES} bytes, not {len(secret)}")
-        if not 0 < int.from_bytes(secret) < SECPK1_N:  # eth-keys checks it too, and tells the key
+        if not 0 < int.from_bytes(secret) < SECPK1_N:  # eth-keys checks it too, but shows the key in its error
             raise ValueError("the private key is not in the range of the curve")
         self._key = PrivateKey(secret, arithmetic)
         self.public_key: bytes = self._key.public_key.to_bytes()
@@ -68,7 +68,7 @@ class EthKeysPublicKey:
 
 
 class EthKeysBackend:
-    """`pure_python` asks for its own arithmetic even where coincurve is installed, which it would use."""
+    """With `pure_python`, eth-keys computes in Python even where coincurve is installed."""
 
     def __init__(self, *, pure_python: bool = False) -> None:
         self._arithmetic = NativeECCBackend() if pure_python else get_backend()

@@ -1,10 +1,10 @@
-"""What an Ethereum signature is made of, apart from the curve: Keccak-256, the EIP-191 digest, addresses.
+"""Keccak-256, the EIP-191 digest and addresses.
 
     digest  = keccak256("\\x19Ethereum Signed Message:\\n" ‖ decimal byte length of the payload ‖ payload)
     address = the last 20 bytes of keccak256(x ‖ y), (x, y) being the public key
 
-Keccak-256 is tiny-keccak (the fastest of those measured in `benchmarks/bench_streamr.py`); where it has no
-wheel, pycryptodome, which needs no more than a C compiler.
+Keccak-256 comes from tiny-keccak (the fastest of those measured in `benchmarks/bench_streamr.py`) or, where that has no
+wheel, from pycryptodome.
 """
 
 from typing import Final
@@ -33,12 +33,12 @@ EIP191_MAGIC: Final = b"\x19Ethereum Signed Message:\n"
 
 
 def eip191_digest(payload: bytes, *, claimed_length: int | None = None) -> bytes:
-    """What is signed for a text. `claimed_length` is for signers that count something else than bytes."""
+    """The digest that is signed for a text. `claimed_length` is for signers that count something else than bytes."""
     return keccak256(b"%b%d%b" % (EIP191_MAGIC, len(payload) if claimed_length is None else claimed_length, payload))
 
 
 def eip191_digests(payloads: bytes, payload_bytes: int) -> list[bytes]:
-    """The same for many payloads of the same length, which stand one after the other."""
+    """The digests of many payloads of the same length, given one after the other."""
     head = b"%b%d" % (EIP191_MAGIC, payload_bytes)
     starts = range(0, len(payloads), payload_bytes)
     return [keccak256(head + payloads[start : start + payload_bytes]) for start in starts]
@@ -50,7 +50,7 @@ def address_of(public_key: bytes) -> str:
 
 
 def checksum_address(address: str | bytes) -> str:
-    """The address in the mixed case of EIP-55, by which a mistyped digit shows.
+    """The address in the mixed case of EIP-55, which reveals a mistyped digit.
 
     Raises: ValueError unless it is 20 bytes, or 0x and 40 hex digits.
     """
@@ -64,5 +64,5 @@ def checksum_address(address: str | bytes) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is 0x and 40 hex digits, in any case. The checksum of mixed case is not asked for."""
+    """Whether the text is 0x and 40 hex digits, in any case. The checksum of mixed case is not checked."""
     return len(text) == _ADDRESS_CHARACTERS and text.startswith("0x") and _LOWER_HEX_DIGITS.issuperset(text[2:].lower())

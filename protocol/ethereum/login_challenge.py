@@ -1,17 +1,17 @@
-"""The text that a Streamr node sends for a login, the only text of a node that a key ever signs.
+"""The login challenge of a Streamr node: the only text chosen by a node that a key signs.
 
 Two forms are known, both of Streamr's own login service (github.com/streamr-dev/core-api, `ChallengeService` and
 `Challenge`):
 
 | since | text |
 |---|---|
-| 2018-11 (commit 8cc0e1b2c), until it ended | `_MADE_BY`, ` for address 0x…`, `_PURPOSE`, token |
+| 2018-11 (commit 8cc0e1b2c), until the service ended | `_MADE_BY`, ` for address 0x…`, `_PURPOSE`, token |
 | before that | `_MADE_BY`, `_PURPOSE`, token |
 
 The address is in lower case, the token is 30 letters and digits. A Headgate node sends the first form.
 
-Neither form can be the signed payload of a StreamMessage of the same key: there, digits stand directly in front of the
-publisher's address. Here a space stands in front of it, and a token is shorter than an address.
+Neither form can be the signed payload of a StreamMessage of the same key: there, a digit is directly in front of the
+publisher's address. Here it is a space, and a token is shorter than an address.
 """
 
 from typing import Final
@@ -32,8 +32,8 @@ def challenge_text(address: str, token: str) -> str:
 
 
 def is_challenge(text: str, address: str) -> bool:
-    """Whether this is exactly what a node asks the holder of this address to sign."""
-    words, token = text[:-TOKEN_CHARACTERS], text[-TOKEN_CHARACTERS:]
+    """Whether this is exactly a challenge for the holder of this address."""
+    statement, token = text[:-TOKEN_CHARACTERS], text[-TOKEN_CHARACTERS:]
     if not (len(token) == TOKEN_CHARACTERS and token.isascii() and token.isalnum()):
         return False
-    return words in (f"{_MADE_BY} for address {address.lower()}{_PURPOSE}", f"{_MADE_BY}{_PURPOSE}")
+    return statement in (f"{_MADE_BY} for address {address.lower()}{_PURPOSE}", f"{_MADE_BY}{_PURPOSE}")

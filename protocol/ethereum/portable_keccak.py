@@ -1,4 +1,4 @@
-"""Keccak-256 by pycryptodome: four times slower than tiny-keccak, but it runs wherever there is a C compiler."""
+"""Keccak-256 by pycryptodome: four times slower than tiny-keccak, but it builds with any C compiler."""
 
 from Crypto.Hash import keccak
 

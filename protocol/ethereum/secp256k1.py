@@ -1,4 +1,4 @@
-"""The curve, by either of two libraries that give the same results.
+"""The choice between two backends for secp256k1, which give the same results.
 
 | backend | library | use |
 |---|---|---|
@@ -6,7 +6,7 @@
 | `EthKeysBackend` | eth-keys | where coincurve has no wheel; then in pure Python, some fifty times slower |
 
 A signature here is 65 bytes, r ‖ s ‖ v, v being 27 or 28; a public key is 64 bytes, x ‖ y. Signatures are
-deterministic (RFC 6979) and have the lower s. A backend is imported when it is first asked for, not before.
+deterministic (RFC 6979) and have the lower s. A backend is imported on its first use.
 
 Any thread may use a backend and its keys at any time: the collector recovers in several worker threads, and the agent
 signs in its pipeline while the thread of a publisher logs in.

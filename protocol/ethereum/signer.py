@@ -1,12 +1,13 @@
-"""The one object that holds a private key.
+"""The signer: the only object that holds a private key.
 
-There is no function that signs any text: each purpose has its own, and what one of them signs none of the others does.
+No function signs arbitrary text. Each purpose has its own function, and nothing that one of them signs is accepted by
+another.
 
 | function | signs | EIP-191 version |
 |---|---|---|
-| `sign_message` | the payload of a StreamMessage: digits stand in front of the publisher's address | 0x45 |
+| `sign_message` | the payload of a StreamMessage: a digit is in front of the publisher's address | 0x45 |
 | `sign_challenge` | the login challenge of a node: one of two fixed texts and a short token | 0x45 |
-| `sign_statement` | what Headgate itself states, such as a binding | 0x00 |
+| `sign_statement` | a statement of Headgate, such as a binding | 0x00 |
 """
 
 import binascii
@@ -25,7 +26,7 @@ _DIGITS: Final = frozenset("0123456789")
 class Signer:
     """Signs messages, logins and statements with one secp256k1 key.
 
-    Nothing about it tells the key: not its repr, not an error, and it refuses to be pickled or copied.
+    The key is in no repr and no error, and the signer cannot be pickled or copied.
     """
 
     __slots__ = ("_key", "address", "public_key", "sign_message_digests")
@@ -56,7 +57,7 @@ class Signer:
         return self._sign_text(payload)
 
     def sign_challenge(self, text: str) -> str:
-        """The signature that answers a node's login challenge, written as that of a message.
+        """The signature of a node's login challenge, written as that of a message.
 
         Raises ValueError for every other text.
         """
@@ -72,7 +73,7 @@ class Signer:
         return "0x" + self._key.sign(eip191_digest(text.encode())).hex()
 
     def _is_publisher_in(self, payload: str) -> bool:
-        """Whether the address stands behind a number, as the publisher's does."""
+        """Whether the address follows a digit, as the publisher's does in a payload."""
         found = payload.find(self.address, 1)
         while found > 0:
             if payload[found - 1] in _DIGITS:
@@ -81,7 +82,7 @@ class Signer:
         return False
 
     def __repr__(self) -> str:
-        address = getattr(self, "address", None)  # a traceback may show it half made
+        address = getattr(self, "address", None)  # absent while the constructor runs, as in a traceback
         return f"Signer(address={address!r})"
 
     def __reduce__(self) -> NoReturn:

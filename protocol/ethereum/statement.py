@@ -5,7 +5,7 @@
 This is version 0x00 of EIP-191, data for one intended validator. Streamr clients, nodes and wallets sign texts with
 version 0x45 (`\\x19Ethereum Signed Message:\\n…`) and nothing else, so what is hashed differs in its second byte from
 every login challenge and every StreamMessage, whatever text an attacker chooses. The kind names the format and its
-version, and its line end ensures that no kind is the beginning of another.
+version; the line end after it ensures that no kind is the beginning of another.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ VALIDATOR: Final = bytes.fromhex("ddfd65d6ce6e42f64fa695b3c900554acaa5aaf4")  # 
 
 
 class Statement(NamedTuple):
-    """What the holder of a key says about itself to Headgate. `kind` is words and a version, such as `binding 1`."""
+    """A statement of the holder of a key about itself. `kind` is a name and a version, such as `binding 1`."""
 
     kind: str
     body: bytes

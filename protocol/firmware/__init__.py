@@ -1,10 +1,10 @@
-"""Signed firmware: what an image is, for which board, and who says so.
+"""Signed firmware files: an image, its manifest and the signature of its builder.
 
     HGFIRM ‖ manifest ‖ signature ‖ image
 
-The manifest names the board, the version, the image's size and digest, and a counter below which no device goes back.
-The builder's Ed25519 key signs it. The host checks all of it before it sends a byte, and the device checks all of it
-again before it runs one. `docs/wire-formats.md` gives every byte.
+The manifest names the board, the version, the size and digest of the image, and a counter: a device never installs a
+lower one. The builder's Ed25519 key signs it. The host checks all of it before it sends a byte, and the device checks
+all of it again before it runs the image. `docs/wire-formats.md` specifies every byte.
 """
 
 from protocol.firmware.manifest import (

@@ -1,7 +1,7 @@
 """The manifest of a firmware image, and its signature.
 
-It is small enough for one frame of the link beside its signature, and has one encoding, so that a device compares it
-as bytes. The digest is SHA-512 because Ed25519 needs that one on the device anyway.
+With its signature it fits one frame of the link, and it has exactly one encoding, so that a device can compare its
+bytes. The digest is SHA-512 because Ed25519 requires that hash on the device anyway.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
+from protocol.checks import check_length, check_within
 from protocol.errors import Unsupported
 from protocol.strict_cbor import CborBounds, field
 
@@ -29,23 +30,20 @@ _FIELDS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an image is. Whether someone trusted says so, `is_signed_by` tells."""
+    """The description of an image. `is_signed_by` checks its signature."""
 
-    board: str  # what the boot loader calls its hardware; any other refuses the image
-    version: str  # what the running firmware says of itself in its HELLO
-    counter: int  # a device that confirmed this one refuses all lower ones, for ever
+    board: str  # the hardware, by the boot loader's name for it; any other refuses the image
+    version: str  # as the running firmware reports it in its HELLO
+    counter: int  # a device that has confirmed this image refuses all lower counters
     size_bytes: int
     sha512: bytes  # of the image
 
     def __post_init__(self) -> None:
         _check_name("board", self.board)
         _check_name("version", self.version)
-        if not 0 <= self.counter <= MAX_COUNTER:
-            raise ValueError(f"counter {self.counter} is not within 0 and {MAX_COUNTER}")
-        if not 1 <= self.size_bytes <= MAX_IMAGE_BYTES:
-            raise ValueError(f"an image of {self.size_bytes} bytes is not within 1 and {MAX_IMAGE_BYTES}")
-        if len(self.sha512) != DIGEST_BYTES:
-            raise ValueError(f"a digest of {len(self.sha512)} bytes, not {DIGEST_BYTES}")
+        check_within("counter", self.counter, 0, MAX_COUNTER)
+        check_within("size_bytes", self.size_bytes, 1, MAX_IMAGE_BYTES)
+        check_length("sha512", self.sha512, DIGEST_BYTES)
 
     def to_bytes(self) -> bytes:
         return strict_cbor.encode([VERSION, self.board, self.version, self.counter, self.size_bytes, self.sha512])
@@ -68,7 +66,7 @@ class Manifest:
 
 
 def sign_manifest(manifest: Manifest, sign: Callable[[bytes], bytes]) -> bytes:
-    """`sign` gives the Ed25519 signature of a message by the builder's key."""
+    """The signature of a manifest. `sign` returns the Ed25519 signature of a message by the builder's key."""
     return sign(_SIGNED_AS + manifest.to_bytes())
 
 
@@ -82,7 +80,7 @@ def is_signed_by(public_key: bytes, manifest: Manifest, signature: bytes) -> boo
 
 
 def _check_name(what: str, name: str) -> None:
-    """Printable ASCII without spaces: every display, log and file name can show it, and C compares it as bytes."""
+    """Require printable ASCII without spaces: it fits every log and file name, and C compares it as bytes."""
     if not 1 <= len(name) <= MAX_NAME_BYTES:
         raise ValueError(f"{what} of {len(name)} characters is not within 1 and {MAX_NAME_BYTES}")
     if not all("!" <= character <= "~" for character in name):

@@ -1,6 +1,6 @@
-"""A firmware file: the manifest, its signature, the image. What `headgate firmware sign` writes, suffix `.hgfw`.
+"""A firmware file, as `headgate firmware sign` writes it (suffix `.hgfw`): manifest, signature, image.
 
-bytes  what
+bytes  content
 6      HGFIRM
 2      version, 1
 2      length of the manifest
@@ -32,7 +32,7 @@ MAX_PACKAGE_BYTES = MAX_HEAD_BYTES + MAX_IMAGE_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package that exists holds the image of its manifest. Whose signature it is, `is_signed_by` tells."""
+    """A manifest, its signature and the image that it describes. `is_signed_by` checks the signature."""
 
     manifest: Manifest
     signature: bytes
@@ -44,10 +44,10 @@ class Package:
         if len(self.image) != self.manifest.size_bytes:
             raise Corrupt(f"image of {len(self.image)} bytes, the manifest says {self.manifest.size_bytes}")
         if hashlib.sha512(self.image).digest() != self.manifest.sha512:
-            raise Corrupt("the image is not the one of its manifest: its digest is another")
+            raise Corrupt("the image is not that of its manifest: their digests differ")
 
     def head(self) -> bytes:
-        """All before the image."""
+        """Everything before the image."""
         manifest = self.manifest.to_bytes()
         return _PREAMBLE.pack(MAGIC, VERSION, len(manifest)) + manifest + self.signature
 
@@ -75,7 +75,7 @@ def package_image(image: bytes, *, board: str, version: str, counter: int, sign:
 
 
 def _manifest_bytes(data: bytes) -> int:
-    """The length of the manifest, once the preamble is what it should be."""
+    """The length of the manifest, from the preamble. Raises: WireError if the preamble is wrong."""
     if not MAGIC.startswith(data[: len(MAGIC)]):
         raise Corrupt(f"not a firmware file: it does not begin with {MAGIC.decode()}", offset=0)
     if len(data) < _PREAMBLE.size:

@@ -1,16 +1,16 @@
 """The binary embodiment: a header of 33 bytes that holds the version and 19 lengths, then the 19 values.
 
-docs/wire-formats.md gives every offset. All numbers are big-endian; integers are unsigned.
+`docs/wire-formats.md` specifies every offset. All numbers are big-endian; integers are unsigned.
 
-Written by profile:
+Writing, by profile:
 
 | profile | integer widths                                  | integer 0      | absent integer |
 |---------|-------------------------------------------------|----------------|----------------|
 | minimal | as few bytes as hold it, 7 padded to 8          | one zero byte  | no bytes       |
 | agent   | 4, 4, 1, 8, 8, 4 fixed, as the Java agent does  | no bytes       | no bytes       |
 
-Read: any integer width from 0 to 8. An 8-byte timestamp or chain position that spells a whole number as a double is
-taken as that number; text that is not UTF-8 is taken as Latin-1. Both are flagged. All else that is odd is refused.
+Reading: any integer width from 0 to 8. An 8-byte timestamp or chain position that is a whole number as a double is read
+as that number; text that is not UTF-8 is read as Latin-1. Both are flagged. Every other deviation is refused.
 """
 
 import struct
@@ -38,9 +38,7 @@ _INTEGER_LENGTHS_AT: Final = {  # field → offset of its one-byte length in the
     "difficulty_target": 22,
 }
 MINIMAL_WIDTHS: Final = tuple(1 if bits == 0 else 8 if bits > 48 else (bits + 7) // 8 for bits in range(65))
-_HEADERS_REMEMBERED: Final = (
-    256  # one device repeats a handful of headers, as its messages differ in values, not in lengths
-)
+_CACHED_HEADERS: Final = 256  # a device repeats a few headers, as its messages differ in values, not in lengths
 
 
 def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
@@ -85,7 +83,7 @@ def encode(fields: Fields, profile: Profile = "minimal") -> bytes:
 
 
 def decode(data: bytes) -> tuple[Any, ...]:
-    """Take exactly one message from `data`; its values are in the order of `Fields`.
+    """Decode exactly one message; its values are in the order of `Fields`.
 
     Raises:
         Truncated: `data` is the beginning of a message.
@@ -101,7 +99,7 @@ def decode(data: bytes) -> tuple[Any, ...]:
 
 
 def split_values(data: bytes) -> tuple[bytes, ...]:
-    """The 19 values of exactly one message, as the bytes that stand there. Raises: as `decode`."""
+    """The encoded 19 values of exactly one message. Raises: as `decode`."""
     layout = _layout(data[:HEADER_BYTES])
     size = layout.size
     if len(data) < size:
@@ -112,9 +110,9 @@ def split_values(data: bytes) -> tuple[bytes, ...]:
     return values
 
 
-@lru_cache(maxsize=_HEADERS_REMEMBERED)
+@lru_cache(maxsize=_CACHED_HEADERS)
 def message_size(header: bytes) -> int:
-    """How many bytes the whole message has that begins with these 33.
+    """The size in bytes of the message with this header of 33 bytes.
 
     Raises:
         Truncated: the header is not complete.
@@ -122,7 +120,7 @@ def message_size(header: bytes) -> int:
         Corrupt: an integer is wider than 8 bytes.
     """
     if len(header) >= 2 and (version := int.from_bytes(header[:2])) != VERSION:
-        raise Unsupported(f"ioMessage version {version} is not known; this reader takes version {VERSION}", offset=0)
+        raise Unsupported(f"ioMessage version {version} is not known; this reader knows version {VERSION}", offset=0)
     if len(header) < HEADER_BYTES:
         raise Truncated(f"the header is {HEADER_BYTES} bytes long and ends after {len(header)}", offset=len(header))
     for name, offset in _INTEGER_LENGTHS_AT.items():
@@ -132,7 +130,7 @@ def message_size(header: bytes) -> int:
     return HEADER_BYTES + sum(lengths)
 
 
-@lru_cache(maxsize=_HEADERS_REMEMBERED)
+@lru_cache(maxsize=_CACHED_HEADERS)
 def _layout(header: bytes) -> struct.Struct:
     """Raises: as `message_size`."""
     message_size(header)
@@ -141,7 +139,7 @@ def _layout(header: bytes) -> struct.Struct:
 
 
 def _decode_values(values: tuple[bytes, ...]) -> tuple[Any, ...]:
-    """The values in the order of `Fields`, which is left to the caller to build: here that would cost a fifth."""
+    """The values in the order of `Fields`. The caller builds the `Fields`, which would cost a fifth more here."""
     (
         id_, tag, group_id, sequence_number, sequence_total, priority, timestamp, publisher, auth_id, auth_group,
         chain_position, hash_, previous_hash, nonce, difficulty_target, info_type, info_format,
@@ -201,7 +199,7 @@ def _as_utf8(text: bytes) -> bytes:
 
 
 def minimal_bytes(number: int, _agent_width: int = 0) -> bytes:
-    """An integer in as few bytes as hold it, but never in 7."""
+    """An integer in the fewest bytes that hold it, but never in 7."""
     return number.to_bytes(MINIMAL_WIDTHS[number.bit_length()])
 
 

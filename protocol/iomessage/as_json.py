@@ -1,8 +1,8 @@
 """The JSON embodiment: one object with twenty lower-case keys, contents in base64.
 
-Written: every key; an absent text is "", as every known reader expects. Only an absent integer is left out: it is not
-0, and every known reader takes it for 0 all the same.
-Read: missing keys and null are absent; keys in any case; `text_values` says what else is forgiven.
+Writing: every key; an absent text is "", as every known reader expects. Only an absent integer is left out: it is not
+0, although every known reader reads it as 0.
+Reading: missing keys and null are absent; keys in any case; `text_values` lists what else is tolerated.
 """
 
 import orjson
@@ -18,7 +18,7 @@ def encode(fields: Fields) -> str:
 
 
 def decode(text: str | bytes) -> Fields:
-    """Take one message from JSON text.
+    """Decode one message from JSON text.
 
     Raises:
         Truncated: the text ends too early.

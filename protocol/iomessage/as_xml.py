@@ -1,10 +1,10 @@
 """The XML embodiment: `<iomessage>` with twenty elements, named as the JSON keys, contents in base64.
 
-Written: every element but those of absent integers; an absent text is empty. XML 1.0 has no form for most control
-characters, so text that holds one is refused.
-Read: elements in any order and case; unknown ones are ignored. Contents that are not base64 are taken as they are, and
-flagged: the one other program that writes XML, ioFog's test message generator, does not encode them. A document type,
-an entity or an external reference ends the reading before it can expand. Nothing is built up but the twenty texts.
+Writing: every element but those of absent integers; an absent text is empty. XML 1.0 has no form for most control
+characters, so text with one is refused.
+Reading: elements in any order and case; unknown ones are ignored. Contents that are not base64 are read as they are,
+and flagged: the only other program that writes XML, ioFog's test message generator, does not encode them. A document
+type, an entity or an external reference ends the reading before it is expanded. Only the twenty texts are held.
 """
 
 import re
@@ -41,11 +41,11 @@ def _check_characters(name: str, text: str) -> None:
 
 
 def decode(text: str | bytes) -> Fields:
-    """Take one message from an XML document.
+    """Decode one message from an XML document.
 
     Raises:
         Corrupt: not well-formed, not an `<iomessage>`, or a value is wrong.
-        Unsupported: another version of ioMessage, or a document that wants to expand entities.
+        Unsupported: another version of ioMessage, or a document with a document type or entities.
     """
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser, ParseError
@@ -65,7 +65,7 @@ def decode(text: str | bytes) -> Fields:
 
 
 def _read_contents(texts: dict[str, str]) -> Fields:
-    """Both contents as base64 or, where one of them cannot be that, as the texts they are: no writer encodes only one.
+    """Both contents decoded from base64 or, if one of them is not base64, as they are: no writer encodes only one.
 
     Raises: as `decode`.
     """
@@ -80,7 +80,7 @@ def _read_contents(texts: dict[str, str]) -> Fields:
 
 
 def _read_base64(name: str, text: str | None) -> bytes | None:
-    """On one line or on many, indented or not; a blank between two characters of a line makes it a text.
+    """Decode base64 on one or more lines, indented or not; with a blank within a line it is not base64.
 
     Raises: Corrupt.
     """
@@ -91,7 +91,7 @@ def _read_base64(name: str, text: str | None) -> bytes | None:
 
 
 class _Collector:
-    """Gathers the text of the twenty elements as the parser meets them, and of nothing else."""
+    """Collects the texts of the twenty elements from the events of the parser."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -118,4 +118,4 @@ class _Collector:
         self._depth -= 1
 
     def close(self) -> None:
-        """The parser's last call; what it gathered is in `texts`."""
+        """The parser's last call; the result is in `texts`."""

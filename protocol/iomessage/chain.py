@@ -1,10 +1,10 @@
-"""The cryptographic chain of ioMessages: each message holds the hash of its content and of the one before it.
+"""The hash chain of ioMessages: each message holds its own hash and that of the previous message.
 
 `hash` is the SHA-256, in lower-case hex, of the minimal binary embodiment with the hash field empty. `previous_hash` is
-the hash of the message before, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
-of leading zero bits the hash must have, and `nonce` is what was found to reach it; 0 asks for no work.
+the hash of the previous message, absent on the first; `chain_position` counts from 0. `difficulty_target` is the number
+of leading zero bits the hash must have, and `nonce` is the value that was found to reach it; 0 requires no work.
 
-A linked message carries every integer, so that its hash survives other writers, most of which send 0 for an absent one.
+A linked message has every integer, so that its hash survives other writers, most of which write 0 for an absent one.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from protocol.iomessage.fields import Fields
 from protocol.iomessage.message import IoMessage
 
 HASH_BITS: Final = 256
-LINKS_REMEMBERED: Final = 4096
+MAX_LINKS: Final = 4096
 
 
 class ChainHead(NamedTuple):
-    """Where a chain stands: what the next message must name. `EMPTY_CHAIN` before the first."""
+    """The last message of a chain, which the next message must name. `EMPTY_CHAIN` before the first."""
 
     position: int
     hash: str | None
@@ -46,10 +46,10 @@ EMPTY_CHAIN: Final = ChainHead(position=-1, hash=None)
 
 
 def message_hash(message: IoMessage) -> str:
-    """What the `hash` field of this message must hold.
+    """The correct value of the `hash` field of this message.
 
     Raises:
-        Corrupt: the message was read from another writer and cannot be written again.
+        Corrupt: the message is of another writer and cannot be encoded.
     """
     return _digest(Fields._make(message)._replace(hash=None))
 
@@ -58,7 +58,7 @@ def hash_link(message: IoMessage, head: ChainHead, *, difficulty_target: int = 0
     """The message as the next link after `head`. The work doubles with every bit of difficulty.
 
     Raises:
-        ValueError: the message lacks a required field, or more zero bits are asked for than a hash has.
+        ValueError: the message lacks a required field, or more zero bits are required than a hash has.
     """
     if not 0 <= difficulty_target <= HASH_BITS:
         raise ValueError(f"difficulty_target must be between 0 and {HASH_BITS} bits, and is {difficulty_target}")
@@ -98,18 +98,18 @@ def leading_zero_bits(digest: str) -> int:
 class BreakKind(Enum):
     UNLINKED = "unlinked"  # it has no hash or no position
     ALTERED = "altered"  # its hash is not that of its content
-    UNWORKED = "unworked"  # its hash does not reach its own difficulty target
+    UNWORKED = "unworked"  # its hash has fewer zero bits than its difficulty target requires
     MISSING = "missing"  # messages before it were skipped
-    REORDERED = "reordered"  # it belongs before messages that came earlier
-    REPEATED = "repeated"  # the same message came before
-    FORKED = "forked"  # it continues, or replaces, another message than the one seen at that position
+    REORDERED = "reordered"  # its position is before that of messages received earlier
+    REPEATED = "repeated"  # the same message was received before
+    FORKED = "forked"  # it contradicts the message that was received for a position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainBreak:
-    """Where a chain breaks and why."""
+    """A break of a chain: the message and the reason."""
 
-    index: int  # in the sequence walked, from 0
+    index: int  # in the sequence of messages checked, from 0
     message_id: str | None
     kind: BreakKind
     detail: str
@@ -124,19 +124,19 @@ class _Link(NamedTuple):
 
 
 class ChainVerifier:
-    """Walks one chain, message by message, from wherever it begins. It remembers the last 4096 links, and no more.
+    """Checks one chain, message by message. It holds the last `MAX_LINKS` links.
 
-    A message that comes late is a break twice: MISSING where it should have been, REORDERED where it came.
+    A message that arrives late is reported twice: MISSING at its proper place, REORDERED where it arrived.
     """
 
     def __init__(self, head: ChainHead | None = None) -> None:
-        """Start after `head`, or, without one, at the first message that comes."""
+        """Start after `head` or, without one, at the first message checked."""
         self._head = head
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._index = -1
 
     def check(self, message: IoMessage) -> ChainBreak | None:
-        """What is wrong with the next message, if anything. The walk goes on after it, whatever is wrong."""
+        """The break at the next message, if there is one. Checking continues after it."""
         self._index += 1
         if not message.hash or message.chain_position is None:
             return self._break(message, BreakKind.UNLINKED, "it carries no hash or no chain position")
@@ -145,7 +145,7 @@ class ChainVerifier:
         if mismatch is None:
             return self._check_link(message, position, link)
         if self._head is not None and position == self._head.position + 1:
-            self._advance(position, link)  # what follows names the hash that this message still claims
+            self._advance(position, link)  # the next message names the hash that this one claims
         return mismatch
 
     def _check_hash(self, message: IoMessage) -> ChainBreak | None:
@@ -154,9 +154,7 @@ class ChainVerifier:
         except WireError as error:
             return self._break(message, BreakKind.ALTERED, f"it cannot be hashed: {error}")
         if digest != message.hash:
-            return self._break(
-                message, BreakKind.ALTERED, f"its content hashes to {digest}, its hash field says otherwise"
-            )
+            return self._break(message, BreakKind.ALTERED, f"its content hashes to {digest}, its hash field differs")
         if leading_zero_bits(digest) < (target := message.difficulty_target or 0):
             return self._break(message, BreakKind.UNWORKED, f"its hash does not begin with {target} zero bits")
         return None
@@ -170,31 +168,31 @@ class ChainVerifier:
             return None
         if position == head.position + 1:
             return self._break(
-                message, BreakKind.FORKED, f"it does not follow the message seen at position {head.position}"
+                message, BreakKind.FORKED, f"it does not follow the message received for position {head.position}"
             )
         gap = f"{position - head.position - 1} messages, positions {head.position + 1} to {position - 1}"
-        return self._break(message, BreakKind.MISSING, f"{gap}, did not come before it")
+        return self._break(message, BreakKind.MISSING, f"{gap}, are missing before it")
 
     def _check_late(self, message: IoMessage, position: int, link: _Link) -> ChainBreak:
         if (known := self._links.get(position)) is not None:
             if known.hash == link.hash:
-                return self._break(message, BreakKind.REPEATED, f"position {position} came before, with the same hash")
-            return self._break(message, BreakKind.FORKED, f"position {position} came before, with another hash")
+                return self._break(message, BreakKind.REPEATED, f"position {position} is repeated, with the same hash")
+            return self._break(message, BreakKind.FORKED, f"position {position} is repeated, with another hash")
         before, after = self._links.get(position - 1), self._links.get(position + 1)
-        self._remember(position, link)
+        self._add_link(position, link)
         if (before and before.hash != link.previous_hash) or (after and after.previous_hash != link.hash):
             return self._break(
                 message, BreakKind.FORKED, f"it does not fit between its neighbours at position {position}"
             )
-        return self._break(message, BreakKind.REORDERED, f"position {position} comes after later ones")
+        return self._break(message, BreakKind.REORDERED, f"position {position} arrives after later ones")
 
     def _advance(self, position: int, link: _Link) -> None:
         self._head = ChainHead(position, link.hash)
-        self._remember(position, link)
+        self._add_link(position, link)
 
-    def _remember(self, position: int, link: _Link) -> None:
+    def _add_link(self, position: int, link: _Link) -> None:
         self._links[position] = link
-        if len(self._links) > LINKS_REMEMBERED:
+        if len(self._links) > MAX_LINKS:
             self._links.popitem(last=False)
 
     def _break(self, message: IoMessage, kind: BreakKind, detail: str) -> ChainBreak:
@@ -202,6 +200,6 @@ class ChainVerifier:
 
 
 def verify_chain(messages: Iterable[IoMessage], *, head: ChainHead | None = None) -> Iterator[ChainBreak]:
-    """Every break in a sequence, in order; nothing where the chain is whole."""
+    """Every break in a sequence of messages, in order."""
     verifier = ChainVerifier(head)
     return (found for message in messages if (found := verifier.check(message)) is not None)

@@ -1,8 +1,8 @@
 """Fast reader of many linked binary ioMessages of one sensor at once, as a matrix of bytes with one message per row.
 
-The readings of one sensor have the same layout byte for byte and differ in a few fields only. These are cut out of all
-messages together. A matrix that is not perfect in this gives None: its messages are read one by one, by
-`IoMessage.from_bytes`. Needs numpy, which devices do not have.
+The readings of one sensor have the same layout byte for byte and differ in a few fields only. These are extracted from
+all messages together. If any message deviates, the result is None, and the messages are read one by one, by
+`IoMessage.from_bytes`. Requires numpy, which devices do not have.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReadingColumns(NamedTuple):
-    """ioMessages whose hashes hold and which are linked to each other, in columns."""
+    """ioMessages with valid hashes, each linked to the previous one, in columns."""
 
     ids: ByteMatrix  # ASCII
     values: npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class ReadingColumns(NamedTuple):
 
 
 def read_binaries(matrix: ByteMatrix) -> ReadingColumns | None:
-    """The columns of messages of which the first was decoded before; None unless all of them are perfect."""
+    """The columns of messages of which the first was decoded before; None if any of them deviates."""
     fields = _fields(matrix[0, :HEADER_BYTES].tobytes())
     if not _is_alike(matrix, fields):
         return None
@@ -67,7 +67,7 @@ def _fields(header: bytes) -> dict[str, slice]:
 
 
 def _is_alike(matrix: ByteMatrix, fields: dict[str, slice]) -> bool:
-    """Whether nothing differs from the first but what may, and that is of the usual kind."""
+    """Whether all rows equal the first outside the varying fields, and these have the usual types."""
     value, claimed = fields["content_data"], fields["hash"]
     double = slice(value.start + 1, value.stop)
     varying = [double if name == "content_data" else fields[name] for name in _VARYING]
@@ -88,7 +88,7 @@ def _integers(matrix: ByteMatrix, field: slice) -> Numbers:
 
 
 def _doubles(matrix: ByteMatrix, field: slice) -> npt.NDArray[np.float64]:
-    """The doubles, each behind the byte that marks it as one."""
+    """The doubles, each after the byte that marks it as one."""
     written = np.ascontiguousarray(matrix[:, field.start + 1 : field.stop])
     return written.view(">f8").ravel().astype(np.float64)
 
@@ -104,7 +104,7 @@ def _digests(matrix: ByteMatrix, claimed: slice) -> bytes:
 
 
 def _is_linked(matrix: ByteMatrix, fields: dict[str, slice], positions: Numbers, digests: bytes) -> bool:
-    """Whether every hash holds, and each message continues the previous one."""
+    """Whether every hash is correct, and each message follows the previous one."""
     claimed, previous = (matrix[:, fields[name]].tobytes() for name in ("hash", "previous_hash"))
     return (
         claimed == digests.hex().encode()

@@ -1,7 +1,7 @@
 """The content of a StreamMessage that holds an ioMessage.
 
 {"ioMessage":"<base64 of the binary embodiment>"}    the usual form
-{"id":"…","infoformat":"…",…}                        the JSON embodiment, for streams that ask for it
+{"id":"…","infoformat":"…",…}                        the JSON embodiment, for streams that are configured so
 """
 
 import binascii
@@ -13,7 +13,7 @@ from protocol.errors import Corrupt
 
 __all__ = ["BINARY_CONTENT", "carries_io_message", "decode_binary_content", "encode_binary_content"]
 
-BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # what stands before and after the base64
+BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # before and after the base64
 _START, _END = BINARY_CONTENT
 
 
@@ -23,9 +23,9 @@ def encode_binary_content(data: bytes) -> str:
 
 
 def decode_binary_content(content: str) -> bytes | None:
-    """The binary embodiment in the content; None where the content is other JSON, such as the JSON embodiment.
+    """The binary embodiment in the content; None if the content is other JSON, such as the JSON embodiment.
 
-    Base64 has no quotes and no escapes, so what stands between the two ends of the usual form needs no JSON reader.
+    Base64 has no quotes and no escapes, so the usual form is read without a JSON parser.
 
     Raises: Corrupt where the content is not JSON, or its `ioMessage` is not base64.
     """

@@ -6,7 +6,7 @@
 | integer | None   | unsigned, 64 bits             | decimal         |
 | bytes   | None   | 2^32 - 1 bytes                | base64          |
 
-The safe limits are what every known decoder reads: some take a one-byte length above 127 for a negative number.
+The safe limits are those that every known decoder reads: some read a one-byte length above 127 as negative.
 """
 
 import struct
@@ -24,12 +24,12 @@ MAX_EXACT_DOUBLE: Final = 2**53
 
 
 class Quirk(IntFlag):
-    """What a reader had to forgive."""
+    """Deviations that a reader tolerated."""
 
     NONE = 0
-    LATIN1_TEXT = 1  # a text was not UTF-8 and was taken as Latin-1
+    LATIN1_TEXT = 1  # a text was not UTF-8 and was read as Latin-1
     DOUBLE_INTEGER = 2  # a timestamp or chain position was written as an IEEE-754 double
-    RAW_CONTENT = 4  # in XML, contents stood as they are where base64 belongs
+    RAW_CONTENT = 4  # in XML, contents were not in base64
 
 
 class Fields(NamedTuple):
@@ -108,7 +108,7 @@ _SAFE_LIMITS = tuple((name, limit.safe) for name, limit in (TEXT_LIMITS | INTEGE
 
 
 def missing_fields(fields: Fields) -> tuple[str, ...]:
-    """The required fields that are absent. Empty content is content; an empty required text says nothing."""
+    """The required fields that are absent. An empty text counts as absent, empty content does not."""
     return tuple(name for name in REQUIRED if getattr(fields, name) is None or getattr(fields, name) == "")
 
 
@@ -122,17 +122,17 @@ def _size(value: str | int | None) -> int:
 
 
 def check_fields(fields: Fields) -> None:
-    """Refuse what the format cannot carry.
+    """Refuse fields that the format cannot carry.
 
     Raises:
-        Corrupt: naming the field, its limit and what it was.
+        Corrupt: naming the field, its value and its limit.
     """
     if not _obviously_fits(fields):
         _check_each(fields)
 
 
 def _obviously_fits(fields: Fields) -> bool:
-    """The cheap answer for nearly every message: texts that fit together fit one by one."""
+    """A quick check that nearly every message passes: texts that fit together fit one by one."""
     return (
         _are_short_ascii(_short_texts_of(fields), _TEXT_OF_ONE_LENGTH_BYTE.hard)
         and _are_short_ascii(_long_texts_of(fields), _TEXT_OF_TWO_LENGTH_BYTES.hard)
@@ -189,7 +189,7 @@ def _check_integer(name: str, number: object) -> None:
     if not 0 <= number <= MAX_INTEGER:
         raise Corrupt(f"{name} must be between 0 and {MAX_INTEGER}, and is {_short(number)}")
     if name in MAYBE_DOUBLE and (double := double_in(number)) is not None:
-        raise Corrupt(f"{name} {number} is refused: readers would take its 8 bytes for the double {double}.0")
+        raise Corrupt(f"{name} {number} is refused: readers would read its 8 bytes as the double {double}.0")
 
 
 def _short(number: int) -> str:
@@ -204,7 +204,7 @@ def _check_blob(name: str, blob: object) -> None:
 
 
 def double_in(number: int) -> int | None:
-    """The whole number that these 64 bits spell as an IEEE-754 double, if they do; some writers encode time so."""
+    """The whole number that these 64 bits are as an IEEE-754 double, or None. Some writers encode time in this way."""
     if number < DOUBLE_ONE:
         return None
     double: float = struct.unpack(">d", number.to_bytes(8, "big"))[0]

@@ -1,10 +1,10 @@
 """Message ids and element ids.
 
-A message id is 256 bits in base58, unique across devices and restarts, made in a fraction of a microsecond: a random
+A message id is 256 bits in base58, unique across devices and restarts, and fast to make: a random
 number drawn once per process (over 190 bits) followed by a counter of eleven base58 digits. The ids of one process
 share their beginning, so a batch of them compresses to almost nothing, and they sort in the order made.
 
-An element id names one sensor of one device, for ever and everywhere: a name-based UUID (RFC 9562, version 5), as 22
+An element id is a permanent, global name of one sensor of one device: a name-based UUID (RFC 9562, version 5), as 22
 base58 digits because every message carries it.
 """
 
@@ -35,7 +35,7 @@ def element_id(device: str, sensor: str) -> str:
     """The Publisher of a sensor's messages: the UUID of `<address in lower case>/<sensor>` in base58, 22 digits."""
     name = f"{device.lower()}/{sensor}".encode()
     digest = int.from_bytes(sha1(ELEMENT_NAMESPACE + name, usedforsecurity=False).digest()[:16])
-    uuid = digest & ~(0xF << 76 | 0x3 << 62) | 5 << 76 | 2 << 62  # the bits that say: version 5, RFC 9562
+    uuid = digest & ~(0xF << 76 | 0x3 << 62) | 5 << 76 | 2 << 62  # the bits of version 5 and of RFC 9562
     return _base58(uuid).rjust(ELEMENT_ID_DIGITS, ALPHABET[0])
 
 

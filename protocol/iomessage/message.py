@@ -1,8 +1,8 @@
 """The ioMessage: one frozen value, three embodiments.
 
-It is a tuple underneath, because twenty fields are built and read for every reading of every sensor, and nothing frozen
-is cheaper in Python. Absent is None, and is not 0 and not "". The wire knows less: the binary embodiment cannot tell an
-absent text from an empty one, JSON and XML cannot tell an absent integer from 0.
+It is a tuple, because twenty fields are built and read for every reading, and no other immutable value is cheaper in
+Python. Absent is None, which differs from 0 and "". The formats distinguish less: the binary embodiment does not
+distinguish an absent text from an empty one, and readers of JSON and XML read an absent integer as 0.
 """
 
 from typing import Any, Self
@@ -23,10 +23,10 @@ _NO_QUIRKS = Quirk.NONE
 
 
 class IoMessage(Fields):
-    """One ioMessage of version 4. What is built here is complete and within limits.
+    """One ioMessage of version 4. A message built by the constructor is complete and within limits.
 
-    What is read may lack required fields, as real writers leave them out: `missing` names them. `quirks` says what the
-    reader forgave; it counts in comparisons.
+    A decoded message may lack required fields, as real writers leave them out: `missing` names them. `quirks` are the
+    deviations that the decoder tolerated; they count in comparisons.
     """
 
     __slots__ = ()
@@ -75,7 +75,7 @@ class IoMessage(Fields):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The required fields that the writer left out; always empty on a message built here."""
+        """The required fields that the writer left out; always empty for a message built by the constructor."""
         return missing_fields(self)
 
     @property
@@ -87,7 +87,7 @@ class IoMessage(Fields):
         """A new message with these fields changed, checked like any other."""
         return type(self)(**{name: getattr(self, name) for name in JSON_KEYS} | changes)
 
-    _replace = __replace__ = replace  # what namedtuple offers by these names would not check
+    _replace = __replace__ = replace  # those of namedtuple would not check the fields
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), tuple(self))
@@ -121,7 +121,7 @@ class IoMessage(Fields):
         """Read one JSON message.
 
         Raises:
-            Truncated, Corrupt, Unsupported: saying what is wrong.
+            Truncated, Corrupt, Unsupported: with the problem.
         """
         return tuple.__new__(cls, as_json.decode(text))
 
@@ -131,7 +131,7 @@ class IoMessage(Fields):
         Raises:
             Unsupported: a text holds a character that XML cannot carry.
         """
-        from protocol.iomessage import as_xml  # its tables and parser are for those who use it
+        from protocol.iomessage import as_xml  # loaded on first use, for its tables and parser
 
         return as_xml.encode(self)
 
@@ -140,7 +140,7 @@ class IoMessage(Fields):
         """Read one XML message; document types, entities and external references are refused.
 
         Raises:
-            Corrupt, Unsupported: saying what is wrong.
+            Corrupt, Unsupported: with the problem.
         """
         from protocol.iomessage import as_xml
 

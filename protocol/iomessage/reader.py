@@ -1,4 +1,4 @@
-"""Takes binary ioMessages off a byte stream as they arrive."""
+"""Reads binary ioMessages from a byte stream as they arrive."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 
 
 class IoMessageReader:
-    """Feed it bytes in any pieces; it gives whole messages and holds at most one that is not whole yet.
+    """Decodes messages from pieces of any size. It holds at most one incomplete message.
 
-    A stream that breaks the format cannot be found again, as nothing marks where a message begins: the first error is
-    final, and every later call raises it again. Offsets in errors count from the start of the stream.
+    Nothing marks the beginning of a message, so reading cannot resume behind an error: the first error is final, and
+    every later call raises it again. Offsets in errors count from the start of the stream.
     """
 
     def __init__(self, *, max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> None:
@@ -24,7 +24,7 @@ class IoMessageReader:
         self._error: WireError | None = None
 
     def feed(self, data: bytes) -> list[IoMessage]:
-        """The messages that `data` completes. Those before an error are given first; the next call raises it.
+        """The messages that `data` completes. Those before an error are returned first; the next call raises it.
 
         Raises:
             Unsupported: another version of ioMessage.
@@ -44,11 +44,11 @@ class IoMessageReader:
         return messages
 
     def close(self) -> None:
-        """Say that nothing follows.
+        """End the stream.
 
         Raises:
-            Truncated: a message had begun.
-            Unsupported, Corrupt: the stream was broken before.
+            Truncated: a message is incomplete.
+            Unsupported, Corrupt: an earlier error, again.
         """
         self._raise_error()
         if self._pending:
@@ -56,7 +56,7 @@ class IoMessageReader:
             raise Truncated(f"the stream ends {len(self._pending)} bytes into a message", offset=at)
 
     def _advance(self, messages: list[IoMessage]) -> None:
-        """Learn the message's size from its header, or take the message."""
+        """Read the size of the message from its header, or the message."""
         size = self._message_size()
         if len(self._pending) < size:
             self._needed = size

@@ -1,7 +1,7 @@
-"""The fast writer of hash-linked binary messages that differ only in id, time, content and place in the chain.
+"""Fast writer of hash-linked binary messages that differ only in id, time, content and chain position.
 
 The readings of one sensor are such messages. Everything they share is encoded once; one hash and a few joins remain.
-The bytes are those of `hash_link(prototype.replace(…), head).to_bytes()`, to the last one.
+The result equals `hash_link(prototype.replace(…), head).to_bytes()`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,11 @@ _HASH_LENGTH_AT: Final = 16
 _HASH_LENGTH: Final = b"\x00\x40"
 _MAX_ID_BYTES: Final = TEXT_LIMITS["id"].hard
 _ZERO: Final = b"\x00"
-_HEADERS_REMEMBERED: Final = 64  # of one template; readings of one sensor differ little in length
+_CACHED_HEADERS: Final = 64  # of one template; readings of one sensor differ little in length
 
 
 class LinkedTemplate:
-    """What all messages like `prototype` share. Its id, timestamp, context, content and chain fields do not matter."""
+    """The shared parts of messages like `prototype`, whose id, timestamp, context, content and chain are ignored."""
 
     __slots__ = (
         "_lengths_after_id",
@@ -54,26 +54,26 @@ class LinkedTemplate:
         self.headers: dict[tuple[int, ...], tuple[_Hash, bytes]] = {}  # by the lengths of what varies
 
     def check(self, id: str, timestamp: int) -> None:  # noqa: A002 - the document's name
-        """Raises Corrupt, saying what is wrong, if no message can have these."""
+        """Raises Corrupt if no message can have these."""
         self._prototype.replace(id=id, timestamp=timestamp)
 
     def new_headers(self, lengths: tuple[int, ...]) -> "tuple[_Hash, bytes]":
-        """What stands in front of all messages whose parts have these lengths: hashed without the hash, and with it."""
-        id_bytes, time_bytes, place_bytes, previous_hash_bytes, context_bytes, content_bytes = lengths
+        """The headers of messages whose parts have these lengths: hashed, without the hash; and with it."""
+        id_bytes, time_bytes, position_bytes, previous_hash_bytes, context_bytes, content_bytes = lengths
         header = HEADER.pack(
             VERSION,
             id_bytes,
             *self._lengths_after_id,
             time_bytes,
             *self._lengths_after_timestamp,
-            place_bytes,
+            position_bytes,
             0,
             previous_hash_bytes,
             *self._lengths_after_previous_hash,
             context_bytes,
             content_bytes,
         )
-        if len(self.headers) >= _HEADERS_REMEMBERED:
+        if len(self.headers) >= _CACHED_HEADERS:
             self.headers.clear()
         linked_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
         self.headers[lengths] = sha256(header), linked_header
@@ -84,13 +84,13 @@ Draft: TypeAlias = tuple[LinkedTemplate, str, int, bytes, bytes]  # id, timestam
 
 
 class ChainLinker:
-    """Makes drafts the next links of one chain. `head` is where the chain stands once they all are."""
+    """Links drafts to one chain. `head` is the head of the chain after the last draft."""
 
     def __init__(self, head: ChainHead) -> None:
         self.head = head
 
     def link_all(self, drafts: Iterable[Draft]) -> Iterator[bytes]:
-        """The links in binary, one by one. One loop without calls of its own: this is the hot path.
+        """The linked messages in binary, one by one. One loop without calls of its own: this is the hot path.
 
         Raises:
             Corrupt: an id or a timestamp is beyond its limit; `head` has not moved.
@@ -103,10 +103,10 @@ class ChainLinker:
             position += 1
             encoded_id = message_id.encode()
             time = timestamp.to_bytes(MINIMAL_WIDTHS[timestamp.bit_length()])
-            place = position.to_bytes(MINIMAL_WIDTHS[position.bit_length()])
-            lengths = (len(encoded_id), len(time), len(place), len(previous_hash), len(context), len(content))
+            chain_position = position.to_bytes(MINIMAL_WIDTHS[position.bit_length()])
+            lengths = (len(encoded_id), len(time), len(chain_position), len(previous_hash), len(context), len(content))
             hashed_header, linked_header = template.headers.get(lengths) or template.new_headers(lengths)
-            before_hash = b"".join((encoded_id, template.after_id, time, template.after_timestamp, place))
+            before_hash = b"".join((encoded_id, template.after_id, time, template.after_timestamp, chain_position))
             after_hash = b"".join((previous_hash, template.after_previous_hash, context, content))
             hashed = hashed_header.copy()
             hashed.update(before_hash + after_hash)

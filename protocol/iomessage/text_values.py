@@ -1,4 +1,4 @@
-"""What JSON and XML share: how integers, base64 and the version are read from other writers' texts."""
+"""Reading and writing of the values of JSON and XML: integers, base64 and the version."""
 
 import binascii
 import re
@@ -23,7 +23,7 @@ _URL_SAFE_TO_STANDARD: Final = str.maketrans("-_", "+/")
 
 
 def fields_from_texts(values: Mapping[str, object]) -> Fields:
-    """Build the fields from what stands under the twenty lower-case keys; other keys are ignored.
+    """Build the fields from the values of the twenty lower-case keys; other keys are ignored.
 
     Raises:
         Corrupt: a value is of the wrong kind or beyond its limit.
@@ -39,8 +39,8 @@ def fields_from_texts(values: Mapping[str, object]) -> Fields:
 
 
 def texts_from_fields(fields: Fields) -> dict[str, str | int]:
-    """By their keys, with the values that every known reader takes: an absent text is "". An absent integer is left
-    out: it says more than 0 does, for a stream without SequenceTotal has no known end, and is read as 0 by all others.
+    """The values by key, as every known reader accepts them: an absent text is "". An absent integer is left out: a
+    stream without SequenceTotal has no known end. Other readers read it as 0.
     """
     texts: dict[str, str | int] = {}
     for name, key in JSON_KEYS.items():
@@ -57,7 +57,7 @@ def texts_from_fields(fields: Fields) -> dict[str, str | int]:
 def _check_version(value: object) -> None:
     version = read_integer("version", value)
     if version not in (None, 0, VERSION):
-        raise Unsupported(f"ioMessage version {version} is not known; this reader takes version {VERSION}")
+        raise Unsupported(f"ioMessage version {version} is not known; this reader knows version {VERSION}")
 
 
 def _read_text(name: str, value: object) -> str | None:
@@ -67,7 +67,7 @@ def _read_text(name: str, value: object) -> str | None:
 
 
 def read_integer(name: str, value: object) -> int | None:
-    """An integer, a whole float, or a numeral as text; nothing and the empty text are absent."""
+    """An integer, a whole float, or a numeral as text; None and the empty text are absent."""
     match value:
         case None | "":
             return None

@@ -13,7 +13,7 @@ from agent.config.review import USUAL_UNITS, _units_in
 from drivers.mqtt import esphome, tasmota, zigbee2mqtt
 from drivers.pms5003.driver import QUANTITIES
 from drivers.sysfs import channels
-from protocol.ucum import _MEANT, _PREFIXES, MAX_UNIT_CHARACTERS, unit_problem
+from protocol.ucum import _SUGGESTIONS, _PREFIXES, MAX_UNIT_CHARACTERS, unit_problem
 from tests.support.mutated_tables import documented_tables
 
 JUDGED = json.loads((Path(__file__).parents[2] / "vectors" / "ucum" / "ucumvert-0.3.2.json").read_text())
@@ -81,9 +81,9 @@ def test_no_unit_is_no_problem_and_unity_is_a_unit() -> None:
 @pytest.mark.parametrize(
     ("unit", "advice"),
     [
-        ("°C", "; Cel may be meant"), ("kWh", "; kW.h may be meant"), ("µg/m³", "; ug/m3 may be meant"),
-        ("m/s²", "; m/s2 may be meant"), ("W/m^2", "; W/m2 may be meant"), ("rpm", "; /min may be meant"),
-        ("zzz", "there is no unit 'zzz'"), ("m//s", "'/s' does not belong there"), ("(m", "it ends too soon"),
+        ("°C", "; did you mean Cel?"), ("kWh", "; did you mean kW.h?"), ("µg/m³", "; did you mean ug/m3?"),
+        ("m/s²", "; did you mean m/s2?"), ("W/m^2", "; did you mean W/m2?"), ("rpm", "; did you mean /min?"),
+        ("zzz", "there is no unit 'zzz'"), ("m//s", "'/s' is not allowed there"), ("(m", "it ends too early"),
         ("m" * 200, f"longer than {MAX_UNIT_CHARACTERS} characters"),
     ],
 )  # fmt: skip
@@ -93,8 +93,8 @@ def test_what_is_wrong_is_said_with_what_may_be_meant(unit: str, advice: str) ->
 
 
 def test_every_advice_leads_from_what_is_no_unit_to_a_unit() -> None:
-    for written, meant in _MEANT.items():
-        assert unit_problem(written).endswith(f"; {meant} may be meant")
+    for written, meant in _SUGGESTIONS.items():
+        assert unit_problem(written).endswith(f"; did you mean {meant}?")
         assert not unit_problem(meant)
 
 

@@ -107,7 +107,7 @@ quantities = {t = {unit = "°C"}}
 """
     first, second = warnings(tmp_path, text)
     assert first.startswith("drivers.meter.registers[1].unit: 'kWh' is not UCUM: ")
-    assert second == ("drivers.line.quantities.t.unit: '°C' is not UCUM: '°C' does not belong there; Cel may be meant")
+    assert second == ("drivers.line.quantities.t.unit: '°C' is not UCUM: '°C' is not allowed there; did you mean Cel?")
 
 
 def test_readings_that_nothing_carries_away_are_remarked_upon(tmp_path: Path) -> None:

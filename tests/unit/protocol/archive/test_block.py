@@ -75,7 +75,7 @@ def test_a_chain_index_out_of_range_names_its_record() -> None:
 
 def test_chain_keys_have_one_order_and_no_double() -> None:
     keys_at = RAW.index(b"chain-0chain-1")
-    with pytest.raises(CorruptArchive, match="twice"):
+    with pytest.raises(CorruptArchive, match="repeated"):
         decode_block(RAW[:keys_at] + b"chain-0chain-0" + RAW[keys_at + 14 :])
     swapped = bytearray(RAW)
     struct.pack_into(">HH", swapped, 8 + 2 * 3, 1, 0)

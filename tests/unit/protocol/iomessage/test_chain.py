@@ -76,7 +76,7 @@ def test_missing_messages_are_counted() -> None:
     del messages[3:5]
     found = list(verify_chain(messages))
     assert [each.kind for each in found] == [BreakKind.MISSING]
-    assert "2 messages, positions 3 to 4, did not come before it" in str(found[0])
+    assert "2 messages, positions 3 to 4, are missing before it" in str(found[0])
     assert f"message 3 (id {messages[3].id}) is missing" in str(found[0])
 
 

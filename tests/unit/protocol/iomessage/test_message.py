@@ -73,7 +73,7 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(name: str, wrong: object, 
 
 
 def test_a_time_that_readers_would_take_for_a_double_is_refused() -> None:
-    with pytest.raises(Corrupt, match=r"would take its 8 bytes for the double 2\.0"):
+    with pytest.raises(Corrupt, match=r"would read its 8 bytes as the double 2\.0"):
         message(timestamp=0x4000_0000_0000_0000)
     assert message(sequence_number=0x4000_0000_0000_0000).sequence_number == 0x4000_0000_0000_0000
 

@@ -30,7 +30,7 @@ def test_a_chain_of_nothing_stays_where_it_is() -> None:
         ("", 1, "required but missing: id"),
         ("é" * 200, 1, "id is 400 bytes long in UTF-8; the limit is 255"),
         ("x", -1, "timestamp must be between 0 and"),
-        ("x", 0x4000_0000_0000_0000, "would take its 8 bytes for the double"),
+        ("x", 0x4000_0000_0000_0000, "would read its 8 bytes as the double"),
     ],
 )
 def test_what_a_message_refuses_the_template_refuses(message_id: str, timestamp: int, problem: str) -> None:

@@ -93,7 +93,7 @@ def test_decode_tells_absent_from_zero_and_names_what_is_missing_and_odd(termina
         (
             b"\x00\x05" + bytes(31),
             "binary",
-            "ioMessage version 5 is not known; this reader takes version 4 (at byte 0)",
+            "ioMessage version 5 is not known; this reader knows version 4 (at byte 0)",
         ),
         (b"zz", "hex", "not hexadecimal"),
         (b"===", "base64", "not base64"),
@@ -211,6 +211,6 @@ def test_a_broken_chain_is_a_no_that_says_where(terminal: Terminal) -> None:
     data = b"".join(each.to_bytes() for each in messages)
     exit_code, out, _ = terminal.run("verify", stdin=data)
     assert exit_code == ExitCode.NO
-    assert b"is missing: 1 messages, positions 2 to 2, did not come before it" in out
+    assert b"is missing: 1 messages, positions 2 to 2, are missing before it" in out
     exit_code, out, _ = terminal.run("verify", "--json", stdin=data)
     assert (exit_code, json.loads(out)["kind"]) == (ExitCode.NO, "missing")
