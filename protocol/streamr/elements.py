@@ -1,8 +1,8 @@
-"""Reading the elements of a JSON array or object into the fields of a value: what all layers share.
+"""Reads the elements of a JSON array or object into the fields of a value, for all layers.
 
-A layout names the fields in the order of the wire. An element is passed on as it is unless its field has a
-reader, which turns it into what the value wants; the value's constructor then checks it. Elements after the
-last field are ignored, as every peer does. Every problem is reported with its place, `[1][2] timestamp`.
+A layout names the fields in the order of the array. The reader of a field, if it has one, converts the element; the
+constructor of the value then checks it. Elements after the last field are ignored, as every peer does. Every problem is
+reported with its place, `[1][2] timestamp`.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 def read_elements(
     elements: Sequence[Any], layout: Sequence[str], readers: Mapping[str, Reader], optional: Container[str]
 ) -> dict[str, Any]:
-    """The fields by name. A missing element is left out where it is optional."""
+    """The fields of an array by name. A missing element is left out if it is optional."""
     fields = {}
     for index, (name, element) in enumerate(zip(layout, elements, strict=False)):
         try:
@@ -43,7 +43,7 @@ def read_members(
     readers: Mapping[str, Reader],
     optional: Container[str],
 ) -> dict[str, Any]:
-    """The same for an object, given the field's name for each key. Null stands for absent."""
+    """The fields of an object by name, given the name for each key. Null means absent."""
     fields = {}
     for key, name in keys.items():
         member = members.get(key)
@@ -58,7 +58,7 @@ def read_members(
 
 
 def build(kind: Callable[..., Value], fields: Mapping[str, Any], layout: Layout) -> Value:
-    """Make the value. A field that its constructor refuses is reported where it stood."""
+    """Construct the value. An invalid field is reported with its place in the layout."""
     try:
         return kind(**fields)
     except FieldError as problem:
@@ -66,26 +66,26 @@ def build(kind: Callable[..., Value], fields: Mapping[str, Any], layout: Layout)
 
 
 def _place_in(layout: Layout, field: str) -> str:
-    """`[1]` in an array, `.key` in an object, nothing for a field that has no place of its own."""
+    """`[1]` in an array, `.key` in an object, "" for a field that has no place of its own."""
     if isinstance(layout, Mapping):
         return next((f".{key}" for key, name in layout.items() if name == field), "")
     return f"[{layout.index(field)}]" if field in layout else ""
 
 
 def is_falsy(element: Any) -> bool:
-    """Whether JavaScript takes it for false, and so for absent: null, false, 0 or an empty string."""
+    """Whether JavaScript treats it as false, and so as absent: null, false, 0 or an empty string."""
     return not element and type(element) not in (list, dict)
 
 
 def read_count(element: Any) -> Any:
-    """JavaScript has one kind of number: 2e12 and 0.0 are whole."""
+    """Convert a whole float to an integer: JavaScript has one kind of number, and 2e12 and 0.0 are whole."""
     if type(element) is float and element.is_integer() and abs(element) <= MAX_READABLE_INTEGER:
         return int(element)
     return element
 
 
 def read_code(elements: Sequence[Any], index: int) -> int | None:
-    """The number of a type, or None where there is none. Peers look types up by text: "9" is 9 to them."""
+    """The number of a type, or None. Peers look types up by text, so that "9" means 9."""
     element = read_count(elements[index]) if index < len(elements) else None
     if type(element) is str and len(element) <= MAX_CODE_DIGITS and element.isascii() and element.isdecimal():
         return int(element)
@@ -99,7 +99,7 @@ def read_array(field: str, element: Any) -> list[Any]:
 
 
 def read_message_ref(element: Any, *, without_sequence: int | None = None) -> MessageRef:
-    """A sequence number that is missing or null is `without_sequence`; if that is None, it is refused."""
+    """Read a reference. A missing or null sequence number is `without_sequence`; if that is None, it is refused."""
     fields = read_elements(
         read_array("message_ref", element),
         MESSAGE_REF_LAYOUT,
@@ -112,7 +112,7 @@ def read_message_ref(element: Any, *, without_sequence: int | None = None) -> Me
 
 
 def kind_reader(field: str, kinds: type[IntEnum]) -> Reader:
-    """A code as its number or, as newer JavaScript peers also take it, as its name."""
+    """A reader of codes, by number or, as newer JavaScript peers also accept them, by name."""
     by_code: dict[Any, IntEnum] = {int(kind): kind for kind in kinds}
     by_code.update(kinds.__members__)
 

@@ -1,7 +1,7 @@
-"""How a message is told from every other, and how the messages of one publisher form a chain.
+"""The identity of a message, and the references that link the messages of one publisher to a chain.
 
-These values are tuples with names, and check their fields without a call, because two are made for every
-message read: frozen dataclasses would cost more than the parser may spend beside a signature check.
+These values are named tuples that check their fields without a call, because two are built for every message read:
+frozen dataclasses would cost more than a parser may take beside a signature check.
 """
 
 from typing import NamedTuple, Self
@@ -17,7 +17,7 @@ class _MessageRefFields(NamedTuple):
 
 
 class MessageRef(_MessageRefFields):
-    """A place in a chain. References are ordered as messages are: by timestamp, then by sequence number."""
+    """The reference of a message in its chain. References are ordered by timestamp, then by sequence number."""
 
     __slots__ = ()
 
@@ -73,10 +73,10 @@ class MessageID(_MessageIDFields):
 
 
 def next_message_ref(previous: MessageRef | None, timestamp: int) -> MessageRef:
-    """The reference of the message after `previous` in its chain, made when the clock says `timestamp`.
+    """The reference of the message after `previous` in its chain, at the time `timestamp`.
 
-    References strictly increase. Where the clock stands still or steps back, the previous timestamp stays and
-    the sequence number counts on: peers drop a message that is older than its predecessor.
+    References strictly increase. If the clock stands still or steps back, the timestamp stays and the sequence number
+    is incremented: peers drop a message that is older than its predecessor.
     """
     if previous is None or timestamp > previous.timestamp:
         return MessageRef(timestamp, 0)

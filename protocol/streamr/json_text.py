@@ -1,4 +1,4 @@
-"""JSON as it travels: compact, UTF-8, bounded, and byte for byte what `JSON.stringify` writes."""
+"""JSON texts of the protocol: compact, UTF-8, bounded, byte for byte as `JSON.stringify` writes them."""
 
 from typing import Any, Final
 
@@ -6,11 +6,13 @@ import orjson
 
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 
-MAX_TEXT_LENGTH: Final = 16 * 1024 * 1024  # a broker's websocket takes 1 MiB; files of messages may hold larger ones
+MAX_TEXT_LENGTH: Final = (
+    16 * 1024 * 1024
+)  # a broker's websocket accepts 1 MiB; files of messages may contain larger ones
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Raises: `Truncated` where the text ends too soon, `Corrupt` where it is no JSON, too long or nested too deep."""
+    """Raises: `Truncated` if the text ends too early, `Corrupt` if it is not JSON, too long or nested too deep."""
     if len(text) > MAX_TEXT_LENGTH:
         raise Corrupt(f"text of {len(text)} is longer than {MAX_TEXT_LENGTH}")
     try:
@@ -20,7 +22,7 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def encode_json(value: object) -> str:
-    """Raises: `Unsupported` on what readers would get wrong: a number above 2^53 - 1, half a surrogate pair."""
+    """Raises: `Unsupported` for values that readers misread: a number above 2^53 - 1, half a surrogate pair."""
     try:
         return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER).decode()
     except orjson.JSONEncodeError as problem:
@@ -28,14 +30,14 @@ def encode_json(value: object) -> str:
 
 
 def _explain(text: str | bytes, problem: orjson.JSONDecodeError) -> WireError:
-    """The reader counts characters, and says nothing useful of text that is not UTF-8."""
+    """The error with an offset in bytes: the parser counts characters, and does not explain text that is not UTF-8."""
     try:
         encoded = text.encode() if isinstance(text, str) else text.decode().encode()
     except UnicodeError as encoding_problem:
         return _explain_encoding(encoding_problem)
     offset = len(problem.doc[: problem.pos].encode())
-    ends_too_soon = offset == len(encoded) or not encoded.strip()
-    return (Truncated if ends_too_soon else Corrupt)(f"not JSON: {problem.msg}", offset=offset)
+    ends_early = offset == len(encoded) or not encoded.strip()
+    return (Truncated if ends_early else Corrupt)(f"not JSON: {problem.msg}", offset=offset)
 
 
 def _explain_encoding(problem: UnicodeError) -> WireError:

@@ -1,7 +1,7 @@
 """The network layer of the first nodes: frames between nodes, and between nodes and trackers.
 
 Real nodes sent objects, `{"version": …, "code": …, "payload": …}`, whose version is that of their software
-and is checked by nobody:
+and is never checked:
 
 | code | message | payload |
 |---|---|---|
@@ -11,9 +11,9 @@ and is checked by nobody:
 | 3 | StorageNodesMessage | `{streamId, streamPartition, nodeAddresses}` |
 | 4 | WrapperMessage | `{serializedControlLayerPayload}`, a control message as text |
 
-The documents show arrays that never travelled, without partition but with the sender: `[version, type,
-source, status]`, `[…, streamId, nodeAddresses]`, `[…, streamId]`, `[…, controlLayerPayload]`. They are read
-too, for nothing else looks like them, and written only on demand.
+The documents show arrays that no node ever sent, without partition but with the sender: `[version, type, source,
+status]`, `[…, streamId, nodeAddresses]`, `[…, streamId]`, `[…, controlLayerPayload]`. They are read too, because they
+cannot be confused with anything else, and written only on request.
 """
 
 from dataclasses import dataclass, field
@@ -90,7 +90,7 @@ _DOCUMENT_LAYOUTS: Final[dict[NetworkType, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkMessage:
-    """What all frames share. `source` is the sender's id, which only the documents' form carries."""
+    """Base of all frames. `source` is the sender's id, which only the documents' form has."""
 
     type: ClassVar[NetworkType]
     version: str = LATEST_NETWORK_VERSION
@@ -102,7 +102,7 @@ class NetworkMessage:
     def serialize(self, version: str | None = None, *, documents: bool = False) -> str:
         """The frame as JSON: the object that nodes send or, with `documents`, the documents' array.
 
-        Raises: `Unsupported` where the array would lack its source.
+        Raises: `Unsupported` if the array would lack its source.
         """
         version = self.version if version is None else version
         if documents:
@@ -141,7 +141,7 @@ class _AboutStream(NetworkMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionMessage(_AboutStream):
-    """A tracker says which nodes to be connected to for a stream."""
+    """A tracker instructs a node to which nodes to connect for a stream."""
 
     type: ClassVar = NetworkType.INSTRUCTION
     node_addresses: tuple[str, ...]
@@ -161,7 +161,7 @@ class StorageNodesMessage(_AboutStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrapperMessage(NetworkMessage):
-    """A control message from node to node. Its text is kept as it came, to be passed on unchanged."""
+    """A control message from node to node. Its text is retained, to be forwarded unchanged."""
 
     type: ClassVar = NetworkType.WRAPPER
     control_layer_payload: str = field(repr=False)  # may hold a session token
@@ -195,7 +195,7 @@ _KINDS: Final[dict[NetworkType, type[NetworkMessage]]] = {
 def parse_network_message(text: str | bytes) -> NetworkMessage:
     """Read one frame of the network layer, as real nodes send it or as the documents show it.
 
-    Raises: `WireError`, which says what is wrong and where.
+    Raises: `WireError`, with the problem and its place.
     """
     parsed = decode_json(text)
     try:
@@ -229,7 +229,7 @@ def _read_array(parsed: Any) -> NetworkMessage:
 
 
 def _read_documented_payload(element: Any) -> str:
-    """The text of the control message. The documents' own example lacks its request id; it is put in."""
+    """The text of the control message. The documents' own example lacks its request id, which is added."""
     text = read_content(element)
     try:
         parse_control_message(text)
@@ -237,7 +237,7 @@ def _read_documented_payload(element: Any) -> str:
         try:
             return parse_control_message(text, documents=True).serialize()
         except WireError:
-            return text  # the message says what is wrong with it
+            return text  # the constructor reports the problem
     return text
 
 

@@ -1,23 +1,22 @@
-"""Put the messages of a stream partition in order, notice what is missing, say what to ask for and for how long.
+"""Puts the messages of a stream partition in order, detects gaps, and decides when to request a resend.
 
-Every chain (one publisher's `msg_chain_id`) is ordered alone. A message is next if nothing was delivered
-yet, if its `prev_msg_ref` is the last one delivered, or if it has none and is newer than that. What is not
-next waits in a queue, and while anything waits there is a gap:
+Every chain (one publisher's `msg_chain_id`) is ordered alone. A message is next if nothing was delivered yet, if its
+`prev_msg_ref` is the last one delivered, or if it has none and is newer than that. Other messages wait in a queue, and
+while any message waits there is a gap:
 
-| when | what |
+| when | action |
 |---|---|
-| a gap opens | nothing: the missing messages may still be on their way |
-| `propagation_timeout_ms` later | `GapRequest`: ask for a resend of the range |
+| a gap opens | none: the missing messages may still arrive |
+| `propagation_timeout_ms` later | `GapRequest`: request a resend of the range |
 | every `resend_timeout_ms` after that | `GapRequest` again, `max_gap_requests` in all |
-| `resend_timeout_ms` after the last one | `GapLost`; what waits behind the gap is delivered |
+| `resend_timeout_ms` after the last one | `GapLost`; the messages after the gap are delivered |
 
-While one gap follows another without the queue running empty, the clock and the count go on: a publisher
-with many holes cannot hold back its own newer messages for ever. These are the rules of the JavaScript
-client, release 9.1.2.
+While one gap follows another and the queue is not empty, the timer and the count continue, so that a publisher with
+many gaps cannot delay its own newer messages for ever. These are the rules of the JavaScript client, release 9.1.2.
 
-Memory is bounded: where more than `max_queued_messages` would wait, the gap in the chain of the newest
-arrival is given up at once; where there are more than `max_chains`, the one longest unheard of is given up
-and forgotten. A forgotten chain starts anew, so a message of it that comes again is delivered again.
+Memory is bounded: if more than `max_queued_messages` would wait, the gap in the chain of the newest message is given up
+at once; if there are more than `max_chains`, the least recently active chain is given up and removed. A removed chain
+starts again, so a message of it that is received again is delivered again.
 
 Nothing here reads a clock: `now_ms` is an argument, from any clock that does not step back.
 """
@@ -48,7 +47,7 @@ MAX_CHAINS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderingRules:
-    """How long to wait and how much to hold. With `max_gap_requests` 0, gaps are passed over without a word."""
+    """The timeouts and limits of an `Orderer`. With `max_gap_requests` 0, gaps are skipped without an event."""
 
     propagation_timeout_ms: int = 5_000
     resend_timeout_ms: int = 5_000
@@ -68,7 +67,7 @@ class OrderingRules:
 
 
 class ChainKey(NamedTuple):
-    """Whose chain, and which of theirs. The publisher is in lower case: the same address is written in many ways."""
+    """The identity of a chain. The publisher is in lower case, as addresses are written in several ways."""
 
     publisher_id: str
     msg_chain_id: str
@@ -81,10 +80,10 @@ class Delivery(NamedTuple):
 
 
 class GapRequest(NamedTuple):
-    """Ask for a resend of `from_ref` to `to_ref`, both included, and `add` what comes.
+    """Request a resend of `from_ref` to `to_ref`, both included, and `add` the messages received.
 
-    A publisher that forked its chain makes `from_ref` newer than `to_ref`: then no resend can help, and
-    none need be sent.
+    If a publisher forked its chain, `from_ref` is newer than `to_ref`: then a resend cannot help, and need not be
+    requested.
     """
 
     chain: ChainKey
@@ -99,7 +98,7 @@ class GapLostCause(StrEnum):
 
 
 class GapLost(NamedTuple):
-    """The messages from `from_ref` to `to_ref` are waited for no longer. Should one come after all, it is dropped."""
+    """The messages from `from_ref` to `to_ref` are given up. One that still arrives is dropped."""
 
     chain: ChainKey
     from_ref: MessageRef
@@ -112,29 +111,29 @@ OrderingEvent = Delivery | GapRequest | GapLost
 
 
 class Orderer:
-    """The order of one stream partition. Feed every message to `add`, and call `tick` at `next_deadline_ms`."""
+    """Orders one stream partition. Pass every message to `add`, and call `tick` at `next_deadline_ms`."""
 
     def __init__(self, rules: OrderingRules | None = None) -> None:
         self._rules = rules or OrderingRules()
-        self._chains: dict[ChainKey, _Chain] = {}  # the longest unheard of first
+        self._chains: dict[ChainKey, _Chain] = {}  # least recently active first
         self.queued_messages = 0
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` will next have something to say; None while no chain has a gap."""
+        """When `tick` is due next; None while no chain has a gap."""
         deadlines = (chain.deadline_ms for chain in self._chains.values() if chain.deadline_ms is not None)
         return min(deadlines, default=None)
 
     def add(self, message: StreamMessage, now_ms: int) -> list[OrderingEvent]:
-        """Take a message, live or resent, in any order and any number of times."""
-        return self._take(message, now_ms, deliver=True)
+        """Accept a message, live or resent, in any order and any number of times."""
+        return self._accept(message, now_ms, deliver=True)
 
     def skip(self, message: StreamMessage, now_ms: int) -> list[OrderingEvent]:
-        """Take a message as `add` does, but do not deliver it in its turn: somebody had it already."""
-        return self._take(message, now_ms, deliver=False)
+        """Accept a message as `add` does, but do not deliver it: it was delivered before."""
+        return self._accept(message, now_ms, deliver=False)
 
     def tick(self, now_ms: int) -> list[OrderingEvent]:
-        """Ask again or give up wherever the time has come. A late call asks once, not once for every turn missed."""
+        """Request again or give up each gap that is due. A late call requests once, not once per missed deadline."""
         due = [(chain.deadline_ms, chain) for chain in self._chains.values() if chain.is_due(now_ms)]
         events: list[OrderingEvent] = []
         for _, chain in sorted(due, key=lambda entry: entry[0] or 0):
@@ -143,7 +142,7 @@ class Orderer:
             self.queued_messages += chain.queued_messages - before
         return events
 
-    def _take(self, message: StreamMessage, now_ms: int, *, deliver: bool) -> list[OrderingEvent]:
+    def _accept(self, message: StreamMessage, now_ms: int, *, deliver: bool) -> list[OrderingEvent]:
         chain, events = self._chain_of(message, now_ms)
         before = chain.queued_messages
         events += chain.add(message, now_ms, deliver=deliver)
@@ -153,18 +152,18 @@ class Orderer:
         return events
 
     def _chain_of(self, message: StreamMessage, now_ms: int) -> "tuple[_Chain, list[OrderingEvent]]":
-        """The chain of the message, and what had to leave to make room for it."""
+        """The chain of the message, and the events of a chain that was removed for it."""
         key = ChainKey(message.message_id.publisher_id.lower(), message.message_id.msg_chain_id)
         events: list[OrderingEvent] = []
         chain = self._chains.pop(key, None)
         if chain is None:
             chain = _Chain(key, self._rules)
             if len(self._chains) >= self._rules.max_chains:
-                events = self._forget_oldest_chain(now_ms)
+                events = self._remove_oldest_chain(now_ms)
         self._chains[key] = chain
         return chain, events
 
-    def _forget_oldest_chain(self, now_ms: int) -> list[OrderingEvent]:
+    def _remove_oldest_chain(self, now_ms: int) -> list[OrderingEvent]:
         chain = self._chains.pop(next(iter(self._chains)))
         self.queued_messages -= chain.queued_messages
         events: list[OrderingEvent] = []
@@ -174,7 +173,7 @@ class Orderer:
 
 
 class _Waiting(NamedTuple):
-    """A queued message. References are unique in a queue, so the heap never compares more than them."""
+    """A queued message. References are unique in a queue, so the heap compares nothing else."""
 
     ref: MessageRef
     message: StreamMessage
@@ -182,7 +181,7 @@ class _Waiting(NamedTuple):
 
 
 class _Chain:
-    """The queue of one chain and the clock of its gap. `deadline_ms` is set exactly while messages wait."""
+    """The queue of one chain and the timer of its gap. `deadline_ms` is set exactly while messages wait."""
 
     def __init__(self, key: ChainKey, rules: OrderingRules) -> None:
         self.deadline_ms: int | None = None
@@ -208,7 +207,7 @@ class _Chain:
         self._queued_refs.add(ref)
         events = self._release()
         if self._heap and not self._rules.max_gap_requests:
-            return events + self._pass_over()
+            return events + self._skip_gap()
         if self.deadline_ms is None:
             self._watch_gap(now_ms + self._rules.propagation_timeout_ms)
         return events
@@ -221,9 +220,9 @@ class _Chain:
         return [GapRequest(self._key, *self._gap(), self._requests)]
 
     def give_up(self, now_ms: int, cause: GapLostCause) -> list[OrderingEvent]:
-        """Go on behind the gap. The next one had its time to fill by itself, so a resend's time is enough for it."""
+        """Continue after the gap. A following gap has waited already, so only `resend_timeout_ms` is left for it."""
         lost = GapLost(self._key, *self._gap(), self._requests, cause)
-        events = self._pass_over()
+        events = self._skip_gap()
         self.deadline_ms = None
         self._watch_gap(now_ms + self._rules.resend_timeout_ms)
         return [lost, *events]
@@ -241,10 +240,10 @@ class _Chain:
         return events
 
     def _is_next(self, message: StreamMessage) -> bool:
-        """Only for the head of the queue, which is always newer than the last message delivered."""
+        """For the head of the queue, which is always newer than the last message delivered."""
         return self._last is None or message.prev_msg_ref is None or message.prev_msg_ref == self._last
 
-    def _pass_over(self) -> list[OrderingEvent]:
+    def _skip_gap(self) -> list[OrderingEvent]:
         self._last = self._heap[0].message.prev_msg_ref
         return self._release()
 

@@ -1,10 +1,10 @@
-"""The tracker layer: how nodes tell a tracker about themselves, and learn from it whom to connect to.
+"""The tracker layer: nodes report their status to a tracker, which instructs them to which nodes to connect.
 
-A message is `[version, type, requestId, …]`. Both versions lay a type out alike, but version 1 knows types
-1 to 6, and version 2 knows 1, 2, 5, 6 and 7.
+A message is `[version, type, requestId, …]`. A type has the same layout in both versions; version 1 has the types 1 to
+6, version 2 has 1, 2, 5, 6 and 7.
 
-The document's examples number the types 1 to 4 as 14 to 17 under version 2, and their status has no request
-id. They are read, as messages of version 1, and never written.
+The document's examples number the types 1 to 4 as 14 to 17 under version 2, and their status has no request id. They
+are read as messages of version 1, and never written.
 """
 
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ _TYPES_IN_EXAMPLES: Final = {14: 1, 15: 2, 16: 3, 17: 4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerMessage:
-    """What all tracker messages share. `version` is the one in which it was read or will be written."""
+    """Base of all tracker messages. `version` is the one in which it was read or will be written."""
 
     type: ClassVar[TrackerType]
     version: int = LATEST_TRACKER_VERSION
@@ -86,7 +86,7 @@ class TrackerMessage:
     def serialize(self, version: int | None = None) -> str:
         """The message as JSON, in its own version or in another.
 
-        Raises: `Unsupported` where that version has no such message.
+        Raises: `Unsupported` if that version has no such message.
         """
         version = self.version if version is None else version
         if self.type not in _TYPES_OF_VERSION.get(version, ()):
@@ -96,7 +96,7 @@ class TrackerMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusMessage(TrackerMessage):
-    """A node says how it is: any JSON but null."""
+    """The status of a node: any JSON but null."""
 
     type: ClassVar = TrackerType.STATUS
     status: Json = field(hash=False)
@@ -104,7 +104,7 @@ class StatusMessage(TrackerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionMessage(TrackerMessage):
-    """A tracker says which nodes to be connected to for a stream. Later ones have a higher counter."""
+    """A tracker instructs a node to which nodes to connect for a stream. Later ones have a higher counter."""
 
     type: ClassVar = TrackerType.INSTRUCTION
     stream_id: str
@@ -132,7 +132,7 @@ class StorageNodesResponse(TrackerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayMessage(TrackerMessage):
-    """What one node tells another through the tracker, to connect by WebRTC."""
+    """A message from one node to another through the tracker, to connect by WebRTC."""
 
     type: ClassVar = TrackerType.RELAY
     originator: Json = field(hash=False)
@@ -172,10 +172,10 @@ _KINDS: Final[dict[TrackerType, type[TrackerMessage]]] = {
 def parse_tracker_message(text: str | bytes, *, documents: bool = False) -> TrackerMessage:
     """Read one tracker message of version 1 or 2.
 
-    With `documents`, what only the document shows and a damaged message could look like is read too: a status
-    without request id under its real number, a missing partition.
+    With `documents`, forms that only the document shows are read too: a status without request id under its real
+    number, a missing partition.
 
-    Raises: `WireError`, which says what is wrong and where.
+    Raises: `WireError`, with the problem and its place.
     """
     parsed = decode_json(text)
     try:
@@ -206,7 +206,7 @@ def _read_layout(elements: list[Any], version: int, kind: TrackerType, *, docume
 
 
 def _completed(elements: list[Any], layout: tuple[str, ...]) -> list[Any]:
-    """Put in what the document leaves out: the request id of a status, partition 0."""
+    """Add what the document leaves out: the request id of a status, partition 0."""
     if "status" in layout and len(elements) == 3:
         return [*elements[:2], "", elements[2]]
     if "stream_partition" in layout and elements[4:5] in ([], [None]):

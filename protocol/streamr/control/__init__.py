@@ -1,4 +1,4 @@
-"""The control layer: what a client and a node say to each other, in versions 0, 1 and 2."""
+"""The control layer: the messages between a client and a node, in versions 0, 1 and 2."""
 
 from protocol.streamr.control.codec import parse_control_message
 from protocol.streamr.control.layouts import ControlType

@@ -1,4 +1,4 @@
-"""What each field of a control message must be."""
+"""The check of each field of the control messages."""
 
 from collections.abc import Callable
 from typing import Final
@@ -21,10 +21,10 @@ def _check_version(field: str, value: object) -> None:
         refuse(field, value, "0, 1 or 2")
 
 
-def _check_kind(kind: type, wanted: str, *, optional: bool = False) -> Callable[[str, object], None]:
+def _check_kind(kind: type, expected: str, *, optional: bool = False) -> Callable[[str, object], None]:
     def check_kind(field: str, value: object) -> None:
         if type(value) is not kind and not (optional and value is None):
-            refuse(field, value, wanted)
+            refuse(field, value, expected)
 
     return check_kind
 

@@ -1,18 +1,16 @@
-"""Reading control messages of every version.
+"""Reads control messages of every version.
 
-The two that there are for every message of a stream, a publish request and a broadcast, are read in one go where they
-are of version 2 and need no tolerance. All others, and whatever is wrong with these, are read by the tables.
+The two messages that exist for every message of a stream, publish request and broadcast, are read on a fast path if
+they are of version 2 and need no tolerance. All others, and invalid ones, are read by the tables.
 
-A missing partition, or null, is 0, as all documents have it, though releases from 5 on refuse it; so is a missing
-sequence number of a request's reference, as all releases have it. Without `documents`, what else no release ever read
-is refused: a resend response that belongs to no request, an empty request id where one is needed, version 2 without
-any request id. The documents allow or show these.
+A missing partition, or null, is 0, as in all documents, although releases from 5 on refuse it; so is a missing sequence
+number in the reference of a request, as in all releases. Other forms that no release ever accepted, but the documents
+allow or show, are refused without `documents`: a resend response without a request, an empty request id where one is
+required, version 2 without any request id.
 
-Version 0 of the control layer, the legacy JSON API.
-
-A request is an object, a response an array `[0, type, subId, payload]`. Keys that a message does not know are
-ignored, and null stands for absent. A missing partition is 0. A publish request may hold its message as JSON
-instead of the text of it, and its time as a number, a string of digits or a date of ISO 8601.
+Version 0 is the legacy JSON API: a request is an object, a response an array `[0, type, subId, payload]`. Unknown keys
+are ignored, and null means absent. A missing partition is 0. A publish request may hold its message as JSON instead of
+its text, and its time as a number, a string of digits or a date of ISO 8601.
 """
 
 from collections.abc import Mapping
@@ -58,16 +56,16 @@ from protocol.streamr.stream_message.parts import MODERN_VERSIONS, STREAM_VERSIO
 _OPTIONAL: Final = frozenset({"session_token", "publisher_id", "msg_chain_id"})
 _OPTIONAL_OR_PARTITION: Final = _OPTIONAL | {"stream_partition"}
 _PROXYING: Final = frozenset({ControlType.PROXY_CONNECTION_REQUEST, ControlType.PROXY_CONNECTION_RESPONSE})
-"""What no document describes: its partition is not optional."""
+"""No document describes these; their partition is not optional."""
 _LAST_OF_MILLISECOND: Final = 2**53 - 1  # no sequence number that can be written is larger
 
 
 def parse_control_message(text: str | bytes, *, documents: bool = False) -> ControlMessage:
     """Read one control message of version 0, 1 or 2.
 
-    With `documents`, what only the documents show is read too, in the stream message within as well.
+    With `documents`, forms that only the documents show are read too, also in the stream message within.
 
-    Raises: `WireError`, which says what is wrong and where.
+    Raises: `WireError`, with the problem and its place.
     """
     parsed = decode_json(text)
     try:
@@ -77,18 +75,18 @@ def parse_control_message(text: str | bytes, *, documents: bool = False) -> Cont
 
 
 def read_control_message(parsed: Any, *, documents: bool) -> ControlMessage:
-    """The message in JSON that was read already. Raises: `FieldError`."""
+    """The message in decoded JSON. Raises: `FieldError`."""
     if not documents and (frequent := _read_frequent(parsed)) is not None:
         return frequent
     is_object = type(parsed) is dict
     message = read_legacy_request(parsed) if is_object else _read_array(parsed, documents=documents)
     if message.type in NEEDS_REQUEST_ID and not message.request_id and not documents:
-        raise FieldError("request_id", f"is empty or missing; {type(message).__name__} needs one")
+        raise FieldError("request_id", f"is empty or missing; {type(message).__name__} requires one")
     return message
 
 
 def _read_frequent(parsed: Any) -> PublishRequest | BroadcastMessage | None:
-    """None where the tables must read it, or say what is wrong and where."""
+    """The message on the fast path; None if the tables must read it, or report its problem."""
     try:
         match parsed:
             case [2, 8, request_id, list(elements), session_token]:
@@ -124,7 +122,7 @@ def _read_array(parsed: Any, *, documents: bool) -> ControlMessage:
 
 
 def _read_without_request_id(elements: list[Any], problem: FieldError) -> ControlMessage:
-    """An example of two documents: a subscribe request of version 1 under the number of version 2."""
+    """Read an example of two documents: a subscribe request of version 1 under the number of version 2."""
     kind = ControlType.SUBSCRIBE_REQUEST
     try:
         return _read_layout(elements, 2, kind, LAYOUT_1[kind], documents=True)

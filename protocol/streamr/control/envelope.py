@@ -1,6 +1,6 @@
-"""Fast paths of control version 2: a stream message as text goes into its envelope, or its id out of one, unparsed.
+"""Fast paths of control version 2: wrap the text of a stream message unparsed, and read the id in a broadcast.
 
-The results are those of `BroadcastMessage`, `UnicastMessage` and `PublishRequest` for the same stream message.
+The results equal those of `BroadcastMessage`, `UnicastMessage` and `PublishRequest` for the same stream message.
 """
 
 import orjson
@@ -13,17 +13,17 @@ __all__ = ["broadcast_text", "peek_broadcast_id", "publish_frame", "unicast_text
 
 
 def broadcast_text(stream_message: str) -> str:
-    """The broadcast that holds the message as it is."""
+    """The broadcast of an unchanged message."""
     return f'[2,0,"",{stream_message}]'
 
 
 def unicast_text(request_id: str, stream_message: str) -> str:
-    """The answer to a resend that holds the message as it is."""
+    """The response to a resend request with an unchanged message."""
     return f"[2,1,{encode_json(request_id)},{stream_message}]"
 
 
 def publish_frame(request_id: str, stream_message: bytes, session_token: str | None) -> bytes:
-    """The request to publish the message as it is: the bytes that were signed and stored are the bytes sent."""
+    """The request to publish an unchanged message: the bytes that were signed and stored are the bytes sent."""
     return b"[2,8,%b,%b,%b]" % (orjson.dumps(request_id), stream_message, orjson.dumps(session_token))
 
 

@@ -1,7 +1,7 @@
-"""How versions 1 and 2 of the control layer lay out each message, after its version and type.
+"""The layouts of the control messages: the fields of each, after version and type.
 
-Version 2 has the request id in third place throughout. Version 1 has it after the stream, and only in
-messages about a resend.
+Version 2 always has the request id in third place. Version 1 has it after the stream, and only in messages about a
+resend.
 """
 
 from enum import IntEnum
@@ -39,7 +39,7 @@ NEEDS_REQUEST_ID: Final = frozenset(
         ControlType.RESEND_FROM_REQUEST,
     }
 )
-"""What makes no sense without the request it belongs to."""
+"""Messages that are invalid without the id of their request."""
 
 _STREAM: Final = ("stream_id", "stream_partition")
 _STREAM_1: Final = (*_STREAM, "request_id")
@@ -91,7 +91,7 @@ DIRECTED_PROXY_LAYOUT: Final[dict[ControlType, tuple[str, ...]]] = {
     ControlType.PROXY_CONNECTION_REQUEST: (*_STREAM_2, "sender_id", "direction", "user_id"),
     ControlType.PROXY_CONNECTION_RESPONSE: (*_STREAM_2, "sender_id", "direction", "accepted"),
 }
-"""What release 13 made of these two, under the same version and the same types."""
+"""The layouts of these two from release 13 on, under the same version and the same types."""
 
 _LEGACY_AUTH: Final = {"stream": "stream_id", "authKey": "auth_key", "sessionToken": "session_token"}
 _LEGACY_STREAM: Final = {"stream": "stream_id", "partition": "stream_partition"}

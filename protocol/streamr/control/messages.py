@@ -1,8 +1,8 @@
-"""The messages of the control layer: what a client and a node say to each other, in any version.
+"""The messages of the control layer between a client and a node, in all versions.
 
-One class per message, whatever its version; `layouts` says how each version writes it. Two requests exist in
-version 0 alone, because they say other things than their successors: a publish request holds the parts of a
-message that the server has yet to make, and a resend request speaks of offsets.
+One class per message, whatever its version; `layouts` has the layout of each version. Two requests exist only in
+version 0, because their content differs from that of their successors: a publish request holds the parts of a message
+that the server builds, and a resend request uses offsets.
 """
 
 from collections.abc import Mapping
@@ -54,10 +54,10 @@ UNKNOWN_ERROR_CODE: Final = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlMessage:
-    """What all control messages share.
+    """Base of all control messages.
 
     `version` is the one in which it was read or will be written: 0, 1 or 2. `request_id` pairs requests and
-    responses; it is empty where the version has none, or where there was no request.
+    responses; it is empty if the version has none, or if there was no request.
     """
 
     type: ClassVar[ControlType | str]
@@ -68,9 +68,9 @@ class ControlMessage:
         check_fields(self, FIELD_CHECKS)
 
     def serialize(self, version: int | None = None, *, stream_version: int | None = None) -> str:
-        """The message as JSON, in its own version or in another, the stream message within likewise.
+        """The message as JSON, in its own version or in another; `stream_version` is for the stream message within.
 
-        Raises: `Unsupported` where that version cannot hold it.
+        Raises: `Unsupported` if that version cannot hold it.
         """
         return _serialize(self, self.version if version is None else version, stream_version)
 
@@ -83,7 +83,7 @@ class _AboutStream(ControlMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastMessage(ControlMessage):
-    """A message for everybody who subscribed to its stream partition."""
+    """A message for all subscribers of its stream partition."""
 
     type: ClassVar = ControlType.BROADCAST_MESSAGE
     stream_message: StreamMessage
@@ -91,7 +91,7 @@ class BroadcastMessage(ControlMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnicastMessage(ControlMessage):
-    """A message for whoever asked for a resend."""
+    """A message for the client that requested a resend."""
 
     type: ClassVar = ControlType.UNICAST_MESSAGE
     stream_message: StreamMessage
@@ -139,7 +139,7 @@ class ErrorResponse(ControlMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRequest(ControlMessage):
-    """Publish a message. There is no answer but an error."""
+    """Publish a message. The only response is an error."""
 
     type: ClassVar = ControlType.PUBLISH_REQUEST
     stream_message: StreamMessage
@@ -148,7 +148,7 @@ class PublishRequest(ControlMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRequest(_AboutStream):
-    """`auth_key` exists in version 0 alone."""
+    """Subscribe to a stream partition. `auth_key` exists only in version 0."""
 
     type: ClassVar = ControlType.SUBSCRIBE_REQUEST
     session_token: str | None = field(default=None, repr=False)
@@ -197,7 +197,7 @@ class ResendRangeRequest(_AboutStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyConnectionRequest(_AboutStream):
-    """One node asks another to pass messages on. Before release 13, without direction and user."""
+    """One node requests another to forward messages. Before release 13, without direction and user."""
 
     type: ClassVar = ControlType.PROXY_CONNECTION_REQUEST
     sender_id: str
@@ -215,7 +215,7 @@ class ProxyConnectionResponse(_AboutStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyPublishRequest(ControlMessage):
-    """Publish by version 0. What is None the server decides: the time, and any partition."""
+    """Publish by version 0. Where a field is None, the server decides: the time, and any partition."""
 
     type: ClassVar = "publish"
     version: int = 0
@@ -237,7 +237,7 @@ class LegacyPublishRequest(ControlMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyResendRequest(_AboutStream):
-    """Resend by version 0: all, the last so many, or from an offset or a time on, perhaps up to an offset."""
+    """Resend by version 0: all, the last N, or from an offset or a time on, optionally up to an offset."""
 
     type: ClassVar = "resend"
     version: int = 0
@@ -254,7 +254,7 @@ class LegacyResendRequest(_AboutStream):
         check_filled_text("request_id", self.request_id)
         choices = (self.resend_last, self.resend_from, self.resend_from_time)
         if not self.resend_all and all(choice is None for choice in choices):
-            raise FieldError("resend_all", "or another option must say what to resend")
+            raise FieldError("resend_all", "or another option must select what to resend")
 
 
 KINDS: Final[dict[ControlType, type[ControlMessage]]] = {
@@ -278,7 +278,7 @@ KINDS: Final[dict[ControlType, type[ControlMessage]]] = {
 
 
 def _serialize(message: ControlMessage, version: int, stream_version: int | None) -> str:
-    """Raises: `Unsupported` where the version cannot hold the message."""
+    """Raises: `Unsupported` if the version cannot hold the message."""
     if message.type in NEEDS_REQUEST_ID and not message.request_id:
         raise Unsupported(f"{type(message).__name__} cannot be written: its request_id is empty")
     if version == 0:
@@ -322,7 +322,7 @@ def _legacy_json(message: ControlMessage, stream_version: int | None) -> Any:
 
 
 def _members(message: ControlMessage, keys: Mapping[str, str]) -> dict[str, Any]:
-    """What is absent is left out, and so is an option that was not taken."""
+    """The members that are present; an option that is false is left out."""
     members = {key: getattr(message, name) for key, name in keys.items()}
     return {key: member for key, member in members.items() if member is not None and member is not False}
 

@@ -1,15 +1,15 @@
-"""Encrypted content: AES-256 in counter mode, and the next key handed over inside a message.
+"""Encrypted content: AES-256 in counter mode, and the next key inside a message (rotation).
 
     hex of the initial counter block (16 bytes) ‖ hex of the ciphertext
 
-There is no padding and no authentication: what protects the content from change is the message's signature,
-which covers the ciphertext. The plaintext of a message is its content in UTF-8.
+There is no padding and no authentication: the signature of the message covers the ciphertext and protects it from
+change. The plaintext of a message is its content in UTF-8.
 
-A message that hands over the next key, in version 32: besides its own content, `new_group_key` holds the id
-of that key and its 32 bytes, encrypted like a content. In version 31: the encryption type is
-NEW_KEY_AND_AES, and the plaintext is the 32 bytes, then the content.
+A message with the next key, in version 32: beside its own content, `new_group_key` holds the id of that key and its 32
+bytes, encrypted like a content. In version 31: the encryption type is NEW_KEY_AND_AES, and the plaintext is the 32
+bytes, then the content.
 
-Either way the message itself is encrypted with the current key, and the one after it with the next.
+In both versions the message itself is encrypted with the current key, and the one after it with the next.
 """
 
 import binascii
@@ -26,11 +26,11 @@ __all__ = ["IV_BYTES", "Decrypted", "RandomBytes", "decrypt", "decrypt_message",
 IV_BYTES: Final = 16
 
 RandomBytes = Callable[[int], bytes]
-"""Gives that many bytes that nobody can foresee and that never come twice, as `os.urandom` does."""
+"""Returns that many unpredictable bytes, as `os.urandom` does."""
 
 
 class Decrypted(NamedTuple):
-    """What an encrypted message says, and the key for the messages behind it, if it hands one over."""
+    """The content of an encrypted message, and the key for the messages after it, if it has one."""
 
     content: str
     next_key: GroupKey | None
@@ -44,22 +44,22 @@ def encrypt(plaintext: bytes, key: GroupKey, *, iv: bytes) -> str:
 
 
 def decrypt(encrypted_hex: str, key: GroupKey) -> bytes:
-    """What was encrypted; with another key, noise. Raises: `Corrupt` where the text is not IV and ciphertext in hex."""
+    """The plaintext; with a wrong key, noise. Raises: `Corrupt` if the text is not IV and ciphertext in hex."""
     try:
         raw = binascii.unhexlify(encrypted_hex)
     except ValueError:
         raise Corrupt("encrypted text is not hex digits in pairs") from None
     if len(raw) < IV_BYTES:
-        raise Corrupt(f"encrypted text of {len(raw)} bytes has no room for the IV of {IV_BYTES}")
+        raise Corrupt(f"encrypted text of {len(raw)} bytes is too short for the IV of {IV_BYTES}")
     return _apply_key_stream(raw[IV_BYTES:], key, raw[:IV_BYTES])
 
 
 def encrypt_message(
     message: StreamMessage, key: GroupKey, random_bytes: RandomBytes, *, next_key: GroupKey | None = None
 ) -> StreamMessage:
-    """The same message with its content encrypted, handing over `next_key` where one is given. Sign it afterwards.
+    """The message with its content encrypted, and with `next_key` if one is given. Sign it afterwards.
 
-    Raises ValueError where the message is encrypted already, or of a version that knows no encryption.
+    Raises ValueError if the message is encrypted already, or of a version without encryption.
     """
     if message.encryption_type is not EncryptionType.NONE:
         raise ValueError("encryption_type: the message is encrypted already")
@@ -79,8 +79,8 @@ def encrypt_message(
 def decrypt_message(message: StreamMessage, key: GroupKey) -> Decrypted:
     """The content of an encrypted message. Check its signature first.
 
-    Raises: `Corrupt` where what comes out is not JSON (a wrong key does not show otherwise); ValueError
-    where the message is not encrypted with AES, or with a key of another id.
+    Raises: `Corrupt` if the result is not JSON (a wrong key is not detected otherwise); ValueError if the message is
+    not encrypted with AES, or with a key of another id.
     """
     match message.encryption_type:
         case EncryptionType.AES:
@@ -92,14 +92,14 @@ def decrypt_message(message: StreamMessage, key: GroupKey) -> Decrypted:
 
 
 def wrap_next_key(next_key: GroupKey, key: GroupKey, *, iv: bytes) -> EncryptedGroupKey:
-    """The next key as it stands in a message of version 32."""
+    """The next key as in a message of version 32."""
     if not next_key.group_key_id:
         raise ValueError("group_key_id: the next key has none; version 32 names its keys")
     return EncryptedGroupKey.build(next_key.group_key_id, encrypt(next_key.key, key, iv=iv))
 
 
 def unwrap_next_key(wrapped: EncryptedGroupKey | None, key: GroupKey) -> GroupKey | None:
-    """Raises `Corrupt` where it does not decrypt to 32 bytes, or where its id cannot be one."""
+    """Raises `Corrupt` if it does not decrypt to 32 bytes, or if its id is invalid."""
     if wrapped is None:
         return None
     try:
@@ -129,7 +129,7 @@ def _decrypt_content(message: StreamMessage, key: GroupKey) -> str:
 def _decrypt_content_and_key_31(content: str, key: GroupKey) -> Decrypted:
     plaintext = decrypt(content, key)
     if len(plaintext) < GROUP_KEY_BYTES:
-        raise Corrupt(f"plaintext of {len(plaintext)} bytes has no room for the next key of {GROUP_KEY_BYTES}")
+        raise Corrupt(f"plaintext of {len(plaintext)} bytes is too short for the next key of {GROUP_KEY_BYTES}")
     return Decrypted(_decode_content(plaintext[GROUP_KEY_BYTES:]), GroupKey("", plaintext[:GROUP_KEY_BYTES]))
 
 
@@ -142,12 +142,9 @@ def _decode_content(plaintext: bytes) -> str:
 
 
 def _apply_key_stream(data: bytes, key: GroupKey, iv: bytes) -> bytes:
-    """Counter mode is its own opposite."""
-    from cryptography.hazmat.primitives.ciphers import (
-        Cipher,
-        algorithms,
-        modes,
-    )  # 9 MB, for encrypted streams only
+    """Encrypt or decrypt: counter mode is its own inverse."""
+    # loaded here because it takes 9 MB, and only encrypted streams need it
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     stream = Cipher(algorithms.AES(key.key), modes.CTR(iv)).encryptor()
     return stream.update(data) + stream.finalize()

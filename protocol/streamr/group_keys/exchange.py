@@ -1,6 +1,6 @@
-"""The streams, envelopes and contents of key exchange, as both sides use them.
+"""The streams, envelopes and contents of key exchange, for both sides.
 
-A publisher answers in the version it is asked in: 32 names its keys, 31 says from when on they hold.
+A publisher responds in the version of the request: 32 names its keys, 31 has the time from which they are valid.
 """
 
 from typing import Final, NamedTuple
@@ -49,17 +49,17 @@ _WITH_KEYS: Final = frozenset({MessageType.GROUP_KEY_RESPONSE, MessageType.GROUP
 
 
 def key_exchange_stream_id(address: str) -> str:
-    """Where to write to the owner of this address."""
+    """The stream on which the owner of this address receives key exchange messages."""
     return KEY_EXCHANGE_PREFIX + address.lower()
 
 
 def key_exchange_recipient(stream_id: str) -> str | None:
-    """Whom the messages of this stream are for; None where it is not for key exchange."""
+    """The address that the messages of this stream are for; None if it is not a key exchange stream."""
     return stream_id.removeprefix(KEY_EXCHANGE_PREFIX).lower() if stream_id.startswith(KEY_EXCHANGE_PREFIX) else None
 
 
 class Outbox:
-    """Makes signed messages of contents. All of them form one strictly increasing chain, whomever they go to."""
+    """Builds signed messages from contents. All of them form one chain, whatever their recipient."""
 
     def __init__(self, signer: Signer, msg_chain_id: str) -> None:
         self.address = signer.address
@@ -76,9 +76,9 @@ class Outbox:
         version: int,
         rsa_public_key: str | None = None,
     ) -> StreamMessage:
-        """With keys in the content, `rsa_public_key` is what they are encrypted with; version 32 names it.
+        """Sign a message. `rsa_public_key` is the key that encrypts the keys in the content; version 32 includes it.
 
-        A message refers to no previous one: each recipient sees only some of the chain.
+        The message names no previous one, because each recipient receives only a part of the chain.
         """
         ref = self._last_ref = next_message_ref(self._last_ref, now_ms)
         message = StreamMessage(
@@ -99,13 +99,13 @@ class Outbox:
 
 
 class Ignored(NamedTuple):
-    """The message changes nothing and gets no answer."""
+    """The message changes nothing and gets no response."""
 
     reason: str
 
 
 def open_envelope(message: StreamMessage, address: str) -> GroupKeyMessage | Ignored:
-    """The content of a message for this address, if its sender really signed it."""
+    """The content of a message for this address, if its signature is valid."""
     if key_exchange_recipient(message.message_id.stream_id) != address:
         return Ignored("the message is not on our key exchange stream")
     if message.message_id.publisher_id.lower() == address:
@@ -119,7 +119,7 @@ def open_envelope(message: StreamMessage, address: str) -> GroupKeyMessage | Ign
         return Ignored(f"content: {problem}")
 
 
-MAX_KEYS_PER_ANSWER: Final = 100
+MAX_KEYS_PER_RESPONSE: Final = 100
 
 KeyRequest = GroupKeyRequest | TimedKeyRequest
 
@@ -138,19 +138,21 @@ def public_key_of(request: KeyRequest) -> str:
 def response_to(
     request: KeyRequest, ring: KeyRing, rsa_public_key: RsaPublicKey
 ) -> GroupKeyResponse | TimedKeyResponse:
-    """Those of the keys asked for that there are, at most `MAX_KEYS_PER_ANSWER`. `missing_keys` are the others."""
+    """The response with those requested keys that exist, at most `MAX_KEYS_PER_RESPONSE`."""
     if isinstance(request, GroupKeyRequest):
-        asked = dict.fromkeys(request.group_key_ids[:MAX_KEYS_PER_ANSWER])
-        named = [key for group_key_id in asked if (key := ring.named(group_key_id)) is not None]
+        requested = dict.fromkeys(request.group_key_ids[:MAX_KEYS_PER_RESPONSE])
+        named = [key for group_key_id in requested if (key := ring.named(group_key_id)) is not None]
         encrypted = tuple(EncryptedKey(key.group_key_id, rsa_public_key.encrypt(key)) for key in named)
         return GroupKeyResponse(request_id=request.request_id, stream_id=request.stream_id, group_keys=encrypted)
     held = ring.newest(1) if request.range is None else ring.holding_between(*request.range)
-    timed = tuple(TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_ANSWER:])
+    timed = tuple(
+        TimedKey(rsa_public_key.encrypt(key), start.timestamp) for start, key in held[-MAX_KEYS_PER_RESPONSE:]
+    )
     return TimedKeyResponse(request_id=request.request_id, stream_id=request.stream_id, keys=timed)
 
 
 def missing_keys(request: KeyRequest, response: GroupKeyResponse | TimedKeyResponse) -> tuple[str, ...] | None:
-    """The keys asked for that the response lacks; None where it lacks none. Version 31 asks without names."""
+    """The requested keys that the response lacks; None if it lacks none. Version 31 requests without names."""
     if isinstance(request, GroupKeyRequest) and isinstance(response, GroupKeyResponse):
         given = {key.group_key_id for key in response.group_keys}
         return tuple(name for name in dict.fromkeys(request.group_key_ids) if name not in given) or None
@@ -160,7 +162,7 @@ def missing_keys(request: KeyRequest, response: GroupKeyResponse | TimedKeyRespo
 def refusal_of(
     request: KeyRequest, code: str, reason: str, group_key_ids: tuple[str, ...]
 ) -> GroupKeyErrorResponse | TimedKeyErrorResponse:
-    """Says why these keys, of which at most `MAX_KEYS_PER_ANSWER` are repeated, are not given."""
+    """The error response for these keys, of which at most `MAX_KEYS_PER_RESPONSE` are listed."""
     if isinstance(request, TimedKeyRequest):
         return TimedKeyErrorResponse(
             request_id=request.request_id, stream_id=request.stream_id, code=code, message=reason
@@ -170,7 +172,7 @@ def refusal_of(
         stream_id=request.stream_id,
         error_code=code,
         error_message=reason,
-        group_key_ids=group_key_ids[:MAX_KEYS_PER_ANSWER],
+        group_key_ids=group_key_ids[:MAX_KEYS_PER_RESPONSE],
     )
 
 

@@ -1,4 +1,4 @@
-"""The key that the content of a stream is encrypted with."""
+"""The key of an encrypted stream."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,10 +10,7 @@ GROUP_KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """An AES-256 key and the name by which messages call it. Its bytes are never shown.
-
-    Version 31 does not name its keys: there the id is empty.
-    """
+    """An AES-256 key and its id in messages; the key is masked in `repr`. In version 31 the id is empty."""
 
     group_key_id: str
     key: bytes = field(repr=False)

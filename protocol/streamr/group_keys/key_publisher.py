@@ -1,4 +1,4 @@
-"""The publisher's side: it has the keys, and says who gets them."""
+"""The publisher's side of key exchange: holds the keys of its streams and gives them to allowed subscribers."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ MAX_STREAM_ID_CHARACTERS: Final = 1_000
 
 
 class Answered(NamedTuple):
-    """Publish `message`, which holds keys, and then `error`, where some of the keys asked for are unknown."""
+    """Publish `message`, which holds keys, and then `error`, if some of the requested keys are unknown."""
 
     message: StreamMessage
     requester: str
@@ -43,7 +43,7 @@ class Answered(NamedTuple):
 
 
 class KeyRefused(NamedTuple):
-    """Publish `message`: it tells the requester why it gets no keys."""
+    """Publish `message`, the refusal with its reason."""
 
     message: StreamMessage
     requester: str
@@ -55,7 +55,7 @@ Answer = Answered | KeyRefused | Ignored
 
 
 class MessageKeys(NamedTuple):
-    """What to encrypt a message with, and the key it hands over to those that read it."""
+    """The key to encrypt a message with, and the next key to include in it."""
 
     key: GroupKey
     next_key: GroupKey | None
@@ -70,14 +70,13 @@ class _Stream:
     def __init__(self) -> None:
         self.ring = KeyRing()
         self.next_key: GroupKey | None = None
-        self.subscribers: dict[str, _Subscriber] = {}  # by address; the one that asked longest ago comes first
+        self.subscribers: dict[str, _Subscriber] = {}  # by address; least recent request first
 
 
 class KeyPublisher:
-    """Keeps the keys of our streams, gives them to whoever may have them, and changes them.
+    """Holds the keys of the publisher's streams, gives them to allowed subscribers, and changes them.
 
-    `is_allowed(stream_id, address)` is asked anew for every request and announcement; addresses are in
-    lower case.
+    `is_allowed(stream_id, address)` is called for every request and announcement; addresses are in lower case.
     """
 
     def __init__(self, signer: Signer, msg_chain_id: str, is_allowed: Callable[[str, str], bool]) -> None:
@@ -86,19 +85,17 @@ class KeyPublisher:
         self._streams: dict[str, _Stream] = {}
 
     def add_key(self, stream_id: str, key: GroupKey, start: MessageRef) -> None:
-        """Take a key that was made or stored before: the first one of a stream, and those of earlier times.
+        """Add a new or stored key: the first one of a stream, or an earlier one.
 
-        Raises: `KeyConflictError` where the stream has another key of this name; ValueError where the key has
-        none.
+        Raises: `KeyConflictError` if the stream has another key of this name; ValueError if the key has none.
         """
         _check_name(key)
         self._streams.setdefault(stream_id, _Stream()).ring.add(key, start)
 
     def rotate(self, stream_id: str, next_key: GroupKey) -> None:
-        """Let the next message of the stream hand over this key.
+        """Include this key in the next message of the stream.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
-        has no key yet.
+        Raises: `KeyConflictError` if the name is in use; ValueError if the key has none, or the stream has no key yet.
         """
         _check_name(next_key)
         stream = self._stream(stream_id)
@@ -106,9 +103,9 @@ class KeyPublisher:
         stream.next_key = next_key
 
     def take_keys(self, stream_id: str, ref: MessageRef) -> MessageKeys:
-        """The keys for the message at `ref`, which must be sent. After a rotation, those behind it get the next key.
+        """The keys for the message at `ref`, which must be sent. After a rotation, later messages get the next key.
 
-        Raises ValueError where the stream has no key yet.
+        Raises ValueError if the stream has no key yet.
         """
         stream = self._stream(stream_id)
         ((_, key),) = stream.ring.newest(1)
@@ -118,13 +115,12 @@ class KeyPublisher:
         return MessageKeys(key, next_key)
 
     def rekey(self, stream_id: str, key: GroupKey, now_ms: int) -> list[StreamMessage]:
-        """Use this key from now on, and announce it to those who asked for keys before and may still have them.
+        """Use this key from now on, and announce it to earlier requesters that are still allowed.
 
-        Publish what is returned. A rotation that was waiting is off: readers of the old key must not follow
-        by it.
+        Publish the messages returned. A pending rotation is cancelled: it would give the new key to all readers of the
+        old one.
 
-        Raises: `KeyConflictError` where the name is taken; ValueError where the key has none, or the stream
-        has no key yet.
+        Raises: `KeyConflictError` if the name is in use; ValueError if the key has none, or the stream has no key yet.
         """
         _check_name(key)
         stream = self._stream(stream_id)
@@ -141,7 +137,7 @@ class KeyPublisher:
         ]
 
     def answer(self, message: StreamMessage, now_ms: int) -> Answer:
-        """What to do about a message from our key exchange stream. Anything may come; nothing raises."""
+        """The response to a message of the key exchange stream. Never raises."""
         request = open_envelope(message, self._outbox.address)
         if isinstance(request, Ignored):
             return request
@@ -151,7 +147,7 @@ class KeyPublisher:
             len(request.request_id or "") > MAX_REQUEST_ID_CHARACTERS
             or len(request.stream_id) > MAX_STREAM_ID_CHARACTERS
         ):
-            return Ignored("content: the request's id or its stream's is too long to be repeated")
+            return Ignored("content: the request's id or its stream's is too long")
         return self._answer_request(request, message.message_id.publisher_id.lower(), now_ms)
 
     def _answer_request(self, request: KeyRequest, requester: str, now_ms: int) -> Answer:
@@ -163,7 +159,7 @@ class KeyPublisher:
         except WireError as problem:
             return self._refuse(request, requester, str(problem), now_ms)
         version = version_of(request)
-        _remember(stream.subscribers, requester, _Subscriber(rsa_public_key, version))
+        _add_subscriber(stream.subscribers, requester, _Subscriber(rsa_public_key, version))
         response = response_to(request, stream.ring, rsa_public_key)
         missing = missing_keys(request, response)
         if missing is not None and not _has_keys(response):
@@ -175,15 +171,15 @@ class KeyPublisher:
     def _report_missing(
         self, request: KeyRequest, requester: str, missing: tuple[str, ...], now_ms: int
     ) -> StreamMessage:
-        """Goes out behind the keys that were found: stock clients take the first answer to a request for the last."""
+        """To be sent after the keys that were found: stock clients treat the first response as the only one."""
         error = refusal_of(request, KEY_NOT_FOUND, "the publisher gives the other keys, but not these", missing)
         return self._outbox.post(error, requester, now_ms, version=version_of(request))
 
     def _refuse(
         self, request: KeyRequest, requester: str, reason: str, now_ms: int, *, code: str = INVALID_REQUEST
     ) -> KeyRefused:
-        asked = request.group_key_ids if isinstance(request, GroupKeyRequest) else ()
-        refusal = refusal_of(request, code, reason, asked)
+        requested = request.group_key_ids if isinstance(request, GroupKeyRequest) else ()
+        refusal = refusal_of(request, code, reason, requested)
         message = self._outbox.post(refusal, requester, now_ms, version=version_of(request))
         return KeyRefused(message, requester, request.stream_id, reason)
 
@@ -215,7 +211,7 @@ def _check_name(key: GroupKey) -> None:
         raise ValueError("group_key_id: is empty; a publisher names its keys")
 
 
-def _remember(subscribers: dict[str, _Subscriber], address: str, subscriber: _Subscriber) -> None:
+def _add_subscriber(subscribers: dict[str, _Subscriber], address: str, subscriber: _Subscriber) -> None:
     subscribers.pop(address, None)
     if len(subscribers) >= MAX_SUBSCRIBERS_PER_STREAM:
         del subscribers[next(iter(subscribers))]

@@ -13,21 +13,18 @@ MAX_KEYS_PER_RING: Final = 1_000
 
 
 class KeyConflictError(ValueError):
-    """Another key has this name or, where keys have none, this very start. The one that was first stays."""
+    """Another key has this name or, if keys have no names, this start. The earlier key stays."""
 
 
 class HeldKey(NamedTuple):
-    """A key and the first message it is for."""
+    """A key and the first message that it encrypts."""
 
     start: MessageRef
     key: GroupKey
 
 
 class KeyRing:
-    """Keys by name (version 32) and by the place in the chain from which each holds (version 31).
-
-    The newest `max_keys` stay.
-    """
+    """Keys by name (version 32) and by the reference from which each is valid (version 31); the newest `max_keys`."""
 
     def __init__(self, max_keys: int = MAX_KEYS_PER_RING) -> None:
         self._max_keys = max_keys
@@ -38,7 +35,7 @@ class KeyRing:
         return len(self._held)
 
     def add(self, key: GroupKey, start: MessageRef) -> bool:
-        """Whether the key is new. The same key again changes nothing. Raises: `KeyConflictError`."""
+        """Add a key. Returns whether it is new. Raises: `KeyConflictError`."""
         if self._is_known(key, start):
             return False
         bisect.insort(self._held, HeldKey(start, key), key=_start)
@@ -50,9 +47,9 @@ class KeyRing:
         return True
 
     def add_newest(self, key: GroupKey, start: MessageRef) -> MessageRef:
-        """Add a key that follows all others, even if the clock has stepped back. Gives the start it has now.
+        """Add a key after all others, even if the clock has stepped back. Returns its start.
 
-        Raises: `KeyConflictError`, also where the ring has this very key: what was used before is not new.
+        Raises: `KeyConflictError`, also if the ring has this very key.
         """
         self.check_new(key)
         if self._held:
@@ -61,7 +58,7 @@ class KeyRing:
         return start
 
     def check_new(self, key: GroupKey) -> None:
-        """Raises: `KeyConflictError` where a key has this name, even the very same key."""
+        """Raises: `KeyConflictError` if a key has this name, even the same key."""
         if self.named(key.group_key_id) is not None:
             raise KeyConflictError(f"there is a group key named {key.group_key_id!r} already")
 
@@ -72,12 +69,12 @@ class KeyRing:
         return self._held[-count:]
 
     def holding_at(self, ref: MessageRef) -> GroupKey | None:
-        """The key for the message at this place of its chain."""
+        """The key for the message with this reference."""
         following = bisect.bisect_right(self._held, ref, key=_start)
         return self._held[following - 1].key if following else None
 
     def holding_between(self, start_ms: int, end_ms: int) -> list[HeldKey]:
-        """Every key that was in force at some moment from `start_ms` to `end_ms`."""
+        """Every key that was valid at some time from `start_ms` to `end_ms`."""
         first = bisect.bisect_right(self._held, start_ms, key=_start_ms) - 1
         last = bisect.bisect_right(self._held, end_ms, key=_start_ms)
         return self._held[max(first, 0) : last]
@@ -85,18 +82,18 @@ class KeyRing:
     def _is_known(self, key: GroupKey, start: MessageRef) -> bool:
         known = self.named(key.group_key_id) if key.group_key_id else self._starting_at(start)
         if known is not None and known.key != key.key:
-            name = f"named {key.group_key_id!r}" if key.group_key_id else f"that holds from {start.timestamp} on"
+            name = f"named {key.group_key_id!r}" if key.group_key_id else f"that is valid from {start.timestamp} on"
             raise KeyConflictError(f"there is another group key {name}")
         return known is not None
 
     def _starting_at(self, start: MessageRef) -> GroupKey | None:
-        place = bisect.bisect_left(self._held, start, key=_start)
-        found = self._held[place : place + 1]
+        index = bisect.bisect_left(self._held, start, key=_start)
+        found = self._held[index : index + 1]
         return found[0].key if found and found[0].start == start else None
 
 
 def ref_after(ref: MessageRef) -> MessageRef:
-    """The first place in a chain behind this one."""
+    """The first reference after this one."""
     return MessageRef(ref.timestamp, min(ref.sequence_number + 1, MAX_READABLE_INTEGER))
 
 

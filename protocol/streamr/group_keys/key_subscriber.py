@@ -1,4 +1,4 @@
-"""The subscriber's side: it asks for keys, and keeps what it is given."""
+"""The subscriber's side of key exchange: requests keys and holds those it receives."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -40,28 +40,28 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 
 
 class PublisherStream(NamedTuple):
-    """Whose keys, and of which stream. The publisher's address is in lower case."""
+    """A publisher and its stream. The address is in lower case."""
 
     publisher_id: str
     stream_id: str
 
 
 class KeysReceived(NamedTuple):
-    """These keys are new. None of them where the publisher had none to give, or where we had them all."""
+    """New keys; none if the publisher gave none, or if all were known."""
 
     source: PublisherStream
     keys: tuple[GroupKey, ...]
 
 
 class KeysConflicting(NamedTuple):
-    """The publisher gave a key that contradicts one it gave before. The one before stays."""
+    """The publisher gave a key that contradicts an earlier one. The earlier one stays."""
 
     source: PublisherStream
     problem: str
 
 
 class KeysRefused(NamedTuple):
-    """The publisher does not give us keys. Its words are as long as it liked."""
+    """The publisher refuses the keys. The length of its texts is not limited."""
 
     source: PublisherStream
     error_code: str
@@ -69,7 +69,7 @@ class KeysRefused(NamedTuple):
 
 
 class RequestTimedOut(NamedTuple):
-    """No answer came in time. Ask again, or give up."""
+    """No response in time. Request again, or give up."""
 
     source: PublisherStream
     request_id: str
@@ -92,7 +92,7 @@ class _Encrypted(NamedTuple):
 
 
 class KeySubscriber:
-    """Asks publishers for keys and keeps them. `version` is 32, or 31 for publishers that stayed there."""
+    """Requests keys from publishers and holds them. `version` is 32, or 31 for older publishers."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class KeySubscriber:
         self._version = version
         self._request_timeout_ms = request_timeout_ms
         self._pending: dict[str, _Pending] = {}  # by request id, the oldest first
-        self._rings: dict[PublisherStream, KeyRing] = {}  # the one longest unused first
+        self._rings: dict[PublisherStream, KeyRing] = {}  # least recently used first
 
     @property
     def pending_requests(self) -> int:
@@ -118,11 +118,11 @@ class KeySubscriber:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` will next have something to say; None while no request is open."""
+        """When `tick` is due next; None while no request is pending."""
         return min((pending.deadline_ms for pending in self._pending.values()), default=None)
 
     def key_for(self, message: StreamMessage) -> GroupKey | None:
-        """The key this encrypted message needs, if we have it."""
+        """The key of this encrypted message, if it is known."""
         ring = self._rings.get(_source_of(message))
         if ring is None:
             return None
@@ -131,8 +131,8 @@ class KeySubscriber:
         return ring.holding_at(message.message_id.ref)
 
     def learn_next_key(self, message: StreamMessage, next_key: GroupKey) -> list[KeyEvent]:
-        """Keep the key that a message handed over, as `decrypt_message` gives it. It is for the messages behind it."""
-        return self._keep(_source_of(message), [HeldKey(ref_after(message.message_id.ref), next_key)])
+        """Add the next key in a message, as `decrypt_message` returns it. It is for the messages after it."""
+        return self._add_keys(_source_of(message), [HeldKey(ref_after(message.message_id.ref), next_key)])
 
     def request_keys(
         self,
@@ -144,50 +144,50 @@ class KeySubscriber:
         group_key_ids: Iterable[str] = (),
         time_range: KeyRange | None = None,
     ) -> StreamMessage | None:
-        """The message to publish to ask for these keys; in version 31, for the newest or those of a range of time.
+        """The message that requests these keys; in version 31, the newest or those of a range of time.
 
-        None where there is nothing to ask: we have them, they are asked for already, or too many requests
-        are open.
+        None if there is nothing to request: the keys are known, they are requested already, or too many requests are
+        pending.
 
-        Raises ValueError where an open request has this `request_id`; it must never be used twice.
+        Raises ValueError if a pending request has this `request_id`; it must never be used twice.
         """
         if request_id in self._pending:
             raise ValueError(f"request_id: {request_id!r} is in use")
         source = PublisherStream(publisher_id.lower(), stream_id)
-        wanted = tuple(self._not_asked_for(source, group_key_ids))[:MAX_KEYS_PER_REQUEST]
-        if len(self._pending) >= MAX_PENDING_REQUESTS or not self._is_worth_asking(source, wanted):
+        unknown = tuple(self._not_requested(source, group_key_ids))[:MAX_KEYS_PER_REQUEST]
+        if len(self._pending) >= MAX_PENDING_REQUESTS or not self._is_worth_requesting(source, unknown):
             return None
-        self._pending[request_id] = _Pending(source, wanted, now_ms + self._request_timeout_ms)
+        self._pending[request_id] = _Pending(source, unknown, now_ms + self._request_timeout_ms)
         request: GroupKeyRequest | TimedKeyRequest
         pem = self._rsa_key_pair.public_key_pem
         if self._version == 31:
             request = TimedKeyRequest(request_id=request_id, stream_id=stream_id, public_key=pem, range=time_range)
         else:
             request = GroupKeyRequest(
-                request_id=request_id, stream_id=stream_id, rsa_public_key=pem, group_key_ids=wanted
+                request_id=request_id, stream_id=stream_id, rsa_public_key=pem, group_key_ids=unknown
             )
         return self._outbox.post(request, publisher_id, now_ms, version=self._version)
 
     def receive(self, message: StreamMessage) -> list[KeyEvent]:
-        """Take a message from our key exchange stream. Anything may come, any number of times; nothing raises."""
+        """Process a message of the key exchange stream, which may be any message, repeated or not. Never raises."""
         content = open_envelope(message, self._outbox.address)
         publisher_id, start = message.message_id.publisher_id.lower(), message.message_id.ref
         match content:
             case Ignored():
                 return [content]
             case GroupKeyResponse() | TimedKeyResponse():
-                return self._take_response(content, publisher_id, start)
+                return self._accept_response(content, publisher_id, start)
             case GroupKeyAnnounce() | TimedKeyReset():
-                return self._take_announcement(content, publisher_id, start)
+                return self._accept_announcement(content, publisher_id, start)
             case GroupKeyErrorResponse():
-                return self._take_refusal(content, publisher_id, content.error_code, content.error_message)
+                return self._accept_refusal(content, publisher_id, content.error_code, content.error_message)
             case TimedKeyErrorResponse():
-                return self._take_refusal(content, publisher_id, content.code, content.message)
+                return self._accept_refusal(content, publisher_id, content.code, content.message)
             case other:
                 return [Ignored(f"{type(other).__name__} is not for a subscriber")]
 
     def tick(self, now_ms: int) -> list[KeyEvent]:
-        """Close the requests whose time is over."""
+        """Close the requests that timed out."""
         late = [request_id for request_id, pending in self._pending.items() if pending.deadline_ms <= now_ms]
         events: list[KeyEvent] = []
         for request_id in late:
@@ -195,46 +195,46 @@ class KeySubscriber:
             events.append(RequestTimedOut(source, request_id, group_key_ids))
         return events
 
-    def _not_asked_for(self, source: PublisherStream, group_key_ids: Iterable[str]) -> Iterator[str]:
+    def _not_requested(self, source: PublisherStream, group_key_ids: Iterable[str]) -> Iterator[str]:
         ring = self._rings.get(source)
-        asked = {
+        requested = {
             name for pending in self._pending.values() if pending.source == source for name in pending.group_key_ids
         }
         for name in dict.fromkeys(group_key_ids):
-            if name not in asked and (ring is None or ring.named(name) is None):
+            if name not in requested and (ring is None or ring.named(name) is None):
                 yield name
 
-    def _is_worth_asking(self, source: PublisherStream, wanted: tuple[str, ...]) -> bool:
+    def _is_worth_requesting(self, source: PublisherStream, group_key_ids: tuple[str, ...]) -> bool:
         if self._version == 31:
             return all(pending.source != source for pending in self._pending.values())
-        return bool(wanted)
+        return bool(group_key_ids)
 
-    def _take_response(
+    def _accept_response(
         self, response: GroupKeyResponse | TimedKeyResponse, publisher_id: str, start: MessageRef
     ) -> list[KeyEvent]:
         pending = self._close_request(response.request_id, publisher_id, response.stream_id)
         if pending is None:
-            return [_NOT_ASKED]
+            return [_NOT_REQUESTED]
         if isinstance(response, GroupKeyResponse):
-            asked = [key for key in response.group_keys if key.group_key_id in pending.group_key_ids]
-            encrypted = [_Encrypted(key.group_key_id, key.encrypted_hex, start) for key in asked]
+            requested = [key for key in response.group_keys if key.group_key_id in pending.group_key_ids]
+            encrypted = [_Encrypted(key.group_key_id, key.encrypted_hex, start) for key in requested]
         else:
             encrypted = [_Encrypted("", key.group_key, MessageRef(key.start, 0)) for key in response.keys]
-        return self._open(pending.source, encrypted[:MAX_KEYS_PER_REQUEST])
+        return self._decrypt(pending.source, encrypted[:MAX_KEYS_PER_REQUEST])
 
-    def _take_announcement(
+    def _accept_announcement(
         self, announcement: GroupKeyAnnounce | TimedKeyReset, publisher_id: str, start: MessageRef
     ) -> list[KeyEvent]:
         source = PublisherStream(publisher_id, announcement.stream_id)
         if source not in self._rings:
-            return [Ignored("keys were announced of a stream that we have none of")]
+            return [Ignored("keys were announced for a stream without known keys")]
         if isinstance(announcement, TimedKeyReset):
             encrypted = [_Encrypted("", announcement.group_key, MessageRef(announcement.start, 0))]
         else:
             encrypted = [_Encrypted(key.group_key_id, key.encrypted_hex, start) for key in announcement.group_keys]
-        return self._open(source, encrypted[:MAX_KEYS_PER_REQUEST])
+        return self._decrypt(source, encrypted[:MAX_KEYS_PER_REQUEST])
 
-    def _take_refusal(
+    def _accept_refusal(
         self,
         refusal: GroupKeyErrorResponse | TimedKeyErrorResponse,
         publisher_id: str,
@@ -244,11 +244,11 @@ class KeySubscriber:
         refused = refusal.group_key_ids if isinstance(refusal, GroupKeyErrorResponse) else ()
         pending = self._close_request(refusal.request_id, publisher_id, refusal.stream_id)
         if pending is not None and refusal.request_id is not None:
-            self._keep_open(refusal.request_id, pending, refused)
-        return [_NOT_ASKED if pending is None else KeysRefused(pending.source, error_code, error_message)]
+            self._reopen(refusal.request_id, pending, refused)
+        return [_NOT_REQUESTED if pending is None else KeysRefused(pending.source, error_code, error_message)]
 
     def _close_request(self, request_id: str | None, publisher_id: str, stream_id: str | None) -> _Pending | None:
-        """The open request that this publisher answers. Clients before release 5 do not repeat its id."""
+        """The pending request that this publisher responds to. Clients before release 5 do not repeat its id."""
         for name, pending in self._pending.items():
             is_named = request_id is None or name == request_id
             if (
@@ -259,23 +259,23 @@ class KeySubscriber:
                 return self._pending.pop(name)
         return None
 
-    def _keep_open(self, request_id: str, pending: _Pending, refused: tuple[str, ...]) -> None:
-        """A refusal of some of the keys may overtake the response that holds the others."""
+    def _reopen(self, request_id: str, pending: _Pending, refused: tuple[str, ...]) -> None:
+        """A refusal of some of the keys may arrive before the response with the others."""
         others = tuple(name for name in pending.group_key_ids if name not in refused)
         if refused and 0 < len(others) < len(pending.group_key_ids):
             self._pending[request_id] = pending._replace(group_key_ids=others)
 
-    def _open(self, source: PublisherStream, encrypted: list[_Encrypted]) -> list[KeyEvent]:
-        opened: list[HeldKey] = []
+    def _decrypt(self, source: PublisherStream, encrypted: list[_Encrypted]) -> list[KeyEvent]:
+        decrypted: list[HeldKey] = []
         events: list[KeyEvent] = []
         for group_key_id, encrypted_hex, start in encrypted:
             try:
-                opened.append(HeldKey(start, self._rsa_key_pair.decrypt(group_key_id, encrypted_hex)))
+                decrypted.append(HeldKey(start, self._rsa_key_pair.decrypt(group_key_id, encrypted_hex)))
             except WireError as problem:
                 events.append(Ignored(f"group key {group_key_id!r}: {problem}"))
-        return self._keep(source, opened) + events
+        return self._add_keys(source, decrypted) + events
 
-    def _keep(self, source: PublisherStream, held_keys: list[HeldKey]) -> list[KeyEvent]:
+    def _add_keys(self, source: PublisherStream, held_keys: list[HeldKey]) -> list[KeyEvent]:
         ring = self._rings.pop(source, KeyRing())
         new: list[GroupKey] = []
         conflicts: list[KeyEvent] = []
@@ -286,16 +286,16 @@ class KeySubscriber:
             except KeyConflictError as problem:
                 conflicts.append(KeysConflicting(source, str(problem)))
         if len(ring):
-            self._remember(source, ring)
+            self._store_ring(source, ring)
         return [KeysReceived(source, tuple(new)), *conflicts]
 
-    def _remember(self, source: PublisherStream, ring: KeyRing) -> None:
+    def _store_ring(self, source: PublisherStream, ring: KeyRing) -> None:
         if len(self._rings) >= MAX_KEY_RINGS:
             del self._rings[next(iter(self._rings))]
         self._rings[source] = ring
 
 
-_NOT_ASKED: Final = Ignored("it answers no request of ours that is open")
+_NOT_REQUESTED: Final = Ignored("it responds to no pending request")
 
 
 def _source_of(message: StreamMessage) -> PublisherStream:

@@ -1,4 +1,4 @@
-"""The message of a stream: its value, and its text in every version. `signing` and `chain_writer` sign it."""
+"""StreamMessages: the value, and its text in every version. `signing` and `chain_writer` sign it."""
 
 from protocol.streamr.stream_message.codec import parse_stream_message
 from protocol.streamr.stream_message.message import StreamMessage

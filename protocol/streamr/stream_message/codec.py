@@ -1,13 +1,13 @@
-"""Reading stream messages of every version.
+"""Reads stream messages of every version.
 
-A message of version 32 with all its elements, of the types they should have, is read in one go; that path is as short
-as it can be, because every message of the network takes it. Whatever it does not take is read again, tolerantly and
-slowly, element by element by the tables below, which either make sense of it or say what is wrong and where.
+A message of version 32 with all its elements, of the proper types, is read on a fast path, which nearly every message
+takes. Other messages are read again, tolerantly and more slowly, element by element by the tables below, which report
+every problem with its place.
 
 Read, though never written: whole numbers as 2e12 or 0.0, codes by name, a version from 30 on as a string, content
 that is JSON instead of a string of JSON, an empty value in place of null for the previous message and the new group
 key, missing elements at the end. Refused, though some releases read it: a previous message that is not older, or that
-has no sequence number; both make signatures that peers cannot agree on.
+has no sequence number; for both, peers disagree whether the signature is valid.
 """
 
 from typing import Any, Final
@@ -50,10 +50,10 @@ _new: Final = tuple.__new__
 def parse_stream_message(text: str | bytes, *, draft: bool = False) -> StreamMessage:
     """Read one stream message of any version.
 
-    With `draft`, what only the documents show is read too: version 32 with 10 or 9 elements and the types of
-    its draft, and a new group key as an array. Without, it is refused, because nobody ever sent such a thing.
+    With `draft`, forms that only the documents show are read too: version 32 with 10 or 9 elements and the types of
+    its draft, and a new group key as an array. Otherwise they are refused, because no program ever sent them.
 
-    Raises: `WireError`, which says what is wrong and where.
+    Raises: `WireError`, with the problem and its place.
     """
     elements = decode_json(text)
     try:
@@ -70,7 +70,7 @@ def _read_tolerantly(elements: Any, *, draft: bool) -> StreamMessage:
 
 
 def read_stream_message(element: Any, *, draft: bool, versions: frozenset[int]) -> StreamMessage:
-    """The stream message within another message: an array or, as newer peers also take it, the text of one.
+    """The stream message within another message: an array or, as newer peers also accept it, the text of one.
 
     Raises: `FieldError`, with the place inside.
     """
@@ -96,10 +96,10 @@ _SIGNATURE_TYPES: Final = {int(kind): kind for kind in SignatureType}
 
 
 def _read_complete(elements: Any) -> StreamMessage:
-    """Read a message that needs no tolerance; on anything else, raise something.
+    """Read a message that needs no tolerance. Raises: KeyError, TypeError or ValueError for any other.
 
-    This repeats what the constructors check: their calls would cost as much again as reading the JSON. A test
-    holds the two against each other.
+    This repeats the checks of the constructors: their calls would cost as much again as reading the JSON. A test
+    compares the two.
     """
     (
         version, message_id, previous, message_type, content_type, encryption_type, group_key_id, content,
@@ -188,7 +188,7 @@ def _choose_layout(version: int, length: int, *, draft: bool) -> tuple[tuple[str
 
 
 def _modernised(fields: dict[str, Any], layout: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of version 28 or 29 as the one value for all versions has them."""
+    """The fields of version 28 or 29 as those of a `StreamMessage`."""
     offsets: dict[str, Any] = {name: fields.pop(name) for name in ("ttl", "offset", "previous_offset")}
     legacy = build(LegacyOffsets, offsets, layout)
     identity: dict[str, Any] = {name: fields.pop(name) for name in MESSAGE_ID_LAYOUT if name in fields}
@@ -218,13 +218,13 @@ def _read_previous_31(element: Any) -> MessageRef | None:
 
 
 def read_content(element: Any) -> str:
-    """Keep a string as it is. Other JSON stands for its compact text; a signature over that may not hold."""
+    """A string as it is; other JSON as its compact text, over which a signature may not be valid."""
     if type(element) is str:
         return element
     try:
         return orjson.dumps(element).decode()
     except orjson.JSONEncodeError as problem:
-        raise FieldError("content", f"cannot be kept as text: {problem}") from None
+        raise FieldError("content", f"cannot be written as text: {problem}") from None
 
 
 def _read_legacy_content(element: Any) -> str:

@@ -6,20 +6,19 @@
 | 29 | 12 | publisher, signature |
 | 30 | 7 | message id, reference to the previous message, message type |
 | 31 | 8 | encryption type |
-| 32 draft | 10 | content type, group key id; only the first document on version 32 shows it, nobody sent it |
+| 32 draft | 10 | content type, group key id; only the first document on version 32 shows it; no program sent it |
 | 32 | 11 | new group key |
 
-A field that a version lacks has its neutral value, so that the rest of the program sees one kind of message.
+A field that a version lacks has its neutral value, so that the rest of the program has one kind of message.
 
-One version's message as another version's, where nothing is lost that its reader needs.
-
-Converting down drops what the target cannot say. Three losses are refused, for they would deceive the reader:
+A message is converted to another version where its reader loses nothing essential. Converting down drops the fields
+that the target lacks. Three conversions are refused, because they would deceive the reader:
 
 | from | to | what would be lost |
 |---|---|---|
 | 32 | 32 draft, 31 and below | a new group key: it is signed, so the signature would no longer hold |
 | 31, 32 | 30 and below | the encryption type: ciphertext would pass for content |
-| 30 and above | 29 | what an ETH signature covers: nobody could check it (28 drops the signature itself) |
+| 30 and above | 29 | fields that an ETH signature covers: it could not be checked (28 drops the signature itself) |
 """
 
 from typing import Any, Final, NamedTuple, Self
@@ -71,12 +70,11 @@ class _StreamMessageFields(NamedTuple):
 class StreamMessage(_StreamMessageFields):
     """One message of a stream.
 
-    `content` is the text that was signed, kept as it came for ever. It is not parsed here, and it is
-    ciphertext in hexadecimal where `encryption_type` says so. `version` is the version in which the message
-    was read or will be written, `draft` says whether in the layout of the draft of 32. `legacy` is there
-    exactly in versions 28 and 29.
+    `content` is the text that was signed, unchanged. It is not parsed here; with an `encryption_type` it is ciphertext
+    in hexadecimal. `version` is the version in which the message was read or will be written, `draft` whether in the
+    layout of the draft of 32. `legacy` is present exactly in versions 28 and 29.
 
-    It checks its fields without a call, as `protocol.streamr.ids` does and for the same reason.
+    Fields are checked without a call, as in `protocol.streamr.ids` and for the same reason.
     """
 
     __slots__ = ()
@@ -135,12 +133,12 @@ class StreamMessage(_StreamMessageFields):
     def serialize(self, version: int | None = None, *, draft: bool = False) -> str:
         """The message as JSON: as it is, or converted to `version` where that is given.
 
-        Raises: `Unsupported` where that version cannot hold it, or a number is too large for its readers.
+        Raises: `Unsupported` if that version cannot hold it, or a number is too large for its readers.
         """
         return encode_json(self.elements(version, draft=draft))
 
     def elements(self, version: int | None = None, *, draft: bool = False) -> list[Any]:
-        """What `serialize` writes, before it is text: control messages hold stream messages in this form."""
+        """The array that `serialize` writes; control messages contain stream messages in this form."""
         if version is None and not draft:
             return stream_message_elements(self)
         return stream_message_elements(convert_stream_message(self, version or LATEST_STREAM_VERSION, draft=draft))
@@ -152,7 +150,7 @@ class StreamMessage(_StreamMessageFields):
             if getattr(self, name) != neutral:
                 refuse(name, getattr(self, name), f"{shown(neutral)} in version {self.version}")
         if (self.legacy is not None) != (self.version in LEGACY_VERSIONS):
-            raise FieldError("legacy", "is there exactly in versions 28 and 29")
+            raise FieldError("legacy", "must be present in versions 28 and 29, and absent in others")
         if self.version in LEGACY_VERSIONS:
             self._check_legacy()
 
@@ -175,7 +173,7 @@ def stream_message_elements(message: StreamMessage) -> list[Any]:
 
 
 def _current_elements(message: StreamMessage) -> list[Any]:
-    """By hand what the table says, because every message that the agent sends is written here."""
+    """The elements of version 32 by hand instead of by the table: the hot path."""
     (
         message_id, content, previous, message_type, content_type, encryption_type, group_key_id,
         new_group_key, signature_type, signature, version, _, _,
@@ -218,7 +216,7 @@ def _legacy_fields(message: StreamMessage) -> dict[str, Any]:
 
 
 def convert_stream_message(message: StreamMessage, version: int, *, draft: bool) -> StreamMessage:
-    """The same message in another version. Raises: `Unsupported` where that version cannot hold it."""
+    """The message in another version. Raises: `Unsupported` if that version cannot hold it."""
     if (version, draft) == (message.version, message.draft):
         return message
     try:
@@ -243,7 +241,7 @@ def _refuse_deceiving_loss(message: StreamMessage, version: int, lacking: dict[s
 
 
 def _identity(message: StreamMessage, version: int) -> dict[str, object]:
-    """Offsets stand in for references, and references for nothing: an offset says nothing about time."""
+    """The identity in another version. References become offsets, but not the reverse: offsets have no time."""
     if version not in LEGACY_VERSIONS:
         return {"legacy": None}
     previous = message.prev_msg_ref

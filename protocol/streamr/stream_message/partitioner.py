@@ -1,7 +1,7 @@
-"""Which partition of a stream a message belongs to, as every Streamr client computes it from a partition key.
+"""The partition of a message, computed from its partition key as every Streamr client does.
 
 A text key: the first four bytes of the MD5 of its UTF-8 form, read as a signed little-endian integer,
-without the sign, modulo the number of partitions. A number key is not hashed. MD5 spreads keys here and
+without the sign, modulo the number of partitions. A number key is not hashed. MD5 only distributes the keys here; it
 protects nothing.
 """
 
@@ -18,10 +18,9 @@ def partition_of(key: float, partition_count: int) -> float: ...
 
 
 def partition_of(key: str | float, partition_count: int) -> float:
-    """The partition, 0 to `partition_count` - 1. Raises ValueError where the count is not positive.
+    """The partition, 0 to `partition_count` - 1. Raises ValueError if the count is not positive.
 
-    A number that is not whole gives, as in every client, a partition that is not whole, which no message
-    can carry.
+    A number that is not whole gives, as in every client, a partition that is not whole, which no message can have.
     """
     if partition_count < 1:
         raise ValueError(f"partition_count {partition_count} is not positive")

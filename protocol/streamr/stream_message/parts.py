@@ -1,7 +1,6 @@
-"""The kinds and parts that a stream message is made of, and the layout of each version.
+"""The enumerations and parts of a stream message, and the layout of each version.
 
-Versions 28 and 29 are flat. Later ones hold the message id and the reference to the previous message as
-arrays of their own:
+Versions 28 and 29 are flat. Later ones have the message id and the reference to the previous message as arrays:
 
     message_id     [streamId, streamPartition, timestamp, sequenceNumber, publisherId, msgChainId]
     prev_msg_ref   [timestamp, sequenceNumber] or null
@@ -30,7 +29,7 @@ STREAM_VERSIONS: Final = LEGACY_VERSIONS | MODERN_VERSIONS
 
 
 class MessageType(IntEnum):
-    """What the content is for. Versions up to 31 call this the content type."""
+    """The purpose of the content. Versions up to 31 call this the content type."""
 
     MESSAGE = 27
     GROUP_KEY_REQUEST = 28
@@ -67,19 +66,19 @@ _LACKING: Final = {28: _NO_SIGNATURE, 29: _NO_CHAIN, 30: _NO_ENCRYPTION, 31: _NO
 
 
 def fields_lacking_in(version: int, *, draft: bool) -> dict[str, object]:
-    """The fields that a version does not have, each with the value that it then has here."""
+    """The fields that a version lacks, each with its neutral value."""
     return _NO_NEW_KEY if draft else _LACKING[version]
 
 
 def legacy_message_id(message_id: MessageID, version: int) -> MessageID:
-    """What is left of an id in versions 28 and 29: no sequence number, no chain, and in 28 no publisher."""
+    """The part of an id that versions 28 and 29 have: no sequence number, no chain, and in 28 no publisher."""
     stream_id, stream_partition, timestamp, _, publisher_id, _ = message_id
     return MessageID(stream_id, stream_partition, timestamp, 0, publisher_id if version == 29 else "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptedGroupKey:
-    """The next group key, encrypted with the current one. The text is kept as it came: it is signed."""
+    """The next group key, encrypted with the current one. Its text is retained unchanged, because it is signed."""
 
     serialized: str
     group_key_id: str = field(init=False)
@@ -110,7 +109,7 @@ def _parse_pair(serialized: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyOffsets:
-    """What versions 28 and 29 have in place of references. Offset -1 stands before the first message."""
+    """The offsets of versions 28 and 29, which have no references. Offset -1 is before the first message."""
 
     ttl: int | None = 0  # s
     offset: int | None
@@ -146,7 +145,7 @@ LAYOUTS: Final = {
 }
 DRAFT_LAYOUT: Final = (*_HEAD, *_KINDS, "content", *_TAIL)
 DRAFT_EXAMPLES_LAYOUT: Final = tuple(name for name in DRAFT_LAYOUT if name != "group_key_id")
-"""The examples in the draft forget one element of its own layout."""
+"""The examples in the draft lack one element of its own layout."""
 
 MESSAGE_ID_LAYOUT: Final = (
     "stream_id", "stream_partition", "timestamp", "sequence_number", "publisher_id", "msg_chain_id",

@@ -1,7 +1,7 @@
-"""Single fields of a stream message, read from its text without building the message.
+"""Reads single fields of a stream message from its text without building the message.
 
-Each gives what `parse_stream_message` would give for the same text, or None: then the text is not of that form, or not
-valid, and the general reader says what is wrong with it.
+Each function gives the value that `parse_stream_message` would give for the same text, or None if the text is not of
+that form or not valid; the general reader then reports the problem.
 """
 
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ def text_is_of_version(text: str, version: int) -> bool:
 
 
 def message_id_of(elements: object) -> MessageID | None:
-    """The id that stands in a message as this JSON. Patterns would say the same, five times as slowly."""
+    """The id in a message, from its decoded JSON. Pattern matching would take five times as long."""
     if type(elements) is not list or tuple(map(type, elements)) != _FIELD_TYPES:
         return None
     stream_id, partition, timestamp, sequence_number, _, _ = elements

@@ -1,20 +1,19 @@
-"""What a stream message's signature covers, how it is made, and how it is checked.
+"""Signing and verifying stream messages. The signature covers these fields:
 
     ETH         stream id, partition, timestamp, sequence number, publisher id, chain id,
                 previous timestamp and sequence number, content, new group key
     ETH_LEGACY  stream id, timestamp, publisher id, content
 
-are joined without separators. ETH belongs to versions 30 to 32 and is what we sign with. ETH_LEGACY is only
-checked, also with the partition after the stream id, as documents have it but no client did. NONE stands
-for no signature at all.
+joined without separators. ETH is of versions 30 to 32, and the only type that is written. ETH_LEGACY is only verified,
+also with the partition after the stream id, as the documents show it, although no client did that. NONE means no
+signature.
 
-The publisher id is signed in lower case, numbers in decimal, the content and the new group key as the texts
-that stand in the message; what is absent adds nothing. The message type, the encryption type and the group
-key id are not signed.
+The publisher id is signed in lower case, numbers in decimal, the content and the new group key as the texts in the
+message; absent fields add nothing. The message type, the encryption type and the group key id are not signed.
 
-A signature holds if the key that made it is the publisher's: the key is recovered from the signature and
-its address compared with the publisher id. Old clients counted UTF-16 units instead of bytes in the prefix
-of the digest, so a text that is not ASCII is tried both ways.
+A signature is valid if the publisher's key made it: the key is recovered from the signature and its address compared
+with the publisher id. Old clients counted UTF-16 units instead of bytes in the prefix of the digest, so a text that is
+not ASCII is verified in both ways.
 """
 
 import binascii
@@ -38,7 +37,7 @@ _ETH: Final = SignatureType.ETH
 
 
 class Verdict(StrEnum):
-    """Whether a signature holds, and if not, why. Only `VERIFIED` is true."""
+    """The result of verifying a signature. Only `VERIFIED` is true."""
 
     VERIFIED = "the publisher signed this message"
     UNSIGNED = "the message is not signed"
@@ -69,7 +68,7 @@ def signed_digest(message: StreamMessage) -> bytes:
 def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:
     """The same message, signed (type ETH).
 
-    Raises ValueError where the publisher id is not the signer's address, or the version is before 30.
+    Raises ValueError if the publisher id is not the signer's address, or the version is before 30.
     """
     if message.message_id.publisher_id.lower() != signer.address:
         raise ValueError(f"publisher_id: {message.message_id.publisher_id!r} is not the signer's {signer.address}")
@@ -80,7 +79,7 @@ def sign_message(message: StreamMessage, signer: Signer) -> StreamMessage:
 
 
 def verify(message: StreamMessage, *, backend: Backend | None = None) -> Verdict:
-    """Whether the publisher signed this message. Answers for any message; never raises."""
+    """Whether the publisher signed this message. Never raises."""
     signature = _signature_to_check(message)
     if isinstance(signature, Verdict):
         return signature
@@ -89,27 +88,26 @@ def verify(message: StreamMessage, *, backend: Backend | None = None) -> Verdict
 
 
 def recover_signer(message: StreamMessage, *, backend: Backend | None = None) -> str | None:
-    """The address (lower case) whose key made the signature, whoever the message says its publisher is.
+    """The address (lower case) of the key that made the signature, whatever the publisher id.
 
-    None where there is no signature, where no key can have made it, and where `verify` says `UNCHECKABLE`.
+    None if there is no signature, if no key can have made it, or if `verify` returns `UNCHECKABLE`.
     """
     signature = _signature_to_check(message)
     return None if isinstance(signature, Verdict) else _recover(message, signature, backend or default_backend())
 
 
 class Verifier:
-    """Checks many messages of few publishers faster: it recovers a publisher's key once and knows it from then on.
+    """Verifies many messages of few publishers faster: it recovers the key of a publisher once and caches it.
 
-    A known key tells whether it made r and s, not which v belongs to them. So that the verdict does not
-    depend on what was seen before, a `Verifier` never asks whether v is 27 or 28, where `verify` does: a
-    signature that differs from the publisher's own in nothing but v is still `VERIFIED` here. Everything
-    else gets the same verdict from both.
+    A known key verifies r and s, but not v. So that the verdict does not depend on the messages verified before, a
+    `Verifier` accepts both 27 and 28 as v, where `verify` does not: a signature that differs from the publisher's own
+    only in v is `VERIFIED` here. Otherwise both give the same verdict.
     """
 
     def __init__(self, *, backend: Backend | None = None, max_known_keys: int = MAX_KNOWN_KEYS) -> None:
         self._backend = backend or default_backend()
         self._max_known_keys = max_known_keys
-        self._known_keys: dict[str, PublicKey] = {}  # by address; the one learned first comes first
+        self._known_keys: dict[str, PublicKey] = {}  # by address, oldest first
 
     def verify(self, message: StreamMessage) -> Verdict:
         signature = _signature_to_check(message)
@@ -125,16 +123,16 @@ class Verifier:
         return key is not None and any(key.verify(digest, signature) for digest in _digests(message))
 
     def _recover_either(self, message: StreamMessage, signature: bytes, publisher: str) -> bool:
-        """For a publisher not known yet, and for an upper s, which the check with a known key refuses."""
+        """For a publisher whose key is unknown, and for an s in the upper half, which a known key refuses."""
         for digest in _digests(message):
             for v in V_VALUES:
                 key = self._backend.recover(digest, signature[:64] + bytes([v]))
                 if key is not None and address_of(key) == publisher:
-                    self._learn(publisher, key)
+                    self._add_key(publisher, key)
                     return True
         return False
 
-    def _learn(self, publisher: str, public_key: bytes) -> None:
+    def _add_key(self, publisher: str, public_key: bytes) -> None:
         if publisher in self._known_keys:
             return
         if len(self._known_keys) >= self._max_known_keys:
@@ -143,7 +141,7 @@ class Verifier:
 
 
 def _recover(message: StreamMessage, signature: bytes, backend: Backend) -> str | None:
-    """The publisher where any form of the payload gives it, else what the usual form gives."""
+    """The publisher if any form of the payload gives it, else the address that the usual form gives."""
     publisher = message.message_id.publisher_id.lower()
     usual: str | None = None
     for digest in _digests(message):
@@ -156,7 +154,7 @@ def _recover(message: StreamMessage, signature: bytes, backend: Backend) -> str 
 
 
 def _digests(message: StreamMessage) -> list[bytes]:
-    """Whatever the signer may have signed, the most likely first."""
+    """The digests that the signer may have signed, the most likely first."""
     if message.signature_type is _ETH:
         return _digests_of(signed_payload(message))
     stream_id, partition, timestamp, _, publisher_id, _ = message.message_id
@@ -168,13 +166,13 @@ def _digests(message: StreamMessage) -> list[bytes]:
 def _digests_of(payload: str) -> list[bytes]:
     if payload.isascii():
         return [eip191_digest(payload.encode())]
-    encoded = payload.encode(errors="surrogatepass")  # a broken text is not verified, but is no error
+    encoded = payload.encode(errors="surrogatepass")  # invalid text fails verification without an error
     utf16_units = len(payload.encode("utf-16-le", errors="surrogatepass")) // 2
     return [eip191_digest(encoded), eip191_digest(encoded, claimed_length=utf16_units)]
 
 
 def _signature_to_check(message: StreamMessage) -> bytes | Verdict:
-    """The signature, or the verdict where there is nothing to compute."""
+    """The signature, or the verdict if there is nothing to compute."""
     if message.signature_type is _NONE:
         return Verdict.UNSIGNED
     if message.version < _FIRST_ETH_VERSION and message.signature_type is _ETH:

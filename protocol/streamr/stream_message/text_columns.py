@@ -1,8 +1,8 @@
 """Fast reader of many texts of one chain at once, as a matrix of bytes with one message per row.
 
 Texts that are as long as the first, which is of the usual form (`usual_text`), and differ from it only within its
-numbers, its ioMessage and its signature, have every field in the same columns. So each field is cut out of all of them
-together, and checked together. Needs numpy, which devices do not have.
+numbers, its ioMessage and its signature, have every field in the same columns. So each field is extracted and checked
+for all of them together. Requires numpy, which devices do not have.
 """
 
 import binascii
@@ -24,7 +24,7 @@ _VARYING: Final = ("timestamp_ms", "sequence", "previous_ms", "previous_sequence
 
 
 class TextColumns(NamedTuple):
-    """The fields of the texts. The signatures are not checked yet."""
+    """The fields of the texts. The signatures are not verified yet."""
 
     messages: ByteMatrix  # the ioMessages in binary, one per row
     digests: list[bytes]  # of what was signed
@@ -34,7 +34,7 @@ class TextColumns(NamedTuple):
 def read_texts(texts: Sequence[bytes], timestamps_ms: Sequence[int], sequences: Sequence[int]) -> TextColumns | None:
     """The fields of texts of equal length, of which the first was parsed before.
 
-    None unless all are laid out as the first, have these references, and each but the first names the previous one.
+    None unless all have the layout of the first and these references, and each but the first names the previous one.
     """
     found = USUAL_TEXT.fullmatch(texts[0])
     if found is None or found["previous_ms"] is None:
@@ -44,8 +44,8 @@ def read_texts(texts: Sequence[bytes], timestamps_ms: Sequence[int], sequences: 
     fields = {name: matrix[:, at[name]] for name in _VARYING}
     if not (
         differ_only_within(matrix, (at[name] for name in _VARYING))
-        and _spell(fields["timestamp_ms"], timestamps_ms)
-        and _spell(fields["sequence"], sequences)
+        and _are_numbers(fields["timestamp_ms"], timestamps_ms)
+        and _are_numbers(fields["sequence"], sequences)
         and _increase(timestamps_ms, sequences)
         and _name_the_previous(fields)
     ):
@@ -57,7 +57,7 @@ def read_texts(texts: Sequence[bytes], timestamps_ms: Sequence[int], sequences: 
         return None
     if not set(signatures[SIGNATURE_BYTES - 1 :: SIGNATURE_BYTES]).issubset(V_VALUES):
         return None
-    signed = _beside(
+    signed = _join_columns(
         found["stream"] + found["partition"], fields["timestamp_ms"], fields["sequence"],
         found["publisher"] + found["chain"], fields["previous_ms"], fields["previous_sequence"],
         CONTENT_START, fields["base64"], CONTENT_END,
@@ -70,7 +70,7 @@ def read_texts(texts: Sequence[bytes], timestamps_ms: Sequence[int], sequences: 
     )
 
 
-def _spell(written: ByteMatrix, numbers: Sequence[int]) -> bool:
+def _are_numbers(written: ByteMatrix, numbers: Sequence[int]) -> bool:
     """Whether these are the numbers in decimal, without zeros in front."""
     are_as_wide = len(str(min(numbers))) == len(str(max(numbers))) == written.shape[1]
     return are_as_wide and written.tobytes() == "".join(map(str, numbers)).encode()
@@ -82,15 +82,15 @@ def _increase(timestamps_ms: Sequence[int], sequences: Sequence[int]) -> bool:
 
 
 def _name_the_previous(fields: dict[str, ByteMatrix]) -> bool:
-    """As bytes: a predecessor with fewer digits than its follower's does not count, and its run is not taken."""
+    """Compared as bytes: a run in which the number of digits changes is not read here."""
     return all(
         fields[previous].shape == fields[own].shape and bool((fields[previous][1:] == fields[own][:-1]).all())
         for previous, own in (("previous_ms", "timestamp_ms"), ("previous_sequence", "sequence"))
     )
 
 
-def _beside(*parts: bytes | ByteMatrix) -> ByteMatrix:
-    """Columns side by side; what is given once is the same in every row."""
+def _join_columns(*parts: bytes | ByteMatrix) -> ByteMatrix:
+    """Columns side by side; bytes are the same in every row."""
     rows = max(len(part) for part in parts if isinstance(part, np.ndarray))
     columns = (
         np.frombuffer(part, np.uint8)[None].repeat(rows, 0) if isinstance(part, bytes) else part for part in parts
@@ -103,7 +103,7 @@ def _decode_base64(written: ByteMatrix) -> ByteMatrix:
     count, width = written.shape
     padding = written[0].tobytes().count(b"=")
     body = written.copy()
-    body[:, width - padding :] = ord("A")  # so that all rows are one text; what it stands for is cut off again
+    body[:, width - padding :] = ord("A")  # so that all rows form one base64 text; the extra bytes are cut off again
     joined = body.tobytes()
     if width % 4 or b"=" in joined or (written[:, width - padding :] != ord("=")).any():
         raise ValueError("not base64 of one length")

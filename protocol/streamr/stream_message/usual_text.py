@@ -1,11 +1,11 @@
-r"""Fast reader of the text that nearly every archived record holds.
+r"""Fast reader of the form of text that nearly every archived record has.
 
     [32,["<stream>",<partition>,<timestamp>,<sequence>,"<publisher>","<chain>"],<previous>,27,0,0,null,
      "{\"ioMessage\":\"<base64>\"}",null,2,"0x<signature>"]
 
 That is: version 32, not encrypted, a reading in the binary embodiment, written without white space, signed. Such a text
 is read without building a `StreamMessage`. Any other text gives None and is read by `parse_stream_message`, which also
-says what is wrong with it.
+reports its problems.
 """
 
 import binascii
@@ -21,7 +21,7 @@ __all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "UsualText", "parse_usu
 CONTENT_START, CONTENT_END = (part.encode() for part in BINARY_CONTENT)
 
 _PARTS: Final = {
-    b"plain": rb'[^"\\\x00-\x1f\x7f-\xff]',  # a character that JSON writes as it is
+    b"plain": rb'[^"\\\x00-\x1f\x7f-\xff]',  # a character that JSON does not escape
     b"number": rb"(?:0|[1-9][0-9]{0,15})",
     b"start": re.escape(CONTENT_START.replace(b'"', rb"\"")),
     b"end": re.escape(CONTENT_END.replace(b'"', rb"\"")),
@@ -43,9 +43,9 @@ _Ref = tuple[int, int]  # timestamp in ms, sequence number
 
 
 class UsualText(NamedTuple):
-    """The fields of a text of the usual form. Its signature is not checked yet."""
+    """The fields of a text of the usual form. Its signature is not verified yet."""
 
-    identity: tuple[bytes, bytes, bytes]  # stream, partition and chain as they are written
+    identity: tuple[bytes, bytes, bytes]  # stream, partition and chain as in the text
     publisher: bytes
     ref: _Ref
     previous: _Ref | None

@@ -13,7 +13,7 @@ from agent.config.review import USUAL_UNITS, _units_in
 from drivers.mqtt import esphome, tasmota, zigbee2mqtt
 from drivers.pms5003.driver import QUANTITIES
 from drivers.sysfs import channels
-from protocol.ucum import _SUGGESTIONS, _PREFIXES, MAX_UNIT_CHARACTERS, unit_problem
+from protocol.ucum import _PREFIXES, _SUGGESTIONS, MAX_UNIT_CHARACTERS, unit_problem
 from tests.support.mutated_tables import documented_tables
 
 JUDGED = json.loads((Path(__file__).parents[2] / "vectors" / "ucum" / "ucumvert-0.3.2.json").read_text())

@@ -122,7 +122,7 @@ def test_version_31_message_too_short_for_its_key_is_corrupt() -> None:
     short = a_message(
         version=31, encryption_type=EncryptionType.NEW_KEY_AND_AES, content=encrypt(b"x" * 31, KEY, iv=IV)
     )
-    with pytest.raises(Corrupt, match="no room"):
+    with pytest.raises(Corrupt, match="too short for the next key"):
         decrypt_message(short, KEY)
 
 

@@ -10,7 +10,7 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.group_keys.codec import parse_group_key_message
 from protocol.streamr.group_keys.encryption import decrypt_message, encrypt_message
 from protocol.streamr.group_keys.exchange import (
-    MAX_KEYS_PER_ANSWER,
+    MAX_KEYS_PER_RESPONSE,
     Ignored,
     Outbox,
     key_exchange_recipient,
@@ -446,14 +446,14 @@ class TestRepeatsAndLies:
 
     def test_request_for_too_many_keys_is_answered_as_far_as_the_limit(self) -> None:
         publisher = a_publisher()
-        for n in range(MAX_KEYS_PER_ANSWER + 10):
+        for n in range(MAX_KEYS_PER_RESPONSE + 10):
             publisher.add_key(STREAM, GroupKey(f"many-{n}", KEY_2.key), START)
-        names = tuple(f"many-{n}" for n in range(MAX_KEYS_PER_ANSWER + 10))
+        names = tuple(f"many-{n}" for n in range(MAX_KEYS_PER_RESPONSE + 10))
         request = GroupKeyRequest(request_id="id", stream_id=STREAM, rsa_public_key=PEM, group_key_ids=names)
         message = Outbox(SUBSCRIBER, "chain").post(request, PUBLISHER.address, NOW_MS, version=32)
         response = content_of(answered(publisher, message))
         assert isinstance(response, GroupKeyResponse)
-        assert len(response.group_keys) == MAX_KEYS_PER_ANSWER
+        assert len(response.group_keys) == MAX_KEYS_PER_RESPONSE
 
     def test_subscriber_ignores_requests(self) -> None:
         request = Outbox(PUBLISHER, "chain").post(
