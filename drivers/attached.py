@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Iterable[str], int], dict[str, Microcontroller]]  # ports and baudrate ──► those that answered
 
-__all__ = ["DESCRIPTION", "Attached", "add_arguments", "attached_devices", "port_settings", "show"]
-
 DESCRIPTION = "List attached devices: serial ports with their identities, 1-wire, IIO and other sensors of the kernel."
 
 WATCH_INTERVAL_S: Final = 0.5

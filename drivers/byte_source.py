@@ -10,8 +10,6 @@ from typing import Final, Literal
 from drivers.errors import DeviceError
 from runtime.token_bucket import TokenBucket
 
-__all__ = ["ByteSource", "Throttle", "open_serial", "open_tcp"]
-
 CHUNK_BYTES: Final = 4096
 CONNECT_TIMEOUT_S: Final = 10.0
 WRITE_TIMEOUT_S: Final = 5.0

@@ -26,8 +26,6 @@ from typing import ClassVar, Final
 from drivers.reading import Reading
 from drivers.rejects import Rejects
 
-__all__ = ["MAX_READINGS_PER_READ", "Driver"]
-
 MAX_READINGS_PER_READ: Final = 4096
 
 

@@ -6,8 +6,6 @@ Memory is bounded by the longest frame that is allowed, whatever comes.
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = ["MAX_FRAME_BYTES", "Damaged", "DelimitedFrames", "FixedFrames", "Frames"]
-
 MAX_FRAME_BYTES: Final = 64 * 1024
 _SHOWN_BYTES: Final = 32
 

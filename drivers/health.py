@@ -16,18 +16,6 @@ from typing import Final
 
 from drivers.reading import Reading
 
-__all__ = [
-    "FLOOR_S",
-    "LEARNED_FROM",
-    "MAX_SENSORS",
-    "PATIENCE",
-    "DeviceChange",
-    "DeviceState",
-    "Health",
-    "Quality",
-    "SilenceDetector",
-]
-
 
 class DeviceState(StrEnum):
     STARTING = "starting"

@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Final
 
-__all__ = ["numeric_file", "read_kernel_file"]
-
 MAX_CHARS: Final = 64 * 1024
 
 

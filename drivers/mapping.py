@@ -13,20 +13,6 @@ from drivers.reading import MAX_NAME_CHARS, MAX_TEXT_CHARS, Reading, Scalar, che
 from drivers.rejects import Unreadable, reason_of
 from runtime.settings import Between
 
-__all__ = [
-    "PayloadReader",
-    "Quantities",
-    "Quantity",
-    "Reject",
-    "fields_of_json",
-    "fields_of_match",
-    "fields_of_row",
-    "fields_of_struct",
-    "measure",
-    "reader_of",
-    "shown",
-]
-
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
 MAX_SHOWN_CHARS: Final = 40

@@ -8,8 +8,6 @@ from drivers.contract import MAX_READINGS_PER_READ, Driver
 from drivers.errors import DeviceError
 from drivers.reading import Reading
 
-__all__ = ["BlockingCall", "PolledDriver", "Schedule"]
-
 
 class Schedule:
     """Ticks at whole multiples of an interval, without drift; missed ticks are skipped."""

@@ -16,18 +16,6 @@ from typing import Final, NamedTuple
 
 from drivers.errors import DeviceError
 
-__all__ = [
-    "PORT_PATTERN",
-    "KnownPort",
-    "PortIdentity",
-    "SerialPortInfo",
-    "find_port",
-    "identity_of",
-    "is_tcp",
-    "serial_ports",
-    "tcp_address",
-]
-
 POLL_S: Final = 0.25
 PORT_PATTERN: Final = r"/\S+|usb:[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(:\S+)?|tcp://\S+"
 TCP_PREFIX: Final = "tcp://"

@@ -7,17 +7,6 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from runtime.settings import AtMost, NotEmpty
 
-__all__ = [
-    "MAX_NAME_CHARS",
-    "MAX_PAYLOAD_BYTES",
-    "MAX_TEXT_CHARS",
-    "Name",
-    "Reading",
-    "Scalar",
-    "checked_reading",
-    "now_ms",
-]
-
 Scalar = float | int | bool | str
 
 MAX_NAME_CHARS: Final = 128  # of a sensor, a quantity, a unit or a MIME type

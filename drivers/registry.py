@@ -16,8 +16,6 @@ from runtime.toml_file import dotted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["DRIVERS", "build_driver", "no_such_driver", "readme_summary", "sample_of", "schema_of"]
-
 DRIVERS: Final = {
     "example": "drivers.example.driver",
     "firmware": "drivers.firmware.driver",

@@ -9,8 +9,6 @@ unreadable input does not wear out the card.
 from json import JSONDecodeError
 from typing import Final, NamedTuple
 
-__all__ = ["OTHER", "Rejects", "Sample", "Unreadable", "reason_of"]
-
 MAX_KINDS: Final = 64
 MAX_SAMPLES: Final = 32
 MAX_RAW_BYTES: Final = 4096

@@ -19,8 +19,6 @@ from drivers.ports import PORT_PATTERN, KnownPort, is_tcp, tcp_address
 from drivers.reading import Reading, now_ms
 from runtime.settings import Between, HexBytes, Matching, Seconds
 
-__all__ = ["PortName", "SerialDriver", "SerialSettings", "StreamDecoder", "port_problem"]
-
 PORT_FORM: Final = Matching(PORT_PATTERN, "/dev/serial/by-id/…, usb:0403:6001:SERIAL or tcp://host:port")
 
 

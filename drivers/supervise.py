@@ -13,8 +13,6 @@ from drivers.reading import Reading, now_ms
 from runtime.backoff import Backoff
 from runtime.stopping import check_cancelled
 
-__all__ = ["supervise"]
-
 
 async def supervise(
     driver: Driver,

@@ -12,8 +12,6 @@ from collections import deque
 from itertools import islice
 from typing import Final, NamedTuple
 
-__all__ = ["ClockMapping"]
-
 MAX_SAMPLES: Final = 64
 MIN_SPAN_MS: Final = 30_000.0  # before that, drift is within the error of the samples
 MAX_DRIFT: Final = 1e-3  # a larger drift is not a clock

@@ -5,8 +5,6 @@ from typing import Final, TypeAlias
 
 from protocol.link import CommandDescription, Hello, SensorDescription, schema_of
 
-__all__ = ["Description", "Descriptions", "DeviceDescription"]
-
 MAX_CACHED: Final = 16
 
 Description: TypeAlias = SensorDescription | CommandDescription

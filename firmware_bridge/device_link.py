@@ -12,8 +12,6 @@ from firmware_bridge.reception import Moment
 from firmware_bridge.session import HostSession
 from protocol.errors import HeadgateError
 
-__all__ = ["BytePort", "DeviceLink", "ReopeningPort", "read_clocks"]
-
 
 class BytePort(Protocol):
     """An open port."""

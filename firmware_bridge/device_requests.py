@@ -10,8 +10,6 @@ from firmware_bridge.requests import Done, Unanswered
 from firmware_bridge.session import PATIENCE_MS, HostSession
 from protocol.link import CommandDescription, CommandResult, CommandValue, Hello, Message
 
-__all__ = ["DeviceRequests"]
-
 PATIENCE_S: Final = PATIENCE_MS / 1000
 POLL_S: Final = 0.01
 GRACE_S: Final = 1.0  # the session times out first, unless no task pumps it because its port is gone

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from protocol.link import Hello, LogLine, SensorDescription, UpdateStatus
 
-__all__ = ["Event", "LinkCounters", "LinkLost", "LinkUp", "LogReceived", "Measured", "StatusReceived"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkUp:

@@ -7,8 +7,6 @@ from firmware_bridge.errors import ConfigError
 from protocol.link import KEY_BYTES
 from runtime.private_files import read_private_file
 
-__all__ = ["read_link_key"]
-
 MAX_FILE_BYTES: Final = 256
 
 

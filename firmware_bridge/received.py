@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from protocol.link import Record
 
-__all__ = ["MAX_OPEN_RECORDS", "Boot", "ReceivedByBoot", "ReceivedRecords", "SampleName"]
-
 MAX_BOOTS: Final = 8  # tracked at a time; older boots send nothing more
 MAX_OPEN_RECORDS: Final = 1024  # delivered and not durable; at this limit the device waits
 _DEVICE_BYTES: Final = 8

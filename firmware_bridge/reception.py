@@ -8,8 +8,6 @@ from firmware_bridge.events import LinkCounters, Measured
 from firmware_bridge.received import Boot, ReceivedRecords, SampleName
 from protocol.link import MAX_WINDOW, Ack, Record, SensorDescription
 
-__all__ = ["Moment", "Reception", "scaled"]
-
 NUMBERS: Final = 256
 
 

@@ -13,8 +13,6 @@ from protocol.link import (
     UpdateStatus,
 )
 
-__all__ = ["MAX_WAITING", "Done", "Requests", "Unanswered"]
-
 MAX_WAITING: Final = 64
 
 

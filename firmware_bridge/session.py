@@ -48,8 +48,6 @@ from protocol.link import (
     message_in,
 )
 
-__all__ = ["PATIENCE_MS", "HostSession"]
-
 SYNC_EVERY_MS: Final = 250.0
 KEEPALIVE_MS: Final = 1000.0
 SILENCE_MS: Final = 3000.0

@@ -30,8 +30,6 @@ from protocol.link import (
     UpdateStatus,
 )
 
-__all__ = ["RequestLink", "UpdateReport", "UpdateResult", "check_signature", "update_firmware"]
-
 ANSWER_S: Final = 30.0  # a small processor needs time to check a signature, and to recover from a power cut
 TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
 POLL_S: Final = 0.1

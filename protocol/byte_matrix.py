@@ -5,8 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ByteMatrix", "differ_only_within"]
-
 ByteMatrix = npt.NDArray[np.uint8]
 
 

@@ -5,8 +5,6 @@ An error type exists only if some code reacts to it differently. Other packages 
 
 from typing import ClassVar
 
-__all__ = ["Corrupt", "HeadgateError", "Truncated", "Unsupported", "WireError"]
-
 
 class HeadgateError(Exception):
     """Root of every error raised on purpose. Its text says what, where and what to do, and never holds a secret."""

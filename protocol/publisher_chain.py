@@ -11,8 +11,6 @@ Every message whose content is an ioMessage must have it. The node, subscribers 
 
 from typing import Final
 
-__all__ = ["CHAIN_ID_RANDOM_BYTES", "REFRAMED", "is_chain_id"]
-
 CHAIN_ID_RANDOM_BYTES: Final = 15
 CHAIN_ID_CHARACTERS: Final = 20  # in which base64 writes them
 REFRAMED: Final = (

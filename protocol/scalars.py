@@ -19,8 +19,6 @@ import cbor2
 
 from protocol.errors import Corrupt, Truncated, Unsupported
 
-__all__ = ["FORMAT_SUFFIX", "Scalar", "decode_scalar", "encode_scalar", "scalar_format", "unit_of"]
-
 Scalar: TypeAlias = bool | int | float | str | bytes | None
 
 FORMAT_SUFFIX: Final = "/cbor"

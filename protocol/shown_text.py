@@ -1,7 +1,5 @@
 """Makes untrusted text safe to print: control characters, which a terminal would execute, are escaped."""
 
-__all__ = ["printable", "printable_start"]
-
 
 def printable(text: str) -> str:
     """The text on one line, with control characters escaped."""

@@ -12,8 +12,6 @@ and `var`. One pass over the text, without recursion.
 import re
 from typing import Final
 
-__all__ = ["MAX_UNIT_CHARACTERS", "unit_problem"]
-
 MAX_UNIT_CHARACTERS: Final = 128
 
 _PREFIXES: Final = ("da", "Ki", "Mi", "Gi", "Ti", *"YZEPTGMkhdcmunpfazy")

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Backoff"]
-
 MAX_DOUBLINGS: Final = 32  # so that no number of failures overflows; `max_s` is reached long before
 
 

@@ -3,8 +3,6 @@
 import ipaddress
 from typing import Final
 
-__all__ = ["client_network"]
-
 IPV6_CLIENT_PREFIX: Final = 64  # that one customer gets, who chooses the rest of the address
 
 

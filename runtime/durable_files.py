@@ -14,18 +14,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "PRIVATE_DIRECTORY",
-    "PRIVATE_FILE",
-    "create_file",
-    "give_to_the_owner",
-    "make_directory",
-    "replace_file",
-    "replace_files",
-    "sync_directory",
-    "write_all",
-]
-
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
 # of a directory that belongs to another user, or is read-only

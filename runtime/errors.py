@@ -5,8 +5,6 @@ from typing import Self
 
 from protocol.errors import HeadgateError
 
-__all__ = ["ConfigError", "LinkDown"]
-
 
 class ConfigError(HeadgateError):
     """The operator must edit a file or a setting. The one reaction: list every problem, exit, do not restart.

@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_uri", "local_path"]
-
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 

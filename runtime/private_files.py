@@ -19,8 +19,6 @@ from typing import Final, NamedTuple
 
 from runtime.errors import ConfigError
 
-__all__ = ["SERVICE_USER", "Reader", "check_private_file", "privacy_problem", "read_private_file", "read_secret_text"]
-
 SERVICE_USER: Final = "headgate"
 MAX_SECRET_BYTES: Final = 4096
 _OTHERS: Final = 0o007

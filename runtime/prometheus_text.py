@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["CONTENT_TYPE", "Family", "Kind", "Sample", "counter", "encode_families", "gauge", "of_one_label"]
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 COUNTER_ENDING: Final = "_total"

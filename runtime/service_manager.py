@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["ALIVE", "READY", "STOPPING", "notify", "reloading", "watchdog_interval_s"]
-
 READY: Final = "READY=1"
 ALIVE: Final = "WATCHDOG=1"
 STOPPING: Final = "STOPPING=1"

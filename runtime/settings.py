@@ -35,24 +35,6 @@ from runtime.errors import ConfigError
 from runtime.local_paths import is_uri
 from runtime.toml_file import dotted
 
-__all__ = [
-    "AtMost",
-    "Between",
-    "Check",
-    "HexBytes",
-    "ListenAddress",
-    "Matching",
-    "NotEmpty",
-    "Port",
-    "Positive",
-    "Seconds",
-    "Text",
-    "check_settings",
-    "listen_option",
-    "parse_listen",
-    "placeholder_problem",
-]
-
 T = TypeVar("T")
 MAX_SHOWN_CHARS: Final = 40
 MAX_DEPTH: Final = 16

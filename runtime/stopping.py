@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
-__all__ = ["STOP_LIMIT_S", "StoppableTasks", "call_on_stop_signals", "check_cancelled", "end_tasks", "run_and_end"]
-
 STOP_LIMIT_S: Final = 25.0  # less than systemd waits before it kills (TimeoutStopSec=30)
 SECOND_TRY_S: Final = 1.0
 FAULT_EXIT_CODE: Final = 70  # as for every fault of ours

@@ -1,7 +1,5 @@
 """A token bucket: so many per second on average, and a burst at once after a pause. Time is an argument."""
 
-__all__ = ["TokenBucket"]
-
 
 class TokenBucket:
     """Fills at `per_s` tokens per second up to `burst`, and begins full. `take` may overdraw it."""

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from runtime.errors import ConfigError
 
-__all__ = ["MAX_TOML_BYTES", "dotted", "parse_toml", "read_toml"]
-
 MAX_TOML_BYTES: Final = 1 << 20
 INTEGER_RANGE: Final = range(-(2**63), 2**63)  # TOML's own; what is beyond it could not even be printed
 MAX_SHOWN_KEY: Final = 64  # characters

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["ANY_ORIGIN", "KnownHosts", "Origins", "is_host_name", "is_loopback_host", "is_origin", "own_hosts"]
-
 ANY_ORIGIN: Final = "*"
 OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@]+)(:[0-9]{1,5})?")

@@ -35,8 +35,6 @@ from firmware_bridge import (
 from protocol.link import LogLevel
 from runtime.settings import Between, Seconds, Text, check_settings, placeholder_problem
 
-__all__ = ["DeviceLog"]
-
 IDLE_S: Final = 1.0  # silence of the sensors is no fault; the link itself is watched by its session
 
 log = logging.getLogger(__name__)

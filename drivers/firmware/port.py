@@ -14,17 +14,6 @@ from drivers.ports import POLL_S, KnownPort
 from firmware_bridge import DeviceLink, HostSession
 from protocol.link import Feature, Hello
 
-__all__ = [
-    "DEFAULT_BAUDRATE",
-    "DEFAULT_MAX_BYTES_PER_S",
-    "DevicePort",
-    "Microcontroller",
-    "ThrottledPort",
-    "device_answers",
-    "is_pattern",
-    "probe_ports",
-]
-
 DEFAULT_BAUDRATE: Final = 115_200
 DEFAULT_MAX_BYTES_PER_S: Final = 1_000_000
 ASK_S: Final = 3.0  # a board that resets when its port is opened is back by then

@@ -10,8 +10,6 @@ from drivers.errors import ConfigError
 from drivers.reading import MAX_NAME_CHARS, Name, Scalar
 from runtime.settings import AtMost, Between
 
-__all__ = ["Batch", "Register", "plan_batches", "read_register"]
-
 Table = Literal["holding", "input", "coil", "discrete"]
 MAX_WORDS: Final = 125  # per request, says the protocol
 MAX_BITS: Final = 2000

@@ -28,8 +28,6 @@ from runtime.mqtt.link import MqttLink
 from runtime.mqtt.settings import BrokerSettings, tls_problems
 from runtime.settings import Between, Port, Text, check_settings
 
-__all__ = ["READY_MADE", "MqttSettings"]
-
 MAX_MESSAGES_PER_READ: Final = 500
 MAX_PACKET_BYTES: Final = 9 * 1024 * 1024  # a payload of the largest reading, and its topic
 MAX_REMEMBERED_TOPICS: Final = 1024  # a source that makes up topics costs time, not memory

@@ -19,8 +19,6 @@ from typing import Final
 from drivers.mapping import OFF, ON, shown
 from drivers.mqtt.mappings import Sample, is_number, is_online, json_object
 
-__all__ = ["EspHome"]
-
 MAX_PREFIX_LEVELS: Final = 3
 _KINDS: Final = ("sensor", "number", "binary_sensor", "switch", "light")
 _INSTANCE: Final = re.compile(r"(_sensor)?(_[0-9]+)?$")  # temperature_sensor_1

@@ -13,23 +13,6 @@ from drivers.reading import Reading, Scalar
 from drivers.rejects import reason_of
 from runtime.settings import Text
 
-__all__ = [
-    "MAX_TOPIC_LEVELS",
-    "Firmware",
-    "FirmwareMapping",
-    "Mapping",
-    "NotRead",
-    "Sample",
-    "Subscription",
-    "SubscriptionMapping",
-    "TopicReader",
-    "is_number",
-    "is_online",
-    "json_object",
-    "match_topic",
-    "plain_filter",
-]
-
 MAX_TOPIC_LEVELS: Final = 32
 PLACEHOLDERS: Final = ("{sensor}", "{quantity}")
 

@@ -17,8 +17,6 @@ from typing import Any, Final
 from drivers.mapping import OFF, ON
 from drivers.mqtt.mappings import NotRead, Sample, is_number, is_online, json_object
 
-__all__ = ["Tasmota"]
-
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _RELAY: Final = re.compile(r"POWER[0-9]*")
 _CELSIUS_OR_FAHRENHEIT: Final = ("Temperature", "DewPoint", "HeatIndex")

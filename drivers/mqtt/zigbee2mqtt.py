@@ -18,8 +18,6 @@ from typing import Any, Final
 from drivers.mapping import fields_of_json
 from drivers.mqtt.mappings import NotRead, Sample, is_number, is_online, json_object
 
-__all__ = ["Zigbee2Mqtt"]
-
 MAX_REMEMBERED_FIELDS: Final = 1024
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9.]{0,20},[0-9]{1,20}")  # as a template of a user may write it
 _COMMANDS: Final = frozenset({"set", "get"})

@@ -15,9 +15,6 @@ from drivers.rejects import reason_of
 from drivers.serial_driver import SerialDriver, SerialSettings
 from runtime.settings import Between, Seconds, check_settings
 
-__all__ = ["NmeaDecoder", "TimeHint"]
-
-
 EARLIEST_DAY: Final = date(2024, 1, 1)  # a receiver that says less counts its weeks wrong by 1024 …
 LATEST_DAY: Final = date(2099, 12, 31)  # … and one that says more has no idea
 _HALF_DAY: Final = timedelta(hours=12)

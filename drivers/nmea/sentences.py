@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-__all__ = ["KINDS", "MAX_SENTENCE_BYTES", "Fix", "checksum", "parse_sentence", "read_sentence"]
-
 MAX_SENTENCE_BYTES: Final = 120  # the standard says 82; receivers are known to exceed it
 KNOT_M_PER_S: Final = 1852 / 3600
 WIND_M_PER_S: Final = {"N": KNOT_M_PER_S, "K": 1 / 3.6, "M": 1.0, "S": 0.44704}  # S: statute miles an hour

@@ -20,9 +20,6 @@ from drivers.reading import Reading
 from drivers.serial_driver import SerialDriver, SerialSettings
 from runtime.settings import Between, Seconds, check_settings
 
-__all__ = ["FRAME_BYTES", "QUANTITIES", "Pms5003Decoder", "read_frame"]
-
-
 START: Final = b"\x42\x4d\x00\x1c"
 FRAME_BYTES: Final = 32
 _FIELDS: Final = struct.Struct(">4x12HBBH")

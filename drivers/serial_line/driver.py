@@ -14,8 +14,6 @@ from drivers.rejects import reason_of
 from drivers.serial_driver import SerialDriver, SerialSettings
 from runtime.settings import Between, HexBytes, NotEmpty, check_settings
 
-__all__ = ["SerialLineDecoder"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SerialLineSettings(SerialSettings):

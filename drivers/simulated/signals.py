@@ -10,8 +10,6 @@ from drivers.errors import ConfigError
 from drivers.reading import MAX_PAYLOAD_BYTES, Scalar
 from runtime.settings import Between, Text
 
-__all__ = ["DAY_MS", "Signal", "Source", "make_source"]
-
 DAY_MS: Final = 86_400_000
 _WARMEST: Final = 15 / 24  # of the day, in the afternoon
 _JPEG_START: Final = bytes.fromhex("ffd8ffe000104a46494600010100000100010000")

@@ -20,8 +20,6 @@ from typing import Final
 from drivers.kernel_files import numeric_file, read_kernel_file
 from drivers.reading import MAX_NAME_CHARS, Scalar
 
-__all__ = ["CLASSES", "Channel", "channels_of", "read_channel"]
-
 W1_POWER_ON_C: Final = 85.0  # what a DS18B20 says before its first measurement, or after its supply failed
 MAX_CHANNELS: Final = 1000
 

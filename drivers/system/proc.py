@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CpuTimes", "Traffic", "parse_cpu", "parse_load", "parse_memory", "parse_traffic", "parse_uptime"]
-
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:

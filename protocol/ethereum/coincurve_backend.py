@@ -25,8 +25,6 @@ from protocol.ethereum.curve import (
     V_VALUES,
 )
 
-__all__ = ["CoincurveBackend"]
-
 _UNCOMPRESSED: Final = b"\x04"  # the byte in front of x ‖ y
 _UNCOMPRESSED_BYTES: Final = 1 + PUBLIC_KEY_BYTES
 _INVALID_SIGNATURE: Final = bytes(SIGNATURE_BYTES)

@@ -22,8 +22,6 @@ from protocol.ethereum.curve import (
     V_OFFSET,
 )
 
-__all__ = ["EthKeysBackend"]
-
 _COORDINATE_BYTES: Final = PUBLIC_KEY_BYTES // 2
 
 

@@ -16,8 +16,6 @@ publisher's address. Here it is a space, and a token is shorter than an address.
 
 from typing import Final
 
-__all__ = ["TOKEN_CHARACTERS", "challenge_text", "is_challenge"]
-
 TOKEN_CHARACTERS: Final = 30
 _MADE_BY: Final = "This is a challenge created by Streamr"
 _PURPOSE: Final = " to prove private key ownership by signing this random data with it:\n\n"

@@ -18,8 +18,6 @@ from protocol.ethereum.login_challenge import is_challenge
 from protocol.ethereum.secp256k1 import Backend, default_backend
 from protocol.ethereum.statement import Statement
 
-__all__ = ["Signer"]
-
 _DIGITS: Final = frozenset("0123456789")
 
 

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from protocol.ethereum.hashing import keccak256
 
-__all__ = ["VALIDATOR", "Statement"]
-
 VALIDATOR: Final = bytes.fromhex("ddfd65d6ce6e42f64fa695b3c900554acaa5aaf4")  # of keccak256("headgate"), the last 20
 
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from protocol.byte_matrix import ByteMatrix, differ_only_within
 from protocol.iomessage.as_bytes import HEADER, HEADER_BYTES
 
-__all__ = ["DIGEST_BYTES", "Numbers", "ReadingColumns", "read_binaries"]
-
 DIGEST_BYTES: Final = 32
 _DOUBLE_HEAD: Final = 0xFB  # the first byte of a double in CBOR
 _DOUBLE_BYTES: Final = 9

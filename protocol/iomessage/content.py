@@ -11,8 +11,6 @@ import orjson
 
 from protocol.errors import Corrupt
 
-__all__ = ["BINARY_CONTENT", "carries_io_message", "decode_binary_content", "encode_binary_content"]
-
 BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # before and after the base64
 _START, _END = BINARY_CONTENT
 

@@ -8,8 +8,6 @@ from typing import NamedTuple, Self
 
 from protocol.streamr.checks import FILLED_TEXT, TEXT, WHOLE_NUMBER, refuse
 
-__all__ = ["MessageID", "MessageRef", "next_message_ref"]
-
 
 class _MessageRefFields(NamedTuple):
     timestamp: int  # ms

@@ -50,17 +50,6 @@ from protocol.streamr.elements import (
 from protocol.streamr.json_text import decode_json, encode_json
 from protocol.streamr.stream_message.codec import read_content
 
-__all__ = [
-    "FindStorageNodesMessage",
-    "InstructionMessage",
-    "NetworkMessage",
-    "NetworkType",
-    "StatusMessage",
-    "StorageNodesMessage",
-    "WrapperMessage",
-    "parse_network_message",
-]
-
 LATEST_NETWORK_VERSION: Final = "19.1.0"
 
 

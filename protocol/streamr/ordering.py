@@ -30,17 +30,6 @@ from protocol.streamr.checks import MAX_READABLE_INTEGER
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import StreamMessage
 
-__all__ = [
-    "ChainKey",
-    "Delivery",
-    "GapLost",
-    "GapLostCause",
-    "GapRequest",
-    "Orderer",
-    "OrderingEvent",
-    "OrderingRules",
-]
-
 MAX_QUEUED_MESSAGES: Final = 10_000
 MAX_CHAINS: Final = 1_000
 

@@ -29,19 +29,6 @@ from protocol.streamr.checks import (
 from protocol.streamr.elements import build, read_array, read_code, read_count, read_elements
 from protocol.streamr.json_text import decode_json, encode_json
 
-__all__ = [
-    "ErrorMessage",
-    "InstructionMessage",
-    "RelayMessage",
-    "StatusAckMessage",
-    "StatusMessage",
-    "StorageNodesRequest",
-    "StorageNodesResponse",
-    "TrackerMessage",
-    "TrackerType",
-    "parse_tracker_message",
-]
-
 LATEST_TRACKER_VERSION: Final = 2
 ERROR_CODES: Final = ("RTC_UNKNOWN_PEER",)
 

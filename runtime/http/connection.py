@@ -11,8 +11,6 @@ from typing import Final, cast
 from runtime.http.messages import Body, ClientGone, HttpError, HttpLimits, Request, Response
 from runtime.http.protocol import Head, HttpProtocol
 
-__all__ = ["Connection", "Patience"]
-
 MAX_LINGER_BYTES: Final = 1024 * 1024
 
 

@@ -16,8 +16,6 @@ from runtime.client_network import client_network
 from runtime.http.connection import Connection
 from runtime.http.messages import HttpLimits
 
-__all__ = ["ConnectionTable", "HttpCounts"]
-
 
 @dataclass(slots=True)
 class HttpCounts:

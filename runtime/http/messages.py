@@ -8,8 +8,6 @@ from typing import Final
 
 from protocol.errors import HeadgateError
 
-__all__ = ["UNLIMITED", "Body", "ClientGone", "HttpError", "HttpLimits", "Request", "Response", "Upgrade"]
-
 UNLIMITED: Final = 2**63
 
 

@@ -15,8 +15,6 @@ import h11
 
 from runtime.http.messages import HttpError, HttpLimits, Response
 
-__all__ = ["MAX_HEADERS", "Head", "HttpProtocol"]
-
 MAX_HEADERS: Final = 100
 MAX_LENGTH_DIGITS: Final = 20
 

@@ -14,8 +14,6 @@ from runtime.http.connection_table import ConnectionTable, HttpCounts
 from runtime.http.messages import ClientGone, HttpError, HttpLimits, Request, Response, Upgrade
 from runtime.stopping import end_tasks
 
-__all__ = ["HttpServer", "Service"]
-
 BACKLOG: Final = 512
 END_S: Final = 20.0  # for cancelled tasks: some wait for a thread that is writing
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -19,8 +19,6 @@ from runtime.mqtt.packets import PINGRESP, Message, acknowledgements, check_pack
 from runtime.mqtt.settings import BrokerSettings
 from runtime.private_files import check_private_file, read_secret_text
 
-__all__ = ["PacketClient"]
-
 READ_BYTES: Final = 64 * 1024
 _DISCONNECT: Final = b"\xe0\x00"
 MAX_UNSENT_PACKETS: Final = 1000  # acknowledgements that the broker does not read

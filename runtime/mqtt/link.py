@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from runtime.mqtt.client import PacketClient
 
-__all__ = ["MqttLink", "Published"]
-
 MAX_WAITING: Final = 1000  # messages; more may come with the read that reaches it, and no read follows that one
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 KEEP_ALIVE_CHECK_S: Final = 1.0

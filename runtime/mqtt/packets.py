@@ -12,8 +12,6 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
-__all__ = ["CONNACK", "PINGRESP", "Message", "Taken", "acknowledgements", "check_packet", "take_publications"]
-
 MAX_CONTROL_BYTES: Final = 64 * 1024  # of any packet but a publication
 CONNACK: Final = 0x20
 PUBACK: Final = 0x40

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-__all__ = ["BrokerSettings", "tls_problems"]
-
 
 class TlsFiles(Protocol):
     """What a table of settings says of TLS."""

@@ -9,8 +9,6 @@ from protocol.streamr.ids import MessageID
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.stream_message.peek import message_id_of
 
-__all__ = ["broadcast_text", "peek_broadcast_id", "publish_frame", "unicast_text"]
-
 
 def broadcast_text(stream_message: str) -> str:
     """The broadcast of an unchanged message."""

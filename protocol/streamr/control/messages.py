@@ -27,28 +27,6 @@ from protocol.streamr.ids import MessageRef
 from protocol.streamr.json_text import encode_json
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 
-__all__ = [
-    "BroadcastMessage",
-    "ControlMessage",
-    "ErrorResponse",
-    "LegacyPublishRequest",
-    "LegacyResendRequest",
-    "ProxyConnectionRequest",
-    "ProxyConnectionResponse",
-    "PublishRequest",
-    "ResendFromRequest",
-    "ResendLastRequest",
-    "ResendRangeRequest",
-    "ResendResponseNoResend",
-    "ResendResponseResending",
-    "ResendResponseResent",
-    "SubscribeRequest",
-    "SubscribeResponse",
-    "UnicastMessage",
-    "UnsubscribeRequest",
-    "UnsubscribeResponse",
-]
-
 UNKNOWN_ERROR_CODE: Final = "UNKNOWN"
 
 

@@ -21,8 +21,6 @@ from protocol.streamr.group_keys.group_key import GROUP_KEY_BYTES, GroupKey
 from protocol.streamr.json_text import decode_json
 from protocol.streamr.stream_message import EncryptedGroupKey, EncryptionType, StreamMessage
 
-__all__ = ["IV_BYTES", "Decrypted", "RandomBytes", "decrypt", "decrypt_message", "encrypt", "encrypt_message"]
-
 IV_BYTES: Final = 16
 
 RandomBytes = Callable[[int], bytes]

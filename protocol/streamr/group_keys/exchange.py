@@ -28,21 +28,6 @@ from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
 from protocol.streamr.stream_message import EncryptionType, MessageType, StreamMessage
 from protocol.streamr.stream_message.signing import sign_message, verify
 
-__all__ = [
-    "Ignored",
-    "KeyRequest",
-    "Outbox",
-    "announcement_of",
-    "key_exchange_recipient",
-    "key_exchange_stream_id",
-    "missing_keys",
-    "open_envelope",
-    "public_key_of",
-    "refusal_of",
-    "response_to",
-    "version_of",
-]
-
 KEY_EXCHANGE_PREFIX: Final = "SYSTEM/keyexchange/"
 
 _WITH_KEYS: Final = frozenset({MessageType.GROUP_KEY_RESPONSE, MessageType.GROUP_KEY_ANNOUNCE})

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["GROUP_KEY_BYTES", "GroupKey"]
-
 GROUP_KEY_BYTES: Final = 32
 
 

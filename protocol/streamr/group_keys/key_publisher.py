@@ -26,8 +26,6 @@ from protocol.streamr.group_keys.rsa import RsaPublicKey
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import StreamMessage
 
-__all__ = ["Answer", "Answered", "KeyPublisher", "KeyRefused", "MessageKeys"]
-
 MAX_SUBSCRIBERS_PER_STREAM: Final = 1_000
 MAX_REQUEST_ID_CHARACTERS: Final = 200
 MAX_STREAM_ID_CHARACTERS: Final = 1_000

@@ -7,8 +7,6 @@ from protocol.streamr.checks import MAX_READABLE_INTEGER
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.ids import MessageRef
 
-__all__ = ["HeldKey", "KeyConflictError", "KeyRing", "ref_after"]
-
 MAX_KEYS_PER_RING: Final = 1_000
 
 

@@ -23,16 +23,6 @@ from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import StreamMessage
 
-__all__ = [
-    "KeyEvent",
-    "KeySubscriber",
-    "KeysConflicting",
-    "KeysReceived",
-    "KeysRefused",
-    "PublisherStream",
-    "RequestTimedOut",
-]
-
 MAX_PENDING_REQUESTS: Final = 100
 MAX_KEYS_PER_REQUEST: Final = 100
 MAX_KEY_RINGS: Final = 1_000

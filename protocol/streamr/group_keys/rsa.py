@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.padding import OAEP
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-__all__ = ["RSA_KEY_BITS", "RsaKeyPair", "RsaPublicKey"]
-
 RSA_KEY_BITS: Final = 4096
 MIN_RSA_KEY_BITS: Final = 2048
 MAX_RSA_KEY_BITS: Final = 8192

@@ -23,8 +23,6 @@ from protocol.streamr.stream_message.parts import (
     SignatureType,
 )
 
-__all__ = ["ChainWriter"]
-
 _VERSION: Final = 32
 _MESSAGE: Final = int(MessageType.MESSAGE)
 _JSON: Final = int(ContentType.JSON)

@@ -45,8 +45,6 @@ from protocol.streamr.stream_message.parts import (
     legacy_message_id,
 )
 
-__all__ = ["StreamMessage", "convert_stream_message"]
-
 _ROTATE: Final = MessageType.GROUP_KEY_ROTATE
 _NEW_KEY: Final = EncryptionType.NEW_KEY_AND_AES
 

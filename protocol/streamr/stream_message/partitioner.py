@@ -8,8 +8,6 @@ protects nothing.
 import hashlib
 from typing import overload
 
-__all__ = ["partition_of"]
-
 
 @overload
 def partition_of(key: str | int, partition_count: int) -> int: ...

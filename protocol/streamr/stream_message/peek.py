@@ -10,8 +10,6 @@ import orjson
 
 from protocol.streamr.ids import MessageID
 
-__all__ = ["PeekedContent", "message_id_of", "peek_content", "peek_message_id", "text_is_of_version"]
-
 _FIELD_TYPES: Final = (str, int, int, int, str, str)
 _ELEMENTS: Final = 11  # of version 32
 _new: Final = tuple.__new__

@@ -26,8 +26,6 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message.message import StreamMessage
 from protocol.streamr.stream_message.parts import SignatureType
 
-__all__ = ["Verdict", "Verifier", "recover_signer", "sign_message", "signed_digest", "signed_payload", "verify"]
-
 MAX_KNOWN_KEYS: Final = 1_000
 
 _FIRST_ETH_VERSION: Final = 30

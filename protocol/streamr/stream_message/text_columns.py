@@ -18,8 +18,6 @@ from protocol.ethereum.curve import SIGNATURE_BYTES, V_VALUES
 from protocol.ethereum.hashing import eip191_digests
 from protocol.streamr.stream_message.usual_text import CONTENT_END, CONTENT_START, USUAL_TEXT
 
-__all__ = ["TextColumns", "read_texts"]
-
 _VARYING: Final = ("timestamp_ms", "sequence", "previous_ms", "previous_sequence", "base64", "signature")
 
 

@@ -16,8 +16,6 @@ from protocol.ethereum.curve import V_VALUES
 from protocol.ethereum.hashing import eip191_digest
 from protocol.iomessage.content import BINARY_CONTENT
 
-__all__ = ["CONTENT_END", "CONTENT_START", "USUAL_TEXT", "UsualText", "parse_usual_text"]
-
 CONTENT_START, CONTENT_END = (part.encode() for part in BINARY_CONTENT)
 
 _PARTS: Final = {
