@@ -382,7 +382,7 @@ class Pipeline:
         await self._within(STOP_READING_S, "close the sources", self._close_sources())
         self._notify_links()
         await self._within(self._settle_s, "settle", self._settle())
-        self._tasks.leave()
+        self._tasks.abandon()
 
     async def _close_sources(self) -> None:
         """After the commit: sources get their last acknowledgements, and need not send again."""

@@ -1,9 +1,9 @@
-"""How long to wait before the next attempt. The number of failures and the random number are arguments."""
+"""Exponential backoff with jitter. The number of failures and the random number are arguments."""
 
 from dataclasses import dataclass
 from typing import Final
 
-MAX_DOUBLINGS: Final = 32  # so that no number of failures overflows; `max_s` is reached long before
+MAX_DOUBLINGS: Final = 32  # bounds the exponent; `max_s` is reached long before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

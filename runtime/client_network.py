@@ -1,9 +1,9 @@
-"""What counts as one client, for limits per network address."""
+"""The unit of limits per network address: an IPv4 address or an IPv6 network."""
 
 import ipaddress
 from typing import Final
 
-IPV6_CLIENT_PREFIX: Final = 64  # that one customer gets, who chooses the rest of the address
+IPV6_CLIENT_PREFIX: Final = 64  # assigned to one customer, who chooses the rest of the address
 
 
 def client_network(address: str) -> str:

@@ -1,8 +1,8 @@
 """Durable directories, and small files that are created or replaced as a whole or not at all, even if power fails.
 
 Temporary name → write → fsync → final name → fsync of the directory. Writers of one file, threads or processes, each
-have a temporary name of their own, held by a lock. A leftover of a crash begins with a dot and is never taken for the
-file itself; nothing holds it, so the next write of the same file removes it.
+have a temporary name of their own, with a lock. The name of a leftover of a crash begins with a dot, so it is not read
+as the file itself; it is not locked, so the next write of the same file removes it.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from typing import Final
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
 # of a directory that belongs to another user, or is read-only
-_NOT_OURS_TO_SYNC: Final = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS)
+_SYNC_NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS)
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 def create_file(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
-    """Raises: FileExistsError, and leaves what is there as it is."""
+    """Create a file. Raises: FileExistsError; then the existing file is unchanged."""
     with _written(path, data, mode) as temporary:
         os.link(temporary, path)  # unlike a rename, this never replaces
         temporary.unlink()
@@ -34,8 +34,8 @@ def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
 
 
 def replace_files(files: Sequence[tuple[Path, bytes, int]]) -> None:
-    """Paths, contents and modes. All are on the disk under temporary names before the first takes its place; then they
-    take theirs in this order. Raises: OSError; before the first has its place, nothing is changed.
+    """Replace files, given as paths, contents and modes. All are on the disk under temporary names before the first is
+    renamed; then they are renamed in this order. Raises: OSError; before the first rename nothing is changed.
     """
     with contextlib.ExitStack() as held:
         written = [(held.enter_context(_written(path, data, mode)), path) for path, data, mode in files]
@@ -45,16 +45,16 @@ def replace_files(files: Sequence[tuple[Path, bytes, int]]) -> None:
 
 
 def make_directory(path: Path, *, mode: int = 0o777) -> None:
-    """Make it, and its parents, where they are missing; each name is durable before anything is put below it.
+    """Create a directory and its missing parents; each name is durable before anything is created below it.
 
-    The last one that is there already may owe its name to a process that was killed before it could sync it.
+    The last existing parent is synced, too: a process may have been killed after creating it and before syncing it.
     """
     missing = [each for each in (path, *path.parents) if not each.is_dir()]
-    last_known = missing[-1].parent if missing else path
+    last_existing = missing[-1].parent if missing else path
     try:
-        sync_directory(last_known.parent)
+        sync_directory(last_existing.parent)
     except OSError as error:
-        if error.errno not in _NOT_OURS_TO_SYNC:
+        if error.errno not in _SYNC_NOT_PERMITTED:
             raise
     for each in reversed(missing):
         each.mkdir(mode=mode if each == path else 0o777, exist_ok=True)
@@ -62,7 +62,7 @@ def make_directory(path: Path, *, mode: int = 0o777) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in it durable."""
+    """Make the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -72,11 +72,11 @@ def sync_directory(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _written(path: Path, data: bytes, mode: int) -> Iterator[Path]:
-    """The data on the disk under a temporary name, for the caller to rename; it is gone if the caller fails."""
+    """Write the data under a temporary name, for the caller to rename; it is removed if the caller fails."""
     temporary, descriptor = _create_temporary(path, mode)
     try:
         os.fchmod(descriptor, mode)  # whatever the umask says
-        give_to_the_owner(descriptor, of=path if path.exists() else path.parent)
+        change_owner(descriptor, of=path if path.exists() else path.parent)
         write_all(descriptor, data)
         os.fsync(descriptor)
         yield temporary
@@ -89,7 +89,7 @@ def _written(path: Path, data: bytes, mode: int) -> Iterator[Path]:
 
 
 def _create_temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """The first name that no other writer holds, and its descriptor, locked."""
+    """The first temporary name that no other writer has locked, and its locked descriptor."""
     for number in itertools.count():
         temporary = path.with_name(f".{path.name}.{number}.new" if number else f".{path.name}.new")
         while _remove_leftover(temporary):
@@ -97,17 +97,17 @@ def _create_temporary(path: Path, mode: int) -> tuple[Path, int]:
                 descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
                 if _lock(descriptor) and _is_named(descriptor, temporary):
                     return temporary, descriptor
-                os.close(descriptor)  # taken for a leftover before it was locked
-    raise AssertionError("numbers do not end")
+                os.close(descriptor)  # another writer removed it as a leftover before it was locked
+    raise AssertionError("unreachable: the loop has no end")
 
 
 def _remove_leftover(temporary: Path) -> bool:
-    """Whether the name is free now; not, if a writer holds it."""
+    """Whether the name is free now; False if a writer has locked it."""
     try:
         descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
-    except OSError:  # not a file of ours: a link, or of a user whose files root alone may read
+    except OSError:  # a link, or a file of another user
         temporary.unlink(missing_ok=True)
         return True
     try:
@@ -121,7 +121,7 @@ def _remove_leftover(temporary: Path) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """False while another holds it. On a file system without locks every writer is on its own."""
+    """Lock a file. False if another writer has the lock. On a file system without locks nothing is locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -145,8 +145,8 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def give_to_the_owner(descriptor: int, *, of: Path) -> None:
-    """What root writes for a service stays readable for it: it belongs to the owner of the old file, or the folder."""
+def change_owner(descriptor: int, *, of: Path) -> None:
+    """If root writes for a service, give the file to the owner of the old file or of the directory."""
     if os.geteuid() == 0:
         owner = of.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-"""The errors that start in shared plumbing. The packages that use it export them as their own."""
+"""The errors of the shared plumbing. The packages that use it re-export them."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -33,7 +33,7 @@ class ConfigError(HeadgateError):
 class LinkDown(HeadgateError):
     """A destination is out of reach. The one reaction: store what there is, retry with backoff and jitter.
 
-    `by_message`: the destination ended the connection because of what it was sent, as it says itself.
+    `by_message`: the destination ended the connection because of the message, as it states itself.
     """
 
     exit_code = 69

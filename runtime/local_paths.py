@@ -1,4 +1,4 @@
-"""Local paths that an operator names. A URI is none: `s3a://bucket` would become a local folder named `s3a:`."""
+"""Local paths on the command line. URIs are refused: `s3a://bucket` would become a local directory named `s3a:`."""
 
 import argparse
 import re
@@ -13,7 +13,7 @@ def is_uri(text: str) -> bool:
 
 
 def local_path(text: str) -> Path:
-    """For `argparse`: a path, or what a `file:` URI stands for. Raises: ArgumentTypeError for every other URI."""
+    """For `argparse`: a path, or the path of a `file:` URI. Raises: ArgumentTypeError for every other URI."""
     if not is_uri(text):
         return Path(text)
     if text[:5].lower() == "file:":
@@ -22,7 +22,7 @@ def local_path(text: str) -> Path:
         parts = urlsplit(text)
         if parts.path.startswith("/") and parts.netloc in ("", "localhost") and not (parts.query or parts.fragment):
             return Path(unquote(parts.path))
-        raise argparse.ArgumentTypeError(f"{text}: expected file:///PATH, with a whole path on this machine")
+        raise argparse.ArgumentTypeError(f"{text}: expected file:///PATH, with an absolute path on this machine")
     scheme = text.partition(":")[0]
     raise argparse.ArgumentTypeError(
         f"{text}: only local files can be used, not {scheme}: URIs; mount or copy it"

@@ -1,15 +1,15 @@
-"""Files that hold a secret: read only if no other user of the machine can read or change them.
+"""Reads files that hold a secret, and refuses them if other users of the machine can read or change them.
 
-The rule, for every loader (`privacy_problem`):
+The rule of `privacy_problem`:
 
-| | may |
+| user | may |
 |---|---|
 | the owner, which is the reader itself or root | read and write |
 | the reader's own group, if root owns the file: `root:headgate 0640` for a service that runs as `headgate` | read |
 | everybody else | nothing |
 
-A file that the reader owns needs no access for a group and has none. Root may read the file of any user; the group of
-the user `headgate` then counts as the reader's own, so that a command run by root judges as the service does.
+A file that the reader owns must have no access for its group. Root may read the file of any user; the group of the
+user `headgate` then counts as the reader's own, so that a command run by root gives the same result as the service.
 """
 
 import os
@@ -28,7 +28,7 @@ _ROOT: Final = 0
 
 
 class Reader(NamedTuple):
-    """The process that will read the file: its user, and the groups that are its own."""
+    """The process that will read the file: its user and its groups."""
 
     uid: int
     groups: frozenset[int]
@@ -40,7 +40,7 @@ class Reader(NamedTuple):
 
 
 def privacy_problem(status: os.stat_result, reader: Reader) -> str:
-    """What is wrong with a file of this owner, group and mode as the secret of `reader`; "" if nothing is."""
+    """The problem of a file with this owner, group and mode as a secret of `reader`; "" if there is none."""
     mode = f"mode {stat.S_IMODE(status.st_mode):04o}"
     if not stat.S_ISREG(status.st_mode):
         return "not a plain file"
@@ -53,15 +53,15 @@ def privacy_problem(status: os.stat_result, reader: Reader) -> str:
 
 
 def read_private_file(path: Path, *, max_bytes: int) -> bytes:
-    """At most one byte more than `max_bytes`. Raises: ConfigError if it is not private, OSError if it is unreadable."""
-    with open(path, "rb", opener=_open_without_waiting) as file:
+    """Read at most one byte more than `max_bytes`. Raises: ConfigError if it is not private, OSError if unreadable."""
+    with open(path, "rb", opener=_open_non_blocking) as file:
         if problem := privacy_problem(os.fstat(file.fileno()), Reader.this_process()):
             raise ConfigError(f"{path}: {problem}")
         return file.read(max_bytes + 1)
 
 
 def check_private_file(path: Path) -> None:
-    """For a file that a library opens by its name. Raises: ConfigError, OSError."""
+    """Check a file that a library will open by its name. Raises: ConfigError, OSError."""
     read_private_file(path, max_bytes=0)
 
 
@@ -73,11 +73,11 @@ def read_secret_text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text in UTF-8") from None
     if not text or len(data) > MAX_SECRET_BYTES:
-        raise ConfigError(f"{path}: a secret of 1 to {MAX_SECRET_BYTES} bytes is expected, on one line")
+        raise ConfigError(f"{path}: expected a secret of 1 to {MAX_SECRET_BYTES} bytes on one line")
     return text
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
+def _open_non_blocking(path: str, flags: int) -> int:
     """A named pipe would otherwise block until something writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -17,7 +17,7 @@ def reloading() -> str:
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send a state to the service manager. Never waits and never fails: a manager that is gone stops no service."""
+    """Send a state to the service manager. Never blocks and never fails, even if the manager is gone."""
     address = environment.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -32,6 +32,6 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def watchdog_interval_s(environment: Mapping[str, str] = os.environ) -> float | None:
-    """How often to report ALIVE: twice in the time that the manager waits for it. None: it does not ask for it."""
+    """How often to report ALIVE: twice in the manager's timeout. None if the manager has no watchdog."""
     text = environment.get("WATCHDOG_USEC", "")
     return int(text) / 2_000_000 if text.isdecimal() and int(text) else None

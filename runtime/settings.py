@@ -1,22 +1,21 @@
-"""From a plain table to a typed, frozen value: every problem at once, each with its dotted path.
+"""Converts a plain table to a typed, frozen value, and reports every problem at once with its dotted path.
 
-The schema is a frozen dataclass; its annotations are the rules. What they may hold:
+The schema is a frozen dataclass. Its annotations are the rules:
 
-| annotation | takes |
+| annotation | accepts |
 |---|---|
-| `str`, `bool`, `int`, `float` | that, and nothing that merely looks like it; a float takes a whole number too |
-| `Path` | text |
+| `str`, `bool`, `int`, `float` | exactly this type; a float also accepts a whole number |
+| `Path` | a string |
 | `Literal["a", "b"]` | one of these |
 | a `StrEnum` | one of its values |
-| `tuple[T, ...]`, `frozenset[T]` | a list; one T by itself is an error |
-| `dict[str, T]` | a table whose keys the operator chooses |
+| `tuple[T, ...]`, `frozenset[T]` | a list; a single T is an error |
+| `dict[str, T]` | a table with any keys |
 | a dataclass | a table |
 | `T | None` | T; absent is None |
 | `Annotated[T, check, …]` | T that passes every check (`Between`, `AtMost`, …), in this order |
 
-A dataclass that must look at several fields together does so in `__post_init__`, and raises `ConfigError` with one
-`field: problem` per problem, or ValueError. It is asked only when each field by itself is right. Unknown keys are
-errors.
+A dataclass checks several fields together in `__post_init__`, and raises `ConfigError` with one `field: problem` per
+problem, or ValueError. It runs only if each field alone is valid. Unknown keys are errors.
 """
 
 import dataclasses
@@ -44,7 +43,7 @@ _MISSING: Final = object()
 
 class Check(Protocol):
     def problem(self, value: Any) -> str:
-        """What is wrong with a value of the right type; "" if nothing."""
+        """The problem of a value of the right type; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +134,14 @@ def placeholder_problem(template: str, known: Collection[str]) -> str:
         return f"a placeholder is wrong: {error}"
     fields = [part[1:] for part in parts if part[1] is not None]
     if not all(name and name.isidentifier() and not form and not change for name, form, change in fields):
-        return "a placeholder is wrong: only a name may stand in braces"
+        return "a placeholder is wrong: only a name is allowed in braces"
     if not all(name in known for name, _, _ in fields):
-        return f"a placeholder is wrong; there are {', '.join(f'{{{name}}}' for name in known)}"
+        return f"a placeholder is wrong; known are {', '.join(f'{{{name}}}' for name in known)}"
     return ""
 
 
 def check_settings(schema: type[T], table: Mapping[str, object], path: str = "") -> T:
-    """A valid value of the schema. Raises: ConfigError, with every problem under `path`."""
+    """Convert a table to a value of the schema. Raises: ConfigError, with every problem under `path`."""
     problems: list[str] = []
     value = _read_table(schema, table, path, problems, 0)
     if problems:
@@ -163,7 +162,7 @@ def _read_table(schema: type, table: Mapping[str, object], path: str, problems: 
         if name in table:
             values[name] = _read(annotations[name], table[name], dotted(path, name), problems, depth)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(f"{dotted(path, name)}: missing; expected {_wanted(annotations[name])}")
+            problems.append(f"{dotted(path, name)}: missing; expected {_expected(annotations[name])}")
     if len(problems) > found_before:
         return _MISSING
     return _construct(schema, values, path, problems)
@@ -180,7 +179,7 @@ def _construct(schema: type, values: dict[str, object], path: str, problems: lis
 
 
 def _read(annotation: Any, given: object, path: str, problems: list[str], depth: int) -> object:
-    """The value, or a problem noted and `_MISSING`."""
+    """The value; or `_MISSING`, with a problem added to `problems`."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return _read_checked(arguments, given, path, problems, depth)
@@ -201,7 +200,7 @@ def _read(annotation: Any, given: object, path: str, problems: list[str], depth:
         value = read(given)
         if value is not _MISSING:
             return value
-    problems.append(f"{path}: {_shown(given)} is not {_wanted(annotation)}")
+    problems.append(f"{path}: {_shown(given)} is not {_expected(annotation)}")
     return _MISSING
 
 
@@ -209,7 +208,7 @@ def _read_checked(arguments: tuple[Any, ...], given: object, path: str, problems
     annotation, *checks = arguments
     found_before = len(problems)
     value = _read(annotation, given, path, problems, depth)
-    if len(problems) == found_before:  # a check may rely on the previous ones: the first problem ends them
+    if len(problems) == found_before:  # a check may rely on the previous ones, so the first problem ends them
         problem = next((problem for check in checks if (problem := check.problem(value))), "")
         problems += [f"{path}: {problem}"] if problem else []
     return value
@@ -227,19 +226,19 @@ _SIMPLE: Final[dict[Any, Callable[[object], object]]] = {
     float: _float,
     Path: lambda given: Path(given) if isinstance(given, str) and given and not is_uri(given) else _MISSING,
 }
-_NAMES: Final = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", Path: "a local path"}
+_NAMES: Final = {str: "a string", bool: "true or false", int: "a whole number", float: "a number", Path: "a local path"}
 
 
 def _is_choice(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, StrEnum)
 
 
-def _wanted(annotation: Any) -> str:
+def _expected(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal or _is_choice(annotation):
         return "one of " + ", ".join(str(choice) for choice in arguments or annotation)
     if origin in (Annotated, types.UnionType, typing.Union):
-        return _wanted(arguments[0])
+        return _expected(arguments[0])
     if origin in (tuple, frozenset):
         return "a list of tables" if dataclasses.is_dataclass(arguments[0]) else "a list"
     return _NAMES.get(annotation, "a table")

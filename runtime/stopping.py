@@ -1,8 +1,8 @@
-"""Stops that end: tasks that ignore their cancellation, and a process that would wait for them without end.
+"""Bounded shutdown: tasks that ignore their cancellation cannot keep the process running.
 
-A cancelled task may go on: a library swallows the cancellation, or the task waits for a thread that hangs. Waiting
-for such a task never ends, and neither does `asyncio.run` after it. So each wait for the end of a task has a
-limit here, and beyond all of them an alarm ends the process, `STOP_LIMIT_S` after it was asked to stop.
+A cancelled task may continue: a library swallows the cancellation, or the task waits for a thread that hangs. Waiting
+for such a task never ends, and neither does `asyncio.run` after it. So each wait for the end of a task has a limit
+here, and an alarm ends the process `STOP_LIMIT_S` after it was requested to stop.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 STOP_LIMIT_S: Final = 25.0  # less than systemd waits before it kills (TimeoutStopSec=30)
 SECOND_TRY_S: Final = 1.0
-FAULT_EXIT_CODE: Final = 70  # as for every fault of ours
+FAULT_EXIT_CODE: Final = 70  # as for every internal error
 MAX_NAMED_TASKS: Final = 8
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ async def end_tasks(tasks: Collection["asyncio.Task[Any]"], limit_s: float) -> "
 
 
 def check_cancelled() -> None:
-    """For loops around code that may swallow a cancellation. Raises: CancelledError if the task was asked to end."""
+    """For loops around code that may swallow a cancellation. Raises: CancelledError if the task was cancelled."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
@@ -54,7 +54,7 @@ def call_on_stop_signals(stop: Callable[[str], object]) -> None:
 
 
 def run_and_end(main: Coroutine[Any, Any, T]) -> T:
-    """Like `asyncio.run`, but once `main` has ended, what it left behind holds the process up for a limited time."""
+    """Like `asyncio.run`, but after the end of `main` the process waits a limited time for remaining tasks."""
 
     async def run() -> T:
         try:
@@ -62,7 +62,7 @@ def run_and_end(main: Coroutine[Any, Any, T]) -> T:
         finally:
             _start_alarm()
 
-    before = signal.signal(signal.SIGALRM, _give_up)
+    before = signal.signal(signal.SIGALRM, _end_process)
     try:
         return asyncio.run(run())
     finally:
@@ -71,19 +71,19 @@ def run_and_end(main: Coroutine[Any, Any, T]) -> T:
 
 
 def _start_alarm(_number: int = 0, _frame: FrameType | None = None) -> None:
-    """Once: a second signal gives no more time."""
-    if signal.getsignal(signal.SIGALRM) is _give_up and not signal.getitimer(signal.ITIMER_REAL)[0]:
+    """Start the alarm once: a second signal does not extend the limit."""
+    if signal.getsignal(signal.SIGALRM) is _end_process and not signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, STOP_LIMIT_S)
 
 
-def _give_up(_number: int, _frame: FrameType | None) -> NoReturn:
+def _end_process(_number: int, _frame: FrameType | None) -> NoReturn:
     try:
-        log.error("did not stop within %.0f s, ended; still running: %s", STOP_LIMIT_S, _what_runs() or "unknown")
+        log.error("did not stop within %.0f s, ended; still running: %s", STOP_LIMIT_S, _running_tasks() or "unknown")
     finally:
         os._exit(FAULT_EXIT_CODE)
 
 
-def _what_runs() -> str:
+def _running_tasks() -> str:
     try:
         tasks = [task.get_name() for task in asyncio.all_tasks(asyncio.get_running_loop()) if not task.done()]
     except RuntimeError:  # the loop has ended
@@ -93,7 +93,7 @@ def _what_runs() -> str:
 
 
 class StoppableTasks:
-    """Named tasks of a group: one that fails ends all; one that ignores its cancellation does not hold up the end."""
+    """Named tasks of a group: one that fails ends all; one that ignores its cancellation does not block the end."""
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -108,7 +108,7 @@ class StoppableTasks:
         self._watchers[name] = self._group.create_task(_watch(task), name=f"watch: {name}")
 
     async def stop(self, *names: str, limit_s: float) -> list[str]:
-        """End tasks. Returns the names of those that did not end; they are still here, and may be stopped again."""
+        """End tasks. Returns the names of those that did not end; they can be stopped again."""
         tasks = {name: self._tasks[name] for name in names if name in self._tasks}
         stuck = await end_tasks(tasks.values(), limit_s)
         for name, task in tasks.items():
@@ -117,14 +117,14 @@ class StoppableTasks:
         _report(stuck, limit_s)
         return [name for name, task in tasks.items() if task in stuck]
 
-    def leave(self) -> None:
-        """End all that is left. What does not end is left behind when the group ends."""
+    def abandon(self) -> None:
+        """End all remaining tasks. Those that do not end are abandoned when the group ends."""
         for watcher in self._watchers.values():
             watcher.cancel()
 
 
 async def _watch(task: "asyncio.Task[None]") -> None:
-    """What the group holds in place of the task. Raises what the task died of."""
+    """Stands for the task in the group. Raises the exception that ended the task."""
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""A token bucket: so many per second on average, and a burst at once after a pause. Time is an argument."""
+"""A token bucket: limits an average rate per second, and allows a burst after a pause. Time is an argument."""
 
 
 class TokenBucket:
@@ -15,23 +15,23 @@ class TokenBucket:
         self._filled_at_s = float("-inf")
 
     def level(self, now_s: float) -> float:
-        """How many tokens there are; below 0 it is a debt. A clock that steps back adds none."""
+        """The number of tokens; negative if overdrawn. A clock that steps back adds none."""
         if now_s > self._filled_at_s:
             self._level = min(self._burst, self._level + (now_s - self._filled_at_s) * self._per_s)
         self._filled_at_s = now_s
         return self._level
 
     def wait_s(self, count: float, now_s: float) -> float:
-        """Seconds until this many tokens are there; 0 if they are."""
+        """Seconds until this many tokens are available; 0 if they are."""
         return max(0.0, (count - self.level(now_s)) / self._per_s)
 
     def take(self, count: float, now_s: float) -> float:
-        """Take tokens whether or not they are there. Returns the seconds to wait until no debt is left."""
+        """Take tokens, even if that overdraws the bucket. Returns the seconds until it is no longer overdrawn."""
         self._level = self.level(now_s) - count
         return max(0.0, -self._level / self._per_s)
 
-    def take_if_there(self, count: float, now_s: float) -> float:
-        """Take tokens if all of them are there. Returns 0 if so, else the seconds to wait until they are."""
+    def take_if_available(self, count: float, now_s: float) -> float:
+        """Take tokens if all of them are available. Returns 0 if so, else the seconds until they are."""
         wait_s = self.wait_s(count, now_s)
         if wait_s == 0:
             self._level -= count

@@ -1,4 +1,4 @@
-"""Reading a TOML file that a person wrote: a plain table, or one problem that says what is wrong with the file."""
+"""Reads a TOML file: a plain table, or one problem that names the file and the cause."""
 
 import re
 import tomllib
@@ -8,13 +8,13 @@ from typing import Any, Final
 from runtime.errors import ConfigError
 
 MAX_TOML_BYTES: Final = 1 << 20
-INTEGER_RANGE: Final = range(-(2**63), 2**63)  # TOML's own; what is beyond it could not even be printed
+INTEGER_RANGE: Final = range(-(2**63), 2**63)  # of TOML; larger integers may be too long to print
 MAX_SHOWN_KEY: Final = 64  # characters
 _BARE_KEY: Final = re.compile("[A-Za-z0-9_-]+")
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The table, and the bytes it was read from. Raises: ConfigError; OSError where the file cannot be read."""
+    """The table, and the bytes it was read from. Raises: ConfigError; OSError if the file cannot be read."""
     with path.open("rb") as file:
         data = file.read(MAX_TOML_BYTES + 1)
     if len(data) > MAX_TOML_BYTES:
@@ -26,7 +26,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
-    """Raises ValueError, saying what is wrong and where."""
+    """Raises ValueError, with the problem and its place."""
     try:
         table = tomllib.loads(data.decode())
     except RecursionError:
@@ -36,7 +36,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
 
 
 def _refuse_large_integers(table: dict[str, Any]) -> None:
-    """Raises ValueError. Hexadecimal has no limit of its own, and later uses (sleep, print, float) have several."""
+    """Raises ValueError. Hexadecimal numbers are unlimited in Python, but later uses (sleep, print, float) are not."""
     pending: list[tuple[str, Any]] = [("", table)]
     while pending:
         path, value = pending.pop()
@@ -49,7 +49,7 @@ def _refuse_large_integers(table: dict[str, Any]) -> None:
 
 
 def dotted(path: str, key: str) -> str:
-    """The path of a key below another, as TOML writes it: on one line and printable, whatever the key is."""
+    """The dotted path of a key below another, as in TOML: on one line and printable, whatever the key is."""
     shown = key if _BARE_KEY.fullmatch(key) else _quoted(key)
     shown = shown if len(shown) <= MAX_SHOWN_KEY else f"{shown[:MAX_SHOWN_KEY]}…"
     return f"{path}.{shown}" if path else shown

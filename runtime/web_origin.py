@@ -1,9 +1,9 @@
-"""Which names and origins a web server of ours answers to.
+"""The host names and origins that a web server accepts, against DNS rebinding and cross-site websockets.
 
-A web page elsewhere can reach a server on this machine, or in this network, through the browser of a person here: by a
-name of its own that it points at our address (DNS rebinding), or by a websocket, which browsers open to any address.
-Two headers show it, and a page cannot forge them: `Host` has the name that the browser asked for, `Origin` the site
-whose page asks. Programs that are no browsers send no `Origin`.
+A web page elsewhere can reach a server on this machine, or in this network, through the browser of a local user: by a
+name of its own that resolves to our address (DNS rebinding), or by a websocket, which browsers open to any address.
+Two headers reveal it, and a page cannot forge them: `Host` has the name that the browser requested, `Origin` the site
+of the page. Programs other than browsers send no `Origin`.
 """
 
 import re
@@ -21,12 +21,12 @@ _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
+    """Whether an address to listen on can be reached from this machine only."""
     return _LOOPBACK.fullmatch(host.lower()) is not None
 
 
 def own_hosts(listen: str, names: Iterable[str] = ()) -> frozenset[str]:
-    """The names of a server that listens on this address and goes by these names, too."""
+    """The names of a server that listens on this address and also has these names."""
     own = f"[{listen}]" if ":" in listen else listen
     return OWN_NAMES | {own.lower(), *(name.lower() for name in names)}
 
@@ -44,13 +44,13 @@ def is_origin(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHosts:
-    """The names a server answers to. A numeric address cannot be pointed elsewhere, so it may be accepted as well."""
+    """The names that a server accepts. A numeric address cannot be rebound, so it may be accepted as well."""
 
     names: frozenset[str]
     accepts_addresses: bool = False
 
     def knows(self, host: str) -> bool:
-        """Whether the value of a `Host` header, a port included or not, is one of ours."""
+        """Whether the value of a `Host` header, with or without a port, is accepted."""
         matched = _HOST.fullmatch(host.lower())
         if matched is None:
             return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.journal.lock import DirectoryLock
-from runtime.durable_files import give_to_the_owner, make_directory, sync_directory
+from runtime.durable_files import change_owner, make_directory, sync_directory
 
 MAX_OPEN_FILES = 16
 LOCK_NAME = "lock"
@@ -86,7 +86,7 @@ class DirectoryDisk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not existed:
-                give_to_the_owner(descriptor, of=self._directory)
+                change_owner(descriptor, of=self._directory)
             os.posix_fallocate(descriptor, 0, size)
         except OSError:
             if not existed:

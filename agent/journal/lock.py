@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.errors import StorageError
-from runtime.durable_files import give_to_the_owner, make_directory
+from runtime.durable_files import change_owner, make_directory
 
 DATA_LOCK_NAME: Final = "agent.lock"
 DATA_DIRECTORY_MODE: Final = 0o750
@@ -24,7 +24,7 @@ class DirectoryLock:
     def __init__(self, file: Path, *, mode: int, problem: str) -> None:
         """`problem` may contain `{holder}`. Raises: StorageError with it if another process has the lock, OSError."""
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
-        give_to_the_owner(self._descriptor, of=file.parent)  # the service could not open a lock that root left behind
+        change_owner(self._descriptor, of=file.parent)  # the service could not open a lock that root left behind
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

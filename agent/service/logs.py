@@ -104,7 +104,7 @@ class _Place:
         self._left_out = 0
 
     def may_speak(self, now_s: float) -> bool:
-        if self._lines.take_if_there(1, now_s) > 0:
+        if self._lines.take_if_available(1, now_s) > 0:
             self._left_out += 1
             return False
         return True

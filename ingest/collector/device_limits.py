@@ -33,7 +33,7 @@ class DeviceRates:
 
     def count_request(self, device: bytes, now_s: float) -> None:
         """Raises: UploadRefused if the device asks too often. A refused request is not counted."""
-        wait_s = self._of(device).requests.take_if_there(1, now_s)
+        wait_s = self._of(device).requests.take_if_available(1, now_s)
         if wait_s > 0:
             raise UploadRefused(
                 Refusal.TOO_MANY_REQUESTS, "this device sends requests too often", retry_after_s=int(wait_s) + 1

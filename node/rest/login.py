@@ -100,7 +100,7 @@ class LoginApi:
             if len(self._buckets) >= MAX_REMEMBERED_PEERS:
                 self._buckets.popitem(last=False)
         self._buckets[request.peer] = bucket
-        if bucket.take_if_there(1, self._services.clock_s()) == 0:
+        if bucket.take_if_available(1, self._services.clock_s()) == 0:
             return None
         self._services.counters.logins_refused += 1
         return json_response({"error": "Too many logins; wait a little"}, HTTPStatus.TOO_MANY_REQUESTS)

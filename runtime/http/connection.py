@@ -1,4 +1,4 @@
-"""One client's connection: requests in, responses out, with a limit on every wait."""
+"""One connection of a client: reads requests and sends responses, with a limit on every wait."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""The open connections of one server, and which of them is closed when a new one needs its place.
+"""The open connections of one server, and the choice of one to close when a new one needs its place.
 
 A connection whose request the service has admitted is protected. Every other one, whatever it is doing (handshake,
 request head, a response that the client does not read), may be closed when a limit is reached: the oldest of the
@@ -49,7 +49,7 @@ class ConnectionTable:
         return [entry.task for entry in self._entries.values()]
 
     def add(self, connection: Connection, address: str, task: asyncio.Task[None]) -> None:
-        """Give it a place, that of another if need be; `has_place` says whether there was one."""
+        """Add a connection, closing another if necessary; `has_place` tells whether there was a place for it."""
         network = client_network(address)
         self._entries[connection] = _Entry(network, task, self._make_place(network))
         self._per_network[network] += 1
@@ -67,14 +67,14 @@ class ConnectionTable:
             del self._per_network[network]
 
     def protect(self, connection: Connection) -> None:
-        """Its request is admitted."""
+        """Protect a connection, because its request is admitted."""
         if connection in self._evictable:
             del self._evictable[connection]
             self._protected.add(connection)
 
     @contextmanager
     def one_request(self, connection: Connection) -> Iterator[None]:
-        """However the request ends, it no longer protects the connection."""
+        """The duration of one request. At its end the connection is no longer protected."""
         try:
             yield
         finally:

@@ -104,7 +104,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """Hands the connection over to another protocol.
+    """Switches the connection to another protocol.
 
     `serve` gets the streams and the bytes that followed the request. It sends the response (101) itself.
     """

@@ -1,7 +1,7 @@
-"""paho without threads, given whole packets by the link that reads its socket. Blocking only in `open`.
+"""paho without threads: it receives complete packets from the link, which reads the socket. Only `open` blocks.
 
-Left alone paho reads whatever size a broker announces, asks the socket three times for each publication, and answers
-packets that no broker sends. Here it sees only what `check_packet` lets through, and no publication.
+By itself, paho reads packets of any announced size, reads the socket three times for each publication, and responds to
+packets that no broker sends. Here it receives only packets that `check_packet` accepts, and no publications.
 """
 
 import socket
@@ -15,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MessageType, MQTTErrorCode, MQTT
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from runtime.mqtt.packets import PINGRESP, Message, acknowledgements, check_packet, take_publications
+from runtime.mqtt.packets import PINGRESP, Message, acknowledgements, check_packet, parse_publications
 from runtime.mqtt.settings import BrokerSettings
 from runtime.private_files import check_private_file, read_secret_text
 
@@ -25,7 +25,7 @@ MAX_UNSENT_PACKETS: Final = 1000  # acknowledgements that the broker does not re
 
 
 class PacketClient(Client):
-    """One connection to a broker, driven from outside."""
+    """One connection to a broker, driven by `MqttLink`."""
 
     def __init__(self, broker: BrokerSettings, *, max_packet_bytes: int, receive_maximum: int) -> None:
         self._is_v5 = broker.version == "5"
@@ -36,20 +36,20 @@ class PacketClient(Client):
             protocol=MQTTProtocolVersion.MQTTv5 if self._is_v5 else MQTTProtocolVersion.MQTTv311,
             reconnect_on_failure=False,
         )
-        self.max_inflight_messages_set(0)  # the publisher limits what is under way
+        self.max_inflight_messages_set(0)  # the publisher limits the messages in flight
         self.connect_timeout = broker.connect_timeout_s
         self._broker = broker
         self._max_packet_bytes = max_packet_bytes
         self._receive_maximum = receive_maximum
         self._unread = bytearray()  # never more than `max_packet_bytes` and one read
-        self._needed_bytes = 0  # before there is a whole packet
-        self._fed = b""  # what paho takes for the socket: one packet
+        self._needed_bytes = 0  # until a packet is complete
+        self._fed = b""  # the packet that paho reads in place of the socket
         self._has_connack = False
         self._pinged_at_s = 0.0
         self._unanswered_since_s: float | None = None
 
     def open(self) -> None:
-        """Blocks for name look-up, TCP and TLS. Raises: OSError, ValueError, ConfigError."""
+        """Connect; blocks for name resolution, TCP and TLS. Raises: OSError, ValueError, ConfigError."""
         broker = self._broker
         if broker.username:
             self.username_pw_set(
@@ -61,7 +61,7 @@ class PacketClient(Client):
         self.connect(broker.host, broker.port, broker.keepalive_s, **self._connect_options())
 
     def _connect_options(self) -> dict[str, Any]:
-        """What only version 5 knows: how long the session lives, and how much may be under way."""
+        """The options of version 5: the expiry of the session, and the limits of messages in flight and of packets."""
         if not self._is_v5:
             return {}
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -71,9 +71,9 @@ class PacketClient(Client):
         return {"clean_start": self._broker.session_expiry_s == 0, "properties": properties}
 
     def read(self) -> list[Message]:
-        """Read what is there, up to `READ_BYTES`: publications are given, the rest goes to paho's callbacks.
+        """Read up to `READ_BYTES`. Returns the publications; other packets go to paho's callbacks.
 
-        Raises: ValueError where the broker does not speak MQTT as it was agreed on, ConnectionError at the end.
+        Raises: ValueError if the broker violates the protocol, ConnectionError at the end.
         """
         received = self._receive()
         if received == b"":
@@ -82,22 +82,22 @@ class PacketClient(Client):
         messages: list[Message] = []
         while len(self._unread) >= max(self._needed_bytes, 1) and self._sock is not None:
             check_packet(self._unread[0], is_v5=self._is_v5, is_connected=self._has_connack)
-            taken = take_publications(bytes(self._unread), is_v5=self._is_v5, max_bytes=self._max_packet_bytes)
-            messages += taken.messages
-            del self._unread[: taken.used_bytes]
+            parsed = parse_publications(bytes(self._unread), is_v5=self._is_v5, max_bytes=self._max_packet_bytes)
+            messages += parsed.messages
+            del self._unread[: parsed.used_bytes]
             if self._unread:
                 check_packet(self._unread[0], is_v5=self._is_v5, is_connected=self._has_connack)
-            self._needed_bytes = taken.next_bytes or len(self._unread) + 1
-            if 0 < taken.next_bytes <= len(self._unread):
-                self._feed(bytes(self._unread[: taken.next_bytes]))
-                del self._unread[: taken.next_bytes]
+            self._needed_bytes = parsed.next_bytes or len(self._unread) + 1
+            if 0 < parsed.next_bytes <= len(self._unread):
+                self._feed(bytes(self._unread[: parsed.next_bytes]))
+                del self._unread[: parsed.next_bytes]
                 self._needed_bytes = 0
         return messages
 
     def acknowledge(self, numbers: Collection[int]) -> None:
-        """All in one piece. paho sends it when the socket takes it, behind whatever else it has to send.
+        """Queue the acknowledgements as one packet, which paho sends after those queued before.
 
-        Raises: ConnectionError if the broker reads none of it.
+        Raises: ConnectionError if the broker does not read.
         """
         if len(self._out_packet) > MAX_UNSENT_PACKETS:
             raise ConnectionError("the broker does not read what it is sent")
@@ -107,7 +107,7 @@ class PacketClient(Client):
         """Ping when it is due. To be called about once a second.
 
         Args:
-            is_reading: False while nothing is read on purpose, so that an answer may wait unread.
+            is_reading: False while reading is paused, so that the response may be unread.
 
         Raises: ConnectionError if a ping was not answered.
         """
@@ -121,25 +121,25 @@ class PacketClient(Client):
             self._unanswered_since_s = self._unanswered_since_s or now_s
             self._send_pingreq()
 
-    def say_goodbye(self) -> None:
-        """Under another name than paho's: that would close the socket behind it, whatever is unread there."""
+    def send_disconnect(self) -> None:
+        """Queue DISCONNECT. paho's own `disconnect` would close the socket, even with unread data."""
         self._packet_queue(MessageType.PINGREQ, _DISCONNECT, 0, 0)
 
     def discard(self) -> bool:
-        """Read, and throw away. False at the end of the connection."""
+        """Read and discard. False at the end of the connection."""
         return self._receive() != b""
 
     def abandon(self) -> None:
-        """Close the socket as it is."""
+        """Close the socket at once."""
         self.on_disconnect = None
         self._sock_close()
 
     def _shorter_keepalive_s(self) -> int:
-        """The broker may ask for a shorter one. That it asks for a longer one, or none, is no reason to wait longer."""
+        """The keep-alive of the settings, or a shorter one of the broker."""
         return min(self._keepalive or self._broker.keepalive_s, self._broker.keepalive_s)
 
     def _receive(self) -> bytes | None:
-        """None if there is nothing now, b"" at the end."""
+        """The received bytes; None if there are none now, b"" at the end."""
         try:
             return super()._sock_recv(READ_BYTES)
         except BlockingIOError:
@@ -156,23 +156,23 @@ class PacketClient(Client):
             result = self._packet_read()
         except Exception as error:
             raise ValueError(
-                f"a packet of kind 0x{packet[0]:02x} that makes no sense ({type(error).__name__})"
+                f"a packet of kind 0x{packet[0]:02x} that cannot be decoded ({type(error).__name__})"
             ) from error
         if self._fed:
-            raise ValueError(f"a packet of kind 0x{packet[0]:02x} of which {len(self._fed)} bytes are too many")
+            raise ValueError(f"a packet of kind 0x{packet[0]:02x} with {len(self._fed)} bytes too many")
         self._has_connack = True
         if result != MQTTErrorCode.MQTT_ERR_SUCCESS and self._sock is not None:
             raise ValueError(f"a packet of kind 0x{packet[0]:02x} that breaks the protocol ({result.name})")
 
     def _sock_recv(self, bufsize: int) -> bytes:
-        """What paho takes for the socket."""
+        """Replaces paho's read from the socket."""
         if not self._fed:
             raise BlockingIOError
         received, self._fed = self._fed[:bufsize], self._fed[bufsize:]
         return received
 
     def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
-        """As paho does it, but a handshake that fails leaves no socket open."""
+        """Like paho's method, but closes the socket if the handshake fails."""
         assert self._ssl_context is not None
         wrapped = self._ssl_context.wrap_socket(tcp_sock, server_hostname=self._host, do_handshake_on_connect=False)
         try:

@@ -2,12 +2,11 @@
 
 Promises, each with a test that can fail:
 
-1. Whatever a broker sends, the connection goes on or ends; nothing that is read without progress is read again.
+1. Whatever a broker sends, the connection continues or ends; it never loops without progress.
 2. Memory is bounded both ways: by the size of one packet, by `MAX_WAITING` messages or `MAX_WAITING_BYTES` that were
-   not received yet (then the socket is left alone, and the broker holds the rest), and by what the broker may leave
-   unread.
-3. Every wait has a deadline: connecting and subscribing together `connect_timeout_s`, a ping's answer `keepalive_s`,
-   saying goodbye `GOODBYE_S`.
+   not received yet (then reading stops, and the broker holds the rest), and by a limit of unsent packets.
+3. Every wait has a deadline: connecting and subscribing together `connect_timeout_s`, the response to a ping
+   `keepalive_s`, disconnecting `DISCONNECT_S`.
 4. What was acknowledged before `close` has reached the broker, unless the connection broke or the broker does not read.
 """
 
@@ -27,17 +26,17 @@ if TYPE_CHECKING:
 
     from runtime.mqtt.client import PacketClient
 
-MAX_WAITING: Final = 1000  # messages; more may come with the read that reaches it, and no read follows that one
+MAX_WAITING: Final = 1000  # messages; the read that reaches it may add more, and is the last
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
 KEEP_ALIVE_CHECK_S: Final = 1.0
-GOODBYE_S: Final = 1.0
+DISCONNECT_S: Final = 1.0
 _PACKET_TOO_LARGE: Final = 0x95
 
 Published = Callable[[int, Any], None]  # a publication's number, and the broker's reason code
 
 
 class MqttLink:
-    """May be opened once.
+    """One connection; it can be opened once.
 
     Args:
         max_packet_bytes: of a publication that the broker sends; a larger one ends the connection.
@@ -65,9 +64,9 @@ class MqttLink:
         self._client: PacketClient | None = None
         self._socket: socket.socket | None = None
         self._keeping_alive: asyncio.Task[None] | None = None
-        self._waiting: list[Message] = []
-        self._waiting_bytes = 0
-        self._something_came = asyncio.Event()
+        self._received: list[Message] = []
+        self._received_bytes = 0
+        self._has_news = asyncio.Event()
         self._failure: LinkDown | None = None
         self._answered: asyncio.Future[list[str]] | None = None
         self._subscription = 0  # the number of SUBSCRIBE
@@ -75,7 +74,7 @@ class MqttLink:
     # Opening and closing
 
     async def open(self, filters: Sequence[str] = (), qos: int = 1) -> list[str]:
-        """Connect, and subscribe if there are filters. Gives why each was refused, "" where it was not.
+        """Connect, and subscribe if there are filters. Returns the reason of each refused filter, "" for the others.
 
         Raises: LinkDown; ConfigError for a file that holds a secret and is not private.
         """
@@ -94,13 +93,13 @@ class MqttLink:
             raise
 
     async def close(self) -> None:
-        """Send what waits to be sent, say goodbye, and wait a moment until the broker has read it. Never fails."""
+        """Send pending packets and DISCONNECT, and wait a short time until the broker has read them. Never fails."""
         client = self._client
         if client is not None and self._socket is not None and self._failure is None:
             self._stop_reading()
             with contextlib.suppress(OSError, ValueError, TimeoutError):
-                async with asyncio.timeout(GOODBYE_S):
-                    await self._say_goodbye(client, self._socket)
+                async with asyncio.timeout(DISCONNECT_S):
+                    await self._disconnect(client, self._socket)
         self._abandon()
 
     async def _connect(self) -> None:
@@ -137,12 +136,12 @@ class MqttLink:
         self._answered = asyncio.get_running_loop().create_future()
         return self._answered
 
-    async def _say_goodbye(self, client: "PacketClient", found: "socket.socket") -> None:
-        """DISCONNECT goes out behind all acknowledgements. To close a socket that holds unread data would reset the
-        connection, and the broker could lose what it has not read; so the rest is read, and thrown away."""
+    async def _disconnect(self, client: "PacketClient", found: "socket.socket") -> None:
+        """Send DISCONNECT after all acknowledgements. Closing a socket with unread data would reset the connection, and
+        the broker could lose data that it has not read; so the unread data is read and discarded first."""
         loop = asyncio.get_running_loop()
         client.on_disconnect = None
-        client.say_goodbye()
+        client.send_disconnect()
         while client.socket() is not None and client.want_write():
             await _ready(found, loop.add_writer, loop.remove_writer)
             client.loop_write()
@@ -153,7 +152,7 @@ class MqttLink:
         if self._keeping_alive is not None:
             self._keeping_alive.cancel()
             self._keeping_alive = None
-        self._forget_socket()
+        self._release_socket()
         client, self._client = self._client, None
         if client is not None:
             client.abandon()
@@ -161,23 +160,23 @@ class MqttLink:
     # Receiving
 
     async def receive(self, max_messages: int, timeout_s: float) -> list[Message]:
-        """What came, at once if anything waits; [] when nothing came in time. Raises: LinkDown."""
-        if not self._waiting:
-            self._something_came.clear()
+        """The received messages, at once if there are any; [] if none arrived in time. Raises: LinkDown."""
+        if not self._received:
+            self._has_news.clear()
             if self._failure is not None:
                 raise self._failure
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
-                    await self._something_came.wait()
-        if not self._waiting and self._failure is not None:
+                    await self._has_news.wait()
+        if not self._received and self._failure is not None:
             raise self._failure
-        messages, self._waiting = self._waiting[:max_messages], self._waiting[max_messages:]
-        self._waiting_bytes = sum([len(message.payload) for message in self._waiting])
+        messages, self._received = self._received[:max_messages], self._received[max_messages:]
+        self._received_bytes = sum([len(message.payload) for message in self._received])
         self._resume_reading()
         return messages
 
     def acknowledge(self, numbers: Collection[int]) -> None:
-        """Of messages that came over this link. After its end it does nothing: the broker sends them again."""
+        """Acknowledge messages of this link. After its end this does nothing: the broker sends them again."""
         if self._client is not None and self._failure is None and numbers:
             try:
                 self._client.acknowledge(numbers)
@@ -189,28 +188,28 @@ class MqttLink:
         if client is None or self._socket is None:
             return
         try:
-            self._take(client.read())
+            self._accept(client.read())
             while self._has_decrypted() and not self._is_full():
-                self._take(client.read())
+                self._accept(client.read())
         except ConnectionError as error:
             self._fail(str(error))
         except ValueError as error:
             self._fail(f"the broker sends {error}")
         if self._is_full() and self._failure is None:
             self._stop_reading()
-            self._answer([])  # such a backlog proves that the session has our subscriptions; their answer is behind it
+            self._answer([])  # with such a backlog the session has our subscriptions; their SUBACK comes after it
 
-    def _take(self, messages: Sequence[Message]) -> None:
+    def _accept(self, messages: Sequence[Message]) -> None:
         if messages:
-            self._waiting += messages
-            self._waiting_bytes += sum([len(message.payload) for message in messages])
-            self._something_came.set()
+            self._received += messages
+            self._received_bytes += sum([len(message.payload) for message in messages])
+            self._has_news.set()
 
     def _is_full(self) -> bool:
-        return len(self._waiting) >= MAX_WAITING or self._waiting_bytes >= MAX_WAITING_BYTES
+        return len(self._received) >= MAX_WAITING or self._received_bytes >= MAX_WAITING_BYTES
 
     def _has_decrypted(self) -> bool:
-        """TLS may have taken more from the socket than one packet; the event loop cannot see that."""
+        """Whether TLS holds decrypted data, which the event loop cannot see."""
         pending = getattr(self._socket, "pending", None)
         return pending is not None and pending() > 0
 
@@ -227,7 +226,7 @@ class MqttLink:
     # Publishing
 
     def publish(self, topic: str, payload: bytes) -> int:
-        """With QoS 1. Gives the number that `published` is called with. Raises: LinkDown."""
+        """Publish with QoS 1. Returns the number that `published` is called with. Raises: LinkDown."""
         if self._failure is not None or self._client is None:
             raise self._failure or self._down("not connected")
         info = self._client.publish(topic, payload, qos=1)
@@ -243,14 +242,14 @@ class MqttLink:
             raise ConnectionError("the connection broke")
         loop = asyncio.get_running_loop()
         self._socket = found  # type: ignore[assignment]  # a real one: websockets are not used
-        client.on_socket_register_write = lambda *_: self._want_write()
-        client.on_socket_close = lambda *_: self._forget_socket()
+        client.on_socket_register_write = lambda *_: self._watch_writable()
+        client.on_socket_close = lambda *_: self._release_socket()
         loop.add_reader(found, self._readable)
         if client.want_write():
-            self._want_write()
+            self._watch_writable()
         self._keeping_alive = loop.create_task(self._keep_alive(client), name=f"{self._broker.url}: keep-alive")
 
-    def _want_write(self) -> None:
+    def _watch_writable(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().add_writer(self._socket, self._write)
 
@@ -270,13 +269,13 @@ class MqttLink:
                 self._fail(str(error))
                 return
 
-    def _forget_socket(self) -> None:
+    def _release_socket(self) -> None:
         found, self._socket = self._socket, None
         if found is not None and found.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(found)
             asyncio.get_running_loop().remove_writer(found)
 
-    # What paho reports, in the event loop's thread
+    # Callbacks of paho, in the event loop's thread
 
     def _on_connect(self, _client: "Client", _data: Any, flags: Any, reason: Any, properties: Any) -> None:
         self.session_is_resumed = flags.session_present
@@ -302,14 +301,14 @@ class MqttLink:
             self._answered.set_result(answer)
 
     def _fail(self, problem: str, *, by_message: bool = False) -> None:
-        """The end of the connection; the first problem is the one that counts."""
+        """End the connection. Only the first problem is reported."""
         if self._failure is not None:
             return
         self._failure = self._down(problem, by_message=by_message)
-        self._something_came.set()
+        self._has_news.set()
         if self._answered is not None and not self._answered.done():
             self._answered.set_exception(self._failure)
-        self._forget_socket()
+        self._release_socket()
         asyncio.get_running_loop().call_soon(self._abandon)  # not now: paho may be in a callback, and holds its lock
         if self._ended is not None:
             self._ended(self._failure)
@@ -319,7 +318,7 @@ class MqttLink:
 
 
 def _drop_late(connecting: "asyncio.Future[None]", client: "PacketClient") -> None:
-    """Of a connection that nothing waited for any longer."""
+    """Close a connection that was made after its deadline."""
     if not connecting.cancelled() and connecting.exception() is None:
         client.abandon()
 

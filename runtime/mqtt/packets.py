@@ -1,10 +1,10 @@
-"""The two packets of which there are thousands: publications that come in, acknowledgements that go out. Pure.
+"""The two frequent packets of MQTT: received publications and sent acknowledgements. Pure.
 
     PUBLISH   0x30 | flags   length   topic   number, if QoS 1   properties, if version 5   payload
     PUBACK    0x40           2        number
 
-All that is waiting is taken apart at once, and all that is committed is acknowledged in one piece. Every other packet
-is left to paho, if it is one that a broker may send (`check_packet`).
+All received publications are parsed at once, and all committed ones are acknowledged together. Every other packet is
+left to paho, if a broker may send it (`check_packet`).
 """
 
 from collections.abc import Collection
@@ -39,24 +39,24 @@ class Message(NamedTuple):
     is_retained: bool
 
 
-_message: Final = partial(tuple.__new__, Message)  # what is in it is checked where it is taken apart
+_message: Final = partial(tuple.__new__, Message)  # the parser has checked its fields
 
 
-class Taken(NamedTuple):
+class Parsed(NamedTuple):
     messages: list[Message]
     used_bytes: int
-    next_bytes: int  # the size of the packet that follows, of another kind or not all there; 0 while that is unknown
+    next_bytes: int  # the size of the next packet, of another kind or incomplete; 0 while unknown
 
 
-def take_publications(data: bytes, *, is_v5: bool, max_bytes: int) -> Taken:
-    """The publications at the head of the data, up to the first packet that is not one or is not all there.
+def parse_publications(data: bytes, *, is_v5: bool, max_bytes: int) -> Parsed:
+    """The publications at the beginning of the data, up to the first other or incomplete packet.
 
     One loop without calls of its own, as far as common packets go. Messages of one topic share its text.
 
     Args:
-        max_bytes: the limit of a publication that is not all there; no buffer should grow beyond it.
+        max_bytes: the limit of an incomplete publication, which bounds the buffer.
 
-    Raises ValueError where the data are not MQTT as it was agreed on.
+    Raises ValueError if the data violates the protocol.
     """
     messages: list[Message] = []
     topics: dict[bytes, str] = {}
@@ -70,14 +70,14 @@ def take_publications(data: bytes, *, is_v5: bool, max_bytes: int) -> Taken:
         next_at = begin + length
         if head & 0xF0 != _PUBLISH or next_at > end:
             is_publication = head & 0xF0 == _PUBLISH
-            return Taken(messages, at, _checked_size(next_at - at, max_bytes if is_publication else MAX_CONTROL_BYTES))
+            return Parsed(messages, at, _checked_size(next_at - at, max_bytes if is_publication else MAX_CONTROL_BYTES))
         topic_end = begin + 2 + (data[begin] << 8 | data[begin + 1]) if length > 1 else next_at + 1
         body, number = topic_end, 0
         if head & _QOS_BITS:
             body += 2
             number = int.from_bytes(data[topic_end:body])
             if head & _QOS_BITS != _QOS_1 or not number:
-                raise ValueError("a publication of QoS 2 or without a number, neither of which was asked for")
+                raise ValueError("a publication of QoS 2 or without a number, neither of which was requested")
         if is_v5:
             body = _after_properties(data, body) if body < next_at and data[body] else body + 1
         if body > next_at:
@@ -88,11 +88,11 @@ def take_publications(data: bytes, *, is_v5: bool, max_bytes: int) -> Taken:
             topic = topics[name] = name.decode(errors="replace")
         messages.append(_message((topic, data[body:next_at], number, head & _DUPLICATE != 0, head & _RETAINED != 0)))
         at = next_at
-    return Taken(messages, at, 0)
+    return Parsed(messages, at, 0)
 
 
 def _after_properties(data: bytes, at: int) -> int:
-    """None of them concerns us."""
+    """The offset after the properties, which are ignored."""
     if data[at] < 0x80:
         return at + 1 + data[at]
     size, begin = _number_at(data, at)
@@ -100,7 +100,7 @@ def _after_properties(data: bytes, at: int) -> int:
 
 
 def _number_at(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; 0 if it is not all there. Raises ValueError."""
+    """A number of variable length, and the offset after it; 0 if it is incomplete. Raises ValueError."""
     number = 0
     for place, byte in enumerate(data[at : at + _MAX_LENGTH_BYTES]):
         number |= (byte & 0x7F) << 7 * place
@@ -118,18 +118,18 @@ def _checked_size(size: int, max_bytes: int) -> int:
 
 
 def check_packet(head: int, *, is_v5: bool, is_connected: bool) -> None:
-    """Whether a broker may send a packet that begins with this byte, now. Raises ValueError.
+    """Raises ValueError if a broker may not send a packet that begins with this byte now.
 
-    The first is CONNACK, and no other is. What only clients send, what answers a request that is never made, and QoS 2
-    are refused: paho would answer some of them, and a broker that does not read the answers would fill our memory.
+    The first packet must be CONNACK, and no other. Packets of clients, responses to requests that are never made, and
+    QoS 2 are refused: paho would respond to some of them, and a broker that does not read would fill the memory.
     """
     if (head == CONNACK) == is_connected:
         raise ValueError("a second CONNACK" if is_connected else f"a packet of kind 0x{head:02x} before CONNACK")
     is_known = head in _FROM_BROKER or head & 0xF0 == _PUBLISH or (is_v5 and head == DISCONNECT)
     if not is_known:
-        raise ValueError(f"a packet of kind 0x{head:02x}, which nothing asked for")
+        raise ValueError(f"a packet of kind 0x{head:02x}, which was not requested")
 
 
 def acknowledgements(numbers: Collection[int]) -> bytes:
-    """One PUBACK after the other."""
+    """The PUBACK packets of these numbers, one after the other."""
     return b"".join([_acknowledgement(_PUBACK_HEAD, number) for number in numbers])

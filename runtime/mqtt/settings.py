@@ -1,4 +1,4 @@
-"""The settings of a connection to a broker, under the names that they have everywhere."""
+"""The settings of a connection to a broker, with the same names for every user of it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 
 class TlsFiles(Protocol):
-    """What a table of settings says of TLS."""
+    """The TLS settings of a table."""
 
     @property
     def tls(self) -> Literal["off", "on"]: ...
@@ -20,7 +20,7 @@ class TlsFiles(Protocol):
 
 
 def tls_problems(files: TlsFiles) -> Iterator[str]:
-    """What does not fit together, one `field: problem` each."""
+    """The contradictions of the TLS settings, one `field: problem` each."""
     if files.tls == "off" and (files.ca_file or files.cert_file or files.key_file):
         yield 'tls: off, but certificates are given; did you mean "on"?'
     if (files.cert_file is None) != (files.key_file is None):

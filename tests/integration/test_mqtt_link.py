@@ -136,7 +136,7 @@ def test_large_messages_that_wait_hold_the_socket_back() -> None:
         while not link._is_full():  # noqa: ASYNC110 - the link tells nobody
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        held = sum(len(message.payload) for message in link._waiting)
+        held = sum(len(message.payload) for message in link._received)
         assert held <= MAX_WAITING_BYTES + len(large)
         assert sent < 40
         received = 0

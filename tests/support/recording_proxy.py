@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from runtime.mqtt.packets import take_publications
+from runtime.mqtt.packets import parse_publications
 
 __all__ = ["RecordingProxy", "recording_proxy"]
 
@@ -66,7 +66,7 @@ class RecordingProxy:
     def _record(self, data: bytes, number: int) -> bytes:
         """Gives what is not a whole packet yet."""
         while True:
-            taken = take_publications(data, is_v5=True, max_bytes=1 << 24)
+            taken = parse_publications(data, is_v5=True, max_bytes=1 << 24)
             for message in taken.messages:
                 self.deliveries[message.payload].add(number)
             data = data[taken.used_bytes :]

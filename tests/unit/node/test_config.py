@@ -100,7 +100,7 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
         "  limits.max_resends: 1.5 is not a whole number",
         "  limits.max_streams: 0 is not positive",
         "  streams[0].partitions: 1000 is not between 1 and 100",
-        "  streams[1].id: missing; expected a text",
+        "  streams[1].id: missing; expected a string",
         "  streams[1].publishers[0]: 'everyone' is not an address or 'anybody'",
     ]
     assert error.value.exit_code == 78

@@ -186,7 +186,7 @@ def test_named_tasks_are_stopped_one_by_one_and_the_others_go_on() -> None:
             assert list(tasks) == ["writer"]
             tasks.start("reader", _run_until_cancelled())  # a name may be used again
             assert list(tasks) == ["writer", "reader"]
-            tasks.leave()
+            tasks.abandon()
 
     asyncio.run(scenario())
 
@@ -249,7 +249,7 @@ def test_a_group_that_is_left_does_not_wait_for_a_task_that_ignores_its_cancella
             tasks.start("stubborn", _swallow(2))
             tasks.start("willing", _run_until_cancelled())
             await asyncio.sleep(0)
-            tasks.leave()
+            tasks.abandon()
         left_behind.extend(task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task())
 
     asyncio.run(scenario())

@@ -26,9 +26,9 @@ def test_a_bucket_never_holds_more_than_its_burst() -> None:
 
 def test_what_is_refused_is_not_taken() -> None:
     bucket = TokenBucket(1, burst=1)
-    assert bucket.take_if_there(1, 0.0) == 0
-    assert [bucket.take_if_there(1, 0.5) for _ in range(100)] == [0.5] * 100
-    assert bucket.take_if_there(1, 1.0) == 0
+    assert bucket.take_if_available(1, 0.0) == 0
+    assert [bucket.take_if_available(1, 0.5) for _ in range(100)] == [0.5] * 100
+    assert bucket.take_if_available(1, 1.0) == 0
 
 
 def test_the_wait_is_long_enough_for_that_many() -> None:
@@ -43,7 +43,7 @@ def test_no_more_than_the_rate_and_one_burst_is_granted(steps: list[tuple[float,
     bucket, now_s, taken = TokenBucket(10, burst=10), 0.0, 0
     for pause_s, count in steps:
         now_s += pause_s
-        if bucket.take_if_there(count, now_s) == 0:
+        if bucket.take_if_available(count, now_s) == 0:
             taken += count
         assert taken <= 10 + 10 * now_s + 1e-6
 

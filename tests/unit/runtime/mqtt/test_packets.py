@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.mqtt import packets
-from runtime.mqtt.packets import MAX_CONTROL_BYTES, Message, Taken, acknowledgements, check_packet
+from runtime.mqtt.packets import MAX_CONTROL_BYTES, Message, Parsed, acknowledgements, check_packet
 
 PINGRESP = b"\xd0\0"
 MAX_BYTES = 1_000_000
 
 
-def take_publications(data: bytes, *, is_v5: bool) -> Taken:
-    return packets.take_publications(data, is_v5=is_v5, max_bytes=MAX_BYTES)
+def parse_publications(data: bytes, *, is_v5: bool) -> Parsed:
+    return packets.parse_publications(data, is_v5=is_v5, max_bytes=MAX_BYTES)
 
 
 def publication(
@@ -66,7 +66,7 @@ def written(message: Message, *, is_v5: bool, properties: bytes = b"") -> bytes:
 @given(st.lists(MESSAGES), st.booleans(), st.binary(max_size=200))
 def test_all_that_waits_is_taken_apart_at_once(messages: list[Message], is_v5: bool, properties: bytes) -> None:
     data = b"".join(written(message, is_v5=is_v5, properties=properties) for message in messages)
-    assert take_publications(data, is_v5=is_v5) == Taken(messages, len(data), 0)
+    assert parse_publications(data, is_v5=is_v5) == Parsed(messages, len(data), 0)
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=3), st.booleans(), st.data())
@@ -74,7 +74,7 @@ def test_what_is_not_all_there_is_left(messages: list[Message], is_v5: bool, dra
     data = b"".join(written(message, is_v5=is_v5) for message in messages)
     last_bytes = len(written(messages[-1], is_v5=is_v5))
     missing = draw.draw(st.integers(1, last_bytes))
-    taken = take_publications(data[:-missing], is_v5=is_v5)
+    taken = parse_publications(data[:-missing], is_v5=is_v5)
     assert taken.messages == messages[:-1]
     assert taken.used_bytes == len(data) - last_bytes
     assert taken.next_bytes in (0, last_bytes)
@@ -82,13 +82,13 @@ def test_what_is_not_all_there_is_left(messages: list[Message], is_v5: bool, dra
 
 def test_a_packet_of_another_kind_is_left_to_others_with_its_size() -> None:
     first, second = publication("a", b"1", number=1), publication("a", b"2", number=2)
-    taken = take_publications(first + PINGRESP + second, is_v5=False)
-    assert taken == Taken([Message("a", b"1", 1, False, False)], len(first), len(PINGRESP))
+    taken = parse_publications(first + PINGRESP + second, is_v5=False)
+    assert taken == Parsed([Message("a", b"1", 1, False, False)], len(first), len(PINGRESP))
 
 
 def test_a_topic_that_is_no_text_is_still_a_message_to_acknowledge() -> None:
     packet = publication("abc", b"1", number=9).replace(b"abc", b"\xff\xfe\xfd")
-    (message,) = take_publications(packet, is_v5=False).messages
+    (message,) = parse_publications(packet, is_v5=False).messages
     assert message.number == 9
 
 
@@ -110,13 +110,13 @@ def test_a_topic_that_is_no_text_is_still_a_message_to_acknowledge() -> None:
 )
 def test_what_is_not_mqtt_as_agreed_on_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"publication|length|packet"):
-        take_publications(data, is_v5=False)
+        parse_publications(data, is_v5=False)
 
 
 @pytest.mark.parametrize("data", [b"\x30\x03\0\1a", b"\x30\x05\0\1a\x05x", b"\x30\x05\0\1a\xff\xff"])
 def test_properties_that_end_beyond_their_packet_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="ends before its payload"):
-        take_publications(data + publication("a", b"1", number=1, is_v5=True), is_v5=True)
+        parse_publications(data + publication("a", b"1", number=1, is_v5=True), is_v5=True)
 
 
 def test_acknowledgements_come_in_one_piece_and_in_order() -> None:
