@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from drivers.firmware.port import Microcontroller
 
-    Ask = Callable[[Iterable[str], int], dict[str, Microcontroller]]  # ports and baudrate ──► those that answered
+    Probe = Callable[
+        [Iterable[str], int], dict[str, Microcontroller]
+    ]  # ports and baud rate ──► the microcontrollers that responded
 
 DESCRIPTION = "List attached devices: serial ports with their identities, 1-wire, IIO and other sensors of the kernel."
 
@@ -67,7 +69,7 @@ def port_settings(port: Attached, table: str, driver: str) -> str:
 
 
 def _likely_driver(port: Attached) -> str:
-    """The most probable driver. What a serial device sends is unknown, and raw lines can always be read."""
+    """The most probable driver; raw lines for a device of unknown kind."""
     is_receiver = any(word in f"{port.description} {port.by_id}".lower() for word in _RECEIVER_WORDS)
     return 'driver = "nmea"' if is_receiver else 'driver = "serial_line"\nformat = "raw"\nmime_type = "text/plain"'
 
@@ -97,11 +99,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, default=Path("/"), help="directory that contains dev and sys (default: /)")
 
 
-def show(arguments: argparse.Namespace, ask: "Ask") -> None:
-    """Print the devices; `ask` finds the microcontrollers among the given ports."""
+def show(arguments: argparse.Namespace, probe: "Probe") -> None:
+    """Print the devices; `probe` finds the microcontrollers among the given ports."""
     devices = attached_devices(arguments.root)
     if arguments.ask:
-        devices = _asked(devices, arguments, ask)
+        devices = _add_microcontrollers(devices, arguments, probe)
     for device in devices:
         _print("", device, as_json=arguments.json)
     if not devices and not arguments.json:
@@ -110,11 +112,11 @@ def show(arguments: argparse.Namespace, ask: "Ask") -> None:
         _watch(arguments.root, devices, as_json=arguments.json)
 
 
-def _asked(devices: list[Attached], arguments: argparse.Namespace, ask: "Ask") -> list[Attached]:
-    """The devices, with the descriptions that microcontrollers among them sent."""
+def _add_microcontrollers(devices: list[Attached], arguments: argparse.Namespace, probe: "Probe") -> list[Attached]:
+    """The devices, with the descriptions of the microcontrollers among them."""
     baudrate = arguments.baudrate
     ports = {str(arguments.root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
-    found = {ports[port].name: answer for port, answer in ask(ports, baudrate).items()}
+    found = {ports[port].name: answer for port, answer in probe(ports, baudrate).items()}
     return [as_microcontroller(each, found[each.name], baudrate) if each.name in found else each for each in devices]
 
 
@@ -129,7 +131,7 @@ def as_microcontroller(port: Attached, found: "Microcontroller", baudrate: int) 
 
 
 def _quoted(text: str) -> str:
-    """As a TOML string; a device may have any name."""
+    """A TOML string; a device id may contain any character."""
     return orjson.dumps(text).decode()
 
 
@@ -144,7 +146,7 @@ def _watch(root: Path, before: list[Attached], *, as_json: bool) -> None:
 
 
 def changes(before: list[Attached], now: list[Attached]) -> list[tuple[str, Attached]]:
-    """Devices that were pulled, then those that were plugged in."""
+    """The devices that were removed, then those that were plugged in."""
     pulled = [("pulled", device) for device in before if device not in now]
     return [*pulled, *(("plugged", device) for device in now if device not in before)]
 

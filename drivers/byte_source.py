@@ -22,17 +22,15 @@ class ByteSource:
         self.where = where
         self._fd = fd
         self._on_close = on_close
-        self._waiting: dict[asyncio.Future[None], Callable[[int], bool]] = {}  # with how to end the wait
+        self._waiting: dict[asyncio.Future[None], Callable[[int], bool]] = {}  # with the function that ends the wait
 
     async def read(self, timeout_s: float) -> bytes:
-        """At least one byte, at most `CHUNK_BYTES`; b"" when nothing came in time. Raises: DeviceError."""
+        """At least one byte, at most `CHUNK_BYTES`; b"" if none arrived in time. Raises: DeviceError."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ready(asyncio.get_running_loop().add_reader, asyncio.get_running_loop().remove_reader)
             data = os.read(self._fd, CHUNK_BYTES)
-        except TimeoutError:
-            return b""
-        except BlockingIOError:
+        except (TimeoutError, BlockingIOError):
             return b""
         except OSError as error:
             raise DeviceError(f"{self.where} is gone ({_reason(error)}); check that it is plugged in") from error
@@ -105,7 +103,7 @@ def open_serial(
 
 
 async def open_tcp(host: str, port: int) -> ByteSource:
-    """Connect to the first of its addresses that answers. Raises: DeviceError."""
+    """Connect to the first address that responds. Raises: DeviceError."""
     url = f"tcp://{host}:{port}"
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -159,7 +157,7 @@ class Throttle:
 
     def __init__(self, bytes_per_s: int) -> None:
         self._bucket = TokenBucket(bytes_per_s, burst=bytes_per_s)
-        self._calm_level = bytes_per_s / 2
+        self._normal_level = bytes_per_s / 2
         self.flooded = False
 
     def pause_s(self, read_bytes: int, now_s: float) -> float:
@@ -167,6 +165,6 @@ class Throttle:
         pause_s = self._bucket.take(read_bytes, now_s)
         if pause_s > 0:
             self.flooded = True
-        elif self._bucket.level(now_s) > self._calm_level:
+        elif self._bucket.level(now_s) > self._normal_level:
             self.flooded = False
         return pause_s

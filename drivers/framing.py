@@ -1,6 +1,6 @@
-"""Cut a byte stream into frames. Pure: bytes in, frames and damage out; noise is never an exception.
+"""Splits a byte stream into frames. Pure: bytes in, frames and damage out; noise is never an exception.
 
-Memory is bounded by the longest frame that is allowed, whatever comes.
+Memory is bounded by the longest frame that is allowed.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class DelimitedFrames:
             if not self._skipping:
                 events.append(self._too_long(rest))
             self._skipping = True
-        if self._skipping:  # keep the part in which a delimiter may have begun
+        if self._skipping:  # retain the part in which a delimiter may have begun
             rest = rest[max(0, len(rest) - len(self._delimiter) + 1) :]
         self._pending = rest
         return events

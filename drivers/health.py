@@ -1,9 +1,10 @@
 """The health of one device: its state, the share of damaged frames, and sensors that fell silent. Pure.
 
-By default a sensor is judged by its own intervals: when `LEARNED_FROM` intervals between its readings are known and
-none of them is out of proportion (a button or a door has no rhythm), it is silent after `PATIENCE` times the longest of
-them, `FLOOR_S` at least. A sensor that has not sent anything yet is not missed. With `silence_s` there is no learning:
-each sensor that ever sent, and the device as a whole from its start, is silent after that time; 0 turns it off.
+By default the limit of a sensor is learned from its own intervals: when `LEARNED_FROM` intervals between its readings
+are known and none of them is far longer than the others (a button or a door has no regular interval), it is silent
+after `PATIENCE` times the longest of them, `FLOOR_S` at least. A sensor that has not sent anything yet is not reported.
+With `silence_s` there is no learning: each sensor that ever sent, and the device as a whole from its start, is silent
+after that time; 0 turns it off.
 
 Memory is bounded by `MAX_SENSORS` and `LEARNED_FROM`.
 """
@@ -49,7 +50,7 @@ class Health:
         self._since_ms = now_ms
         self.state = DeviceState.STARTING
 
-    def works(self, trouble: str, now_ms: int, silence: str = "") -> DeviceChange | None:
+    def succeeded(self, trouble: str, now_ms: int, silence: str = "") -> DeviceChange | None:
         """A read succeeded."""
         if silence:
             return self._change(DeviceState.SILENT, silence, now_ms)
@@ -71,7 +72,7 @@ class Health:
 
 NOISY_ABOVE: Final = 0.5
 CLEAN_BELOW: Final = 0.1
-_WEIGHT: Final = 1 / 16  # of the newest frame in the share of damaged ones: about the last 30 count
+_WEIGHT: Final = 1 / 16  # of the newest frame in the share of damaged ones: about the last 30 frames
 
 
 class Quality:
@@ -113,7 +114,7 @@ LEARNED_FROM: Final = 8  # intervals
 PATIENCE: Final = 5
 FLOOR_S: Final = 60.0
 CEILING_S: Final = 7 * 86_400.0
-OUT_OF_PROPORTION: Final = 10  # times the median
+IRREGULAR_ABOVE: Final = 10  # times the median
 MAX_NAMED: Final = 3
 
 
@@ -125,13 +126,13 @@ class _Sensor:
         self.intervals_s: deque[float] = deque(maxlen=LEARNED_FROM)
         self.limit_s: float | None = None
 
-    def note(self, now_s: float) -> None:
+    def add(self, now_s: float) -> None:
         self.intervals_s.append(now_s - self.last_s)
         self.last_s = now_s
         if len(self.intervals_s) == LEARNED_FROM:
             longest_s = max(self.intervals_s)
-            has_rhythm = longest_s <= OUT_OF_PROPORTION * max(sorted(self.intervals_s)[LEARNED_FROM // 2], 1.0)
-            self.limit_s = min(CEILING_S, max(FLOOR_S, PATIENCE * longest_s)) if has_rhythm else None
+            is_regular = longest_s <= IRREGULAR_ABOVE * max(sorted(self.intervals_s)[LEARNED_FROM // 2], 1.0)
+            self.limit_s = min(CEILING_S, max(FLOOR_S, PATIENCE * longest_s)) if is_regular else None
 
 
 class SilenceDetector:
@@ -148,14 +149,14 @@ class SilenceDetector:
         for name in {reading[0] for reading in readings}:
             sensor = self._sensors.get(name)
             if sensor is not None:
-                sensor.note(now_s)
+                sensor.add(now_s)
             elif len(self._sensors) < MAX_SENSORS:
                 self._sensors[name] = _Sensor(now_s)
         if readings:
             self._since_s = now_s
 
     def silence(self, now_s: float) -> str:
-        """Which sensors are silent, and for how long; "" if none is. Calls within one second cost nothing."""
+        """The silent sensors and for how long; "" if there are none. Computed at most once a second."""
         if now_s - self._checked_at_s >= 1.0:
             self._checked_at_s = now_s
             self._silence = self._find_silence(now_s)
@@ -174,6 +175,6 @@ class SilenceDetector:
             if limit_s is not None and now_s - self._sensors[name].last_s > limit_s
         ]
         if not self._sensors and self._silence_s is not None and now_s - self._since_s > self._silence_s:
-            return f"no reading for {now_s - self._since_s:.0f} s; check that the device sends"
+            return f"no reading for {now_s - self._since_s:.0f} s; check that the device is sending"
         more = f" and {len(silent) - MAX_NAMED} more" if len(silent) > MAX_NAMED else ""
-        return f"no reading of {'; '.join(silent[:MAX_NAMED])}{more}; check that it sends" if silent else ""
+        return f"no reading of {'; '.join(silent[:MAX_NAMED])}{more}; check that it is sending" if silent else ""

@@ -16,7 +16,7 @@ from runtime.settings import Between
 MAX_JSON_DEPTH: Final = 8
 MAX_FIELDS: Final = 256
 MAX_SHOWN_CHARS: Final = 40
-MAX_NUMBER_CHARS: Final = 400  # what a text of megabytes costs to refuse
+MAX_NUMBER_CHARS: Final = 400  # bounds the cost of refusing a long text
 ON: Final = frozenset({"1", "on", "true", "yes", "open", "online", "high"})
 _NESTED: Final = frozenset({dict, list})
 _NUMBERS: Final[frozenset[type[float]]] = frozenset({int, float})
@@ -78,12 +78,12 @@ def measure(
 def reader_of(
     sensor: str, quantities: Mapping[str, Quantity], fields_of: Callable[[bytes], Fields], reject: Reject
 ) -> PayloadReader:
-    """A reader for the payloads of one sensor; what they have in common is checked once, here.
+    """A reader for the payloads of one sensor; the names are checked once, here.
 
     A quantity that cannot be read is rejected, and the others are read.
     """
-    wanted = [
-        (quantity.field or name, name, quantity.unit, quantity.is_plain and _is_sound(sensor, name), quantity)
+    plan = [
+        (quantity.field or name, name, quantity.unit, quantity.is_plain and _is_valid(sensor, name), quantity)
         for name, quantity in quantities.items()
     ]
 
@@ -91,9 +91,9 @@ def reader_of(
         fields = fields_of(payload)
         readings: list[Reading] = []
         is_rejected = False
-        for field, name, unit, is_sound_and_plain, quantity in wanted:
+        for field, name, unit, is_valid_and_plain, quantity in plan:
             raw = fields.get(field)
-            if is_sound_and_plain and raw.__class__ in _NUMBERS and math.isfinite(raw):  # as nearly all are
+            if is_valid_and_plain and raw.__class__ in _NUMBERS and math.isfinite(raw):  # as nearly all are
                 readings.append(checked_reading((sensor, name, raw, unit, taken_at_ms, "", token)))
             elif raw is not None and raw != "":
                 try:
@@ -109,7 +109,7 @@ def reader_of(
     return read
 
 
-def _is_sound(sensor: str, quantity: str) -> bool:
+def _is_valid(sensor: str, quantity: str) -> bool:
     """Whether a reading can have these names."""
     try:
         Reading(sensor, quantity, 0, taken_at_ms=0)

@@ -61,9 +61,9 @@ class PolledDriver(Driver):
 
 
 class BlockingCall:
-    """A call of one device that may block, in a thread, one at a time.
+    """Runs a blocking call of one device in a thread, one at a time.
 
-    A hung one costs one thread, however often it is tried again: the threads are few, and the whole agent shares them.
+    A hung call occupies one thread, however often it is tried again: the agent has few threads, and shares them.
     """
 
     def __init__(self, what: str, timeout_s: float) -> None:
@@ -73,7 +73,7 @@ class BlockingCall:
 
     @property
     def is_free(self) -> bool:
-        """Whether no call is under way."""
+        """Whether no call is running."""
         return self._running is None or self._running.done()
 
     async def run(self, call: Callable[[], list[Reading]]) -> list[Reading]:

@@ -6,7 +6,7 @@ serial number), which is read from the kernel's files below `root`:
 
     /sys/class/tty/ttyUSB0/device ──► …/usb1/1-1/1-1:1.0/ttyUSB0      1-1:1.0 holds bInterfaceNumber
                                       …/usb1/1-1                      holds idVendor, idProduct, serial
-    /dev/serial/by-id/usb-FTDI_… ──► ../../ttyUSB0                    made by udev from the same facts
+    /dev/serial/by-id/usb-FTDI_… ──► ../../ttyUSB0                    created by udev from the same
 """
 
 import asyncio
@@ -77,17 +77,17 @@ def serial_ports(root: Path = Path("/")) -> list[SerialPortInfo]:
     return [_describe(device, links) for device in ports if _is_real(device)]
 
 
-def find_port(wanted: str, learned: PortIdentity | None, root: Path = Path("/")) -> str | None:
+def find_port(configured: str, learned: PortIdentity | None, root: Path = Path("/")) -> str | None:
     """The device file of the configured port, or None while it is absent.
 
-    `wanted` is as in the settings; `learned` is the identity it had when it was last open.
+    `configured` is as in the settings; `learned` is the identity it had when it was last open.
     """
-    if wanted.startswith("usb:"):
-        return _find_usb(wanted, root)
+    if configured.startswith("usb:"):
+        return _find_usb(configured, root)
     if learned is not None:
         same = (info for info in serial_ports(root) if info.identity and info.identity.is_same_device(learned))
         return next((info.device for info in same), None)
-    return wanted if (root / wanted.lstrip("/")).exists() else None
+    return configured if (root / configured.lstrip("/")).exists() else None
 
 
 def identity_of(device: str, root: Path = Path("/")) -> PortIdentity | None:
@@ -99,8 +99,8 @@ def identity_of(device: str, root: Path = Path("/")) -> PortIdentity | None:
     return _identity(ttys / name / "device")
 
 
-def _find_usb(wanted: str, root: Path) -> str | None:
-    _, vendor, product, *serial = wanted.split(":", 3)
+def _find_usb(configured: str, root: Path) -> str | None:
+    _, vendor, product, *serial = configured.split(":", 3)
     for info in serial_ports(root):
         identity = info.identity
         if identity is None or (identity.vendor, identity.product) != (vendor.lower(), product.lower()):
@@ -170,32 +170,32 @@ def _natural(name: str) -> tuple[str, int]:
 class KnownPort:
     """A serial port of the settings, found by its USB identity once it was open."""
 
-    def __init__(self, wanted: str, root: Path = Path("/")) -> None:
-        self.wanted = wanted
+    def __init__(self, configured: str, root: Path = Path("/")) -> None:
+        self.configured = configured
         self._root = root
-        self._device = wanted
+        self._device = configured
         self._tried: _Node | None = None
         self._identity: PortIdentity | None = None
 
     @property
     def is_tcp(self) -> bool:
-        return is_tcp(self.wanted)
+        return is_tcp(self.configured)
 
     @property
     def device_files(self) -> tuple[str, ...]:
         """As the settings name it; none behind a TCP converter."""
-        return () if self.is_tcp else (self.wanted,)
+        return () if self.is_tcp else (self.configured,)
 
     @property
     def host_and_port(self) -> tuple[str, int]:
-        return tcp_address(self.wanted)  # it was checked with the settings
+        return tcp_address(self.configured)  # it was checked with the settings
 
     def find(self) -> str:
         """Its present device file, to be opened. Raises: DeviceError."""
         self._tried = self._inspect()
         if self._tried is None:
             raise DeviceError(
-                f"{self.wanted} is absent; check that it is plugged in; 'headgate devices' lists attached devices"
+                f"{self.configured} is absent; check that it is plugged in; 'headgate devices' lists attached devices"
             )
         self._device = self._tried.device
         return str(self._root / self._device.lstrip("/"))
@@ -213,7 +213,7 @@ class KnownPort:
             await asyncio.sleep(POLL_S)
 
     def _inspect(self) -> "_Node | None":
-        device = find_port(self.wanted, self._identity, self._root)
+        device = find_port(self.configured, self._identity, self._root)
         try:
             stat = (self._root / device.lstrip("/")).stat() if device else None
         except OSError:  # it was unplugged meanwhile

@@ -28,9 +28,7 @@ class _Fields(NamedTuple):
     unit: str  # UCUM code of a number: "Cel", "%", "m/s"; "" for a state, a text or bytes
     taken_at_ms: int  # UTC; the sensor's clock if it has one, else the moment of reception
     mime_type: str  # of bytes; "" for a scalar
-    token: (
-        int | None
-    )  # what to acknowledge once this reading is committed; None where the source cannot be acknowledged
+    token: int | None  # to acknowledge when this reading is committed; None if the source needs no acknowledgement
 
 
 class Reading(_Fields):
@@ -69,9 +67,7 @@ class Reading(_Fields):
         return tuple.__new__(cls, (sensor, quantity, value, unit, taken_at_ms, mime_type, token))
 
 
-checked_reading: Final = partial(
-    tuple.__new__, Reading
-)  # of all seven fields, for a caller that has checked each of them
+checked_reading: Final = partial(tuple.__new__, Reading)  # of all seven fields, each checked by the caller
 
 
 def _check_rare_value(name: str, value: object, mime_type: str) -> None:

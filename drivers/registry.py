@@ -30,7 +30,7 @@ DRIVERS: Final = {
 }
 
 
-# Their `silence_s` is about the port: after this time without data it is opened again.
+# Their `silence_s` concerns the port: after this time without data it is reopened.
 WITH_OWN_SILENCE: Final = frozenset({"firmware", "nmea", "pms5003", "serial_line", "simulated"})
 
 

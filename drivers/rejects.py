@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 MAX_KINDS: Final = 64
 MAX_SAMPLES: Final = 32
 MAX_RAW_BYTES: Final = 4096
-MAX_WORDS: Final = 128  # characters of a sensor or a reason
+MAX_NAME_CHARS: Final = 128  # of a sensor or a reason
 SAMPLED_FIRST: Final = 8
 OTHER: Final = ("", "other reasons")
 
@@ -32,7 +32,7 @@ def reason_of(error: ValueError) -> str:
         case JSONDecodeError():
             return "not a JSON document"
         case UnicodeDecodeError():
-            return "not a text in UTF-8"
+            return "not UTF-8 text"
         case _:
             return str(error)
 
@@ -55,13 +55,13 @@ class Rejects:
 
     def note(self, sensor: str, reason: str, raw: bytes, at_ms: int) -> None:
         self.total += 1
-        kind = (sensor[:MAX_WORDS], reason[:MAX_WORDS])
+        kind = (sensor[:MAX_NAME_CHARS], reason[:MAX_NAME_CHARS])
         if kind not in self.counts and len(self.counts) >= MAX_KINDS:
             kind = OTHER
         count = self.counts[kind] = self.counts.get(kind, 0) + 1
         is_sampled = count <= SAMPLED_FIRST or count & (count - 1) == 0
         if is_sampled and len(self._samples) < MAX_SAMPLES:
-            self._samples.append(Sample(at_ms, kind[0], reason[:MAX_WORDS], bytes(raw[:MAX_RAW_BYTES]), len(raw)))
+            self._samples.append(Sample(at_ms, kind[0], reason[:MAX_NAME_CHARS], bytes(raw[:MAX_RAW_BYTES]), len(raw)))
 
     def take_samples(self) -> list[Sample]:
         """The samples since the last call."""

@@ -25,8 +25,8 @@ async def supervise(
 ) -> AsyncGenerator[list[Reading] | DeviceChange, None]:
     """Yields readings and changes of state, without end. A failing device is a change of state, never an exception.
 
-    Close it when done (`contextlib.aclosing`). That closes the driver too, unless `leave_open`: then it can acknowledge
-    what is committed later, and is to be closed after that.
+    Close it when done (`contextlib.aclosing`). That closes the driver too, unless `leave_open`: then it can still
+    acknowledge readings that are committed later, and the caller closes it after that.
     """
     policy = backoff or Backoff()
     health = Health(driver.name, clock_ms())
@@ -41,7 +41,7 @@ async def supervise(
                     check_cancelled()  # libraries in use swallow cancellations
                     failures = 0
                     detector.note(readings, monotonic_s())
-                    if change := _change_of(health, driver, clock_ms(), detector.silence(monotonic_s())):
+                    if change := _update_health(health, driver, clock_ms(), detector.silence(monotonic_s())):
                         yield change
                     if readings:
                         yield readings
@@ -58,7 +58,7 @@ async def supervise(
             await driver.close()
 
 
-def _change_of(health: Health, driver: Driver, now_ms: int, silence: str) -> DeviceChange | None:
+def _update_health(health: Health, driver: Driver, now_ms: int, silence: str) -> DeviceChange | None:
     if driver.outage:
         return health.failed(driver.outage, now_ms)
-    return health.works(driver.trouble, now_ms, silence and f"{driver.name}: {silence}")
+    return health.succeeded(driver.trouble, now_ms, silence and f"{driver.name}: {silence}")

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 MAX_SAMPLES: Final = 64
 MIN_SPAN_MS: Final = 30_000.0  # before that, drift is within the error of the samples
 MAX_DRIFT: Final = 1e-3  # a larger drift is not a clock
-MAX_SURPRISE_MS: Final = 100.0  # beyond half the way: the device slept, or its clock jumped
-GOOD_FACTOR: Final = 1.5  # a sample counts whose way is at most this much longer than the shortest
+MAX_DEVIATION_MS: Final = 100.0  # beyond half the round trip: the device slept, or its clock jumped
+GOOD_FACTOR: Final = 1.5  # times the shortest round trip: samples up to this are good
 GOOD_SLACK_MS: Final = 1.0
 
 
 class _Sample(NamedTuple):
     device_ms: float
-    host_ms: float  # the middle between question and answer
+    host_ms: float  # the middle between request and response
     way_ms: float  # round trip
 
 
@@ -41,7 +41,7 @@ class ClockMapping:
 
     @property
     def drift_ppm(self) -> float:
-        """How much the device's clock is slow, in parts per million."""
+        """By how much the device's clock is slow, in parts per million."""
         return (self._rate - 1.0) * 1e6
 
     @property
@@ -49,20 +49,20 @@ class ClockMapping:
         """The shortest recent round trip."""
         return min((sample.way_ms for sample in self._samples), default=0.0)
 
-    def add(self, uptime_ms: int, asked_ms: float, answered_ms: float) -> None:
-        sample = _Sample(float(uptime_ms), (asked_ms + answered_ms) / 2, max(0.0, answered_ms - asked_ms))
-        if self.is_known and abs(self.host_ms(uptime_ms) - sample.host_ms) > sample.way_ms / 2 + MAX_SURPRISE_MS:
+    def add(self, uptime_ms: int, requested_ms: float, received_ms: float) -> None:
+        sample = _Sample(float(uptime_ms), (requested_ms + received_ms) / 2, max(0.0, received_ms - requested_ms))
+        if self.is_known and abs(self.host_ms(uptime_ms) - sample.host_ms) > sample.way_ms / 2 + MAX_DEVIATION_MS:
             self._samples.clear()
             self.jumps += 1
         self._samples.append(sample)
         self._fit()
 
     def host_ms(self, uptime_ms: int) -> float:
-        """When it was, in the host's time."""
+        """The host's time at this uptime of the device."""
         return self._anchor.host_ms + (uptime_ms - self._anchor.device_ms) * self._rate
 
     def _fit(self) -> None:
-        """The line through the good samples that is nearest to them all; with a short span, one of slope 1."""
+        """Fit a line to the good samples by least squares; with a short span, one of slope 1."""
         limit_ms = self.way_ms * GOOD_FACTOR + GOOD_SLACK_MS
         good = [sample for sample in self._samples if sample.way_ms <= limit_ms]
         origin = good[0]
@@ -74,7 +74,7 @@ class ClockMapping:
             spread = sum((x - mean_x) ** 2 for x in xs)
             slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
             self._rate = min(max(slope, 1.0 - MAX_DRIFT), 1.0 + MAX_DRIFT)
-        else:  # drift does not show yet, and the newest samples say most of now
+        else:  # drift is not measurable yet, and the newest samples are the most relevant
             recent = list(islice(reversed(good), 8))
             mean_x = sum(sample.device_ms - origin.device_ms for sample in recent) / len(recent)
             mean_y = sum(sample.host_ms - origin.host_ms for sample in recent) / len(recent)

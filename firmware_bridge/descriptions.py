@@ -11,17 +11,17 @@ Description: TypeAlias = SensorDescription | CommandDescription
 
 
 class DeviceDescription:
-    """The descriptions of one firmware on one device, as they come in."""
+    """The descriptions of one firmware on one device, as they are received."""
 
     def __init__(self, hello: Hello) -> None:
-        self._wanted = hello.sensors + hello.commands
+        self._expected = hello.sensors + hello.commands
         self._schema = hello.schema
         self._found: list[Description] = []
 
     @property
     def next_index(self) -> int | None:
-        """Which to ask for; None if all are there."""
-        return len(self._found) if len(self._found) < self._wanted else None
+        """The index to request next; None if all are received."""
+        return len(self._found) if len(self._found) < self._expected else None
 
     @property
     def is_complete(self) -> bool:
@@ -32,14 +32,14 @@ class DeviceDescription:
         return self.next_index is None and not self.is_complete
 
     def add(self, description: Description) -> bool:
-        """Whether it is the one that was asked for."""
+        """Add a description. Returns whether it is the one that was requested."""
         is_next = description.index == self.next_index
         if is_next:
             self._found.append(description)
         return is_next
 
     def begin_again(self) -> None:
-        """Where they contradict HELLO, all of them are in doubt."""
+        """Discard all descriptions, because they contradict HELLO."""
         self._found.clear()
 
     @property
@@ -58,7 +58,7 @@ class Descriptions:
         self._known: OrderedDict[tuple[str, str, int], DeviceDescription] = OrderedDict()
 
     def of(self, hello: Hello) -> DeviceDescription:
-        """The description, complete if this firmware was met before."""
+        """The description; complete if this firmware is known."""
         name = (hello.device_id, hello.firmware, hello.schema)
         known = self._known.get(name)
         if known is None or not known.is_complete:

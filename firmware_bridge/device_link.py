@@ -1,4 +1,4 @@
-"""Moves bytes between a session and an open port; reopens a port that a device takes away when it resets."""
+"""Moves bytes between a session and an open port; reopens a port that disappears when its device resets."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ class BytePort(Protocol):
     """An open port."""
 
     async def read(self, timeout_s: float) -> bytes:
-        """At least one byte; b"" when nothing came in time."""
+        """At least one byte; b"" if none arrived in time."""
 
     async def write(self, data: bytes) -> None: ...
 
@@ -29,7 +29,7 @@ def read_clocks() -> Moment:
 
 
 class DeviceLink(DeviceRequests):
-    """A link must be pumped: a driver calls `pump` again and again; a tool uses `pumping` beside its requests."""
+    """A session on an open port. It must be pumped: a driver calls `pump` repeatedly; a tool uses `pumping`."""
 
     def __init__(self, port: BytePort, session: HostSession, clocks: Callable[[], Moment] = read_clocks) -> None:
         super().__init__(session, clocks, self.flush)

@@ -84,16 +84,16 @@ class ReceivedRecords:
         for passed in [each for each in self._lost if each < rseq]:
             del self._lost[passed]  # records come in order: the device does not have this one any more
         if rseq in self._lost:
-            wanted = self._lost.pop(rseq) & given
+            new = self._lost.pop(rseq) & given
         elif self._next_rseq is not None and rseq < self._next_rseq:
             return []
         else:
             self.missing += 0 if self._next_rseq is None else rseq - self._next_rseq
             self._next_rseq = rseq + 1
-            wanted = given
-        if wanted:
-            self._open[rseq] = set(wanted)
-        return sorted(wanted)
+            new = given
+        if new:
+            self._open[rseq] = set(new)
+        return sorted(new)
 
     def commit(self, rseq: int, samples: Collection[int]) -> None:
         if rseq in self._open:

@@ -44,7 +44,7 @@ class Reception:
         self._clock = clock
         self._counters = counters
         self._has_news = True  # something is to be acknowledged
-        self._saw_gap = False
+        self._has_gap = False
         self._last_nak: _Nak | None = None
         self._reported_committed = -1
 
@@ -55,50 +55,50 @@ class Reception:
             return []
         self._has_news = True
         if ahead:
-            self._saw_gap |= ahead < MAX_WINDOW
+            self._has_gap |= ahead < MAX_WINDOW
             return []
         self.expected = (self.expected + 1) % NUMBERS
         return self._new_in(record, now)
 
     def note_damage(self) -> None:
         """A damaged frame may have been a reading."""
-        self._saw_gap = True
+        self._has_gap = True
 
     def acknowledgement(self, now_ms: float, retry_ms: float, *, is_keepalive: bool = False) -> tuple[Ack, bool] | None:
         """The acknowledgement to send, and whether it is a NAK; None if there is nothing new."""
         committed_rseq = self._received.committed_rseq
-        is_nak = self._saw_gap and self._may_nak(now_ms, retry_ms)
+        is_nak = self._has_gap and self._may_nak(now_ms, retry_ms)
         if not (self._has_news or is_nak or is_keepalive or committed_rseq != self._reported_committed):
             return None
         if is_nak:
             self._last_nak = _Nak(self.expected, now_ms)
             self._counters.naks += 1
-        self._has_news = self._saw_gap = False
+        self._has_news = self._has_gap = False
         self._reported_committed = committed_rseq
         return Ack(committed_rseq=committed_rseq), is_nak
 
     def _may_nak(self, now_ms: float, retry_ms: float) -> bool:
-        """Once for each gap, and again when the answer must have been lost."""
+        """Whether to send a NAK: once for each gap, and again when the response must have been lost."""
         last = self._last_nak
         return last is None or last.expected != self.expected or now_ms - last.at_ms >= retry_ms
 
     def _new_in(self, record: Record, now: Moment) -> list[Measured]:
         counters, missing_before = self._counters, self._received.missing
         empty = sum(sample.value is None for sample in record.samples)
-        wanted = self._received.accept(record)
+        new = self._received.accept(record)
         counters.records += 1
         counters.missing_records += self._received.missing - missing_before
         counters.empty_samples += empty
-        counters.duplicate_records += not wanted and empty < len(record.samples)
-        measured = list(self._measured(record, wanted, now))
+        counters.duplicate_records += not new and empty < len(record.samples)
+        measured = list(self._measured(record, new, now))
         counters.samples += len(measured)
         return measured
 
-    def _measured(self, record: Record, wanted: list[int], now: Moment) -> Iterator[Measured]:
+    def _measured(self, record: Record, new: list[int], now: Moment) -> Iterator[Measured]:
         utc_ms = now.utc_ms + round(self._clock.host_ms(record.uptime_ms) - now.steady_ms)
         taken_at_ms = max(0, min(utc_ms, now.utc_ms))
         first_token = SampleName(self._boot, record.rseq, 0).token
-        for at in wanted:
+        for at in new:
             index, value = record.samples[at]
             sensor = self._sensors.get(index)
             if sensor is None or value is None:

@@ -1,4 +1,4 @@
-"""Requests to a device: one at a time, each repeated until it is answered or times out. Pure."""
+"""Requests to a device: one at a time, each repeated until the device responds or it times out. Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from firmware_bridge.errors import CommandRejected
-from protocol.link import (
-    Command,
-    CommandResult,
-    Message,
-    UpdateStatus,
-)
+from protocol.link import Command, CommandResult, Message, UpdateStatus
 
 MAX_WAITING: Final = 64
 
@@ -30,7 +25,7 @@ Done: TypeAlias = Callable[[Message | Unanswered], None]
 class _Request:
     make: Callable[[], Message]  # called once, when it is first sent
     done: Done
-    gives_up_ms: float
+    times_out_at_ms: float
     message: Message | None = None
     repeats_at_ms: float = 0.0
 
@@ -40,12 +35,12 @@ class Requests:
         self.repeated = 0
         self._waiting: deque[_Request] = deque()
 
-    def add(self, make: Callable[[], Message], done: Done, gives_up_ms: float) -> None:
+    def add(self, make: Callable[[], Message], done: Done, times_out_at_ms: float) -> None:
         """`make` is called when the request is first sent; if it raises CommandRejected, that is the result."""
         if len(self._waiting) >= MAX_WAITING:
             done(Unanswered(f"{MAX_WAITING} requests are pending already"))
             return
-        self._waiting.append(_Request(make=make, done=done, gives_up_ms=gives_up_ms))
+        self._waiting.append(_Request(make=make, done=done, times_out_at_ms=times_out_at_ms))
 
     def due(self, now_ms: float, retry_ms: float) -> Message | None:
         """The message to send now, if any."""
@@ -75,9 +70,9 @@ class Requests:
         self._finish(answer)
         return True
 
-    def give_up(self, now_ms: float) -> None:
+    def end_timed_out(self, now_ms: float) -> None:
         """End the requests that timed out."""
-        over = [request for request in self._waiting if request.gives_up_ms <= now_ms]
+        over = [request for request in self._waiting if request.times_out_at_ms <= now_ms]
         for request in over:
             self._waiting.remove(request)
             request.done(Unanswered("the device did not answer in time"))

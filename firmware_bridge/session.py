@@ -54,7 +54,7 @@ SILENCE_MS: Final = 3000.0
 USUAL_WINDOW: Final = 4  # before the first HELLO
 USUAL_MTU: Final = 256
 MAX_RETRY_MS: Final = 60_000
-BYTE_MS_BAUDS: Final = 10_000.0  # divided by the baud rate: what a byte of ten bits takes, in milliseconds
+BYTE_MS_BAUDS: Final = 10_000.0  # divided by the baud rate: the time of a byte of ten bits, in milliseconds
 MAX_TIME_REQUESTS: Final = 8
 PATIENCE_MS: Final = 10_000.0
 
@@ -65,16 +65,16 @@ class HostSession:
         *,
         baudrate: int,
         key: bytes | None = None,
-        wanted_device: str = "",
+        expected_device: str = "",
         draw: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """`key`: 32 bytes, shared with the device. `wanted_device`: accept no other device id."""
+        """`key`: 32 bytes, shared with the device. `expected_device`: accept no other device id."""
         self.counters = LinkCounters()
         self.received = ReceivedByBoot()
         self.clock = ClockMapping()
         self._baudrate = baudrate
         self._key = key
-        self._wanted_device = wanted_device
+        self._expected_device = expected_device
         self._draw = draw
         self._descriptions = Descriptions()
         self._requests = Requests()
@@ -88,8 +88,8 @@ class HostSession:
         self.begin(0.0)
 
     def begin(self, now_ms: float) -> None:
-        """Begin to seek a session: the port was opened, or the session was lost."""
-        self.problem = ""  # why there is no session although something answers
+        """Begin to establish a session: the port was opened, or the session was lost."""
+        self.problem = ""  # why there is no session although a device responds
         self.refused_hello: Hello | None = None  # of the device that was refused; not authenticated
         self._decoder = LinkDecoder()
         self._output.clear()
@@ -99,7 +99,7 @@ class HostSession:
         self._hello: Hello | None = None
         self._description: DeviceDescription | None = None
         self._reception: Reception | None = None  # None until the flow of readings is open
-        self._time_requests: dict[int, float] = {}  # token ──► when it was asked
+        self._time_requests: dict[int, float] = {}  # token ──► when it was sent
         self._sync_at_ms = self._keepalive_at_ms = self._description_at_ms = self._received_at_ms = now_ms
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class HostSession:
         for found in self._decoder.feed(data):
             if isinstance(found, Frame):
                 self.counters.frames += 1
-                events += self._take_frame(found, now)
+                events += self._accept_frame(found, now)
             else:
                 self._note_damage(found)
         self._acknowledge(now.steady_ms)
@@ -145,14 +145,14 @@ class HostSession:
     def tick(self, now: Moment) -> list[Event]:
         """Do what is due. Call it when `wait_ms` has passed, and after each new request."""
         now_ms, events = now.steady_ms, list[Event]()
-        self._requests.give_up(now_ms)
+        self._requests.end_timed_out(now_ms)
         if self._hello is not None and self._is_silent(now_ms):
             events.append(LinkLost(reason=f"no frame received for {SILENCE_MS / 1000:g} s"))
             self.begin(now_ms)
         if self._hello is None:
             self._seek(now_ms)
         else:
-            self._ask_description(now_ms)
+            self._request_description(now_ms)
             self._send_keepalive(now_ms)
             self._send_requests(now_ms)
         return events
@@ -217,7 +217,7 @@ class HostSession:
         mtu = self._last_hello.mtu if self._last_hello is not None else USUAL_MTU
         return 100 + 2 * mtu * BYTE_MS_BAUDS / self._baudrate
 
-    def _take_hello(self, frame: Frame, now_ms: float) -> list[Event]:
+    def _accept_hello(self, frame: Frame, now_ms: float) -> list[Event]:
         try:
             hello = Hello.from_bytes(frame.payload)
         except WireError as error:
@@ -230,18 +230,18 @@ class HostSession:
         if self.problem:
             return []
         self._hello = self._last_hello = hello
-        self._meet(hello)
+        self._identify(hello)
         self._description = self._descriptions.of(hello)
         self._received_at_ms = self._keepalive_at_ms = self._description_at_ms = now_ms
         self._requests.resend()
-        self._ask_description(now_ms)
+        self._request_description(now_ms)
         self._send_keepalive(now_ms)
         return self._open_if_ready()
 
     def _refusal_of(self, hello: Hello, frame: Frame) -> str:
         """Why the device is refused; "" if it is accepted. With a key, the device must prove that it has it."""
-        if self._wanted_device and hello.device_id != self._wanted_device:
-            return f"another device answers: {hello.device_id}, not {self._wanted_device}"
+        if self._expected_device and hello.device_id != self._expected_device:
+            return f"another device responds: {hello.device_id}, not {self._expected_device}"
         if self._key is None:
             requires_key = Feature.AUTHENTICATED in hello.features
             return f"{hello.device_id} requires a key; set key_file" if requires_key else ""
@@ -255,7 +255,7 @@ class HostSession:
         self._authenticator = authenticator
         return ""
 
-    def _meet(self, hello: Hello) -> None:
+    def _identify(self, hello: Hello) -> None:
         boot = Boot.of(hello.device_id, hello.boot_id)
         self.counters.sessions += 1
         self._is_new_boot = boot != self._boot
@@ -270,25 +270,25 @@ class HostSession:
 
     # Learning
 
-    def _ask_description(self, now_ms: float) -> None:
+    def _request_description(self, now_ms: float) -> None:
         index = self._description.next_index if self._description is not None else None
         if index is not None and now_ms >= self._description_at_ms:
             self._description_at_ms = now_ms + self._request_retry_ms
             self._send(DescriptionRequest(index=index))
 
-    def _take_description(self, description: SensorDescription | CommandDescription, now_ms: float) -> None:
+    def _accept_description(self, description: SensorDescription | CommandDescription, now_ms: float) -> None:
         known = self._description
         if known is None or not known.add(description):
             return
         if known.contradicts_hello:
             self.problem = "its descriptions contradict its HELLO; check its firmware"
             known.begin_again()
-            return  # the next question waits for its time, or the two would talk without a pause
+            return  # the next request is sent after the retry time, or the two would exchange frames without a pause
         self._description_at_ms = now_ms
-        self._ask_description(now_ms)
+        self._request_description(now_ms)
 
     def _open_if_ready(self) -> list[Event]:
-        """The first ACK opens the flow of readings: when we know what they mean, and when they were."""
+        """Open the flow of readings by the first ACK, once the sensors are described and the clock is known."""
         is_ready = self._description is not None and self._description.is_complete and self.clock.is_known
         if self.is_open or not is_ready or self._description is None or self._hello is None or self._boot is None:
             return []
@@ -303,11 +303,11 @@ class HostSession:
         )
         return [LinkUp(hello=self._hello, is_new_boot=self._is_new_boot)]
 
-    # What comes in a session
+    # Receiving
 
-    def _take_frame(self, frame: Frame, now: Moment) -> list[Event]:
+    def _accept_frame(self, frame: Frame, now: Moment) -> list[Event]:
         if self._hello is None:
-            return self._take_hello(frame, now.steady_ms) if frame.kind is FrameType.HELLO else []
+            return self._accept_hello(frame, now.steady_ms) if frame.kind is FrameType.HELLO else []
         if frame.kind is FrameType.HELLO and frame.session == 0:
             self.begin(now.steady_ms)
             self._seek(now.steady_ms)
@@ -320,7 +320,7 @@ class HostSession:
         except WireError as error:
             self.counters.note_foreign(f"{frame.kind.name}: {error}")
             return []
-        return self._take_message(message, frame.seq, now)
+        return self._accept_message(message, frame.seq, now)
 
     def _is_genuine(self, frame: Frame) -> bool:
         if self._authenticator is None:
@@ -333,17 +333,17 @@ class HostSession:
             return False
         return True
 
-    def _take_message(self, message: Message, seq: int, now: Moment) -> list[Event]:
+    def _accept_message(self, message: Message, seq: int, now: Moment) -> list[Event]:
         match message:
             case Record() if self._reception is not None:
                 return [*self._reception.accept(message, seq, now)]
             case Time():
-                asked_ms = self._time_requests.pop(message.token, None)
-                if asked_ms is not None:
-                    self.clock.add(message.uptime_ms, asked_ms, now.steady_ms)
+                sent_ms = self._time_requests.pop(message.token, None)
+                if sent_ms is not None:
+                    self.clock.add(message.uptime_ms, sent_ms, now.steady_ms)
                 return self._open_if_ready()
             case SensorDescription() | CommandDescription():
-                self._take_description(message, now.steady_ms)
+                self._accept_description(message, now.steady_ms)
                 return self._open_if_ready()
             case CommandResult():
                 self._requests.accept(message)
@@ -351,10 +351,10 @@ class HostSession:
                 self._requests.accept(message)
                 return [StatusReceived(status=message)]
             case LogLine():
-                return [self._take_log(message)]
+                return [self._accept_log(message)]
         return []  # also for a repeated HELLO, and for messages that only a host sends
 
-    def _take_log(self, line: LogLine) -> LogReceived:
+    def _accept_log(self, line: LogLine) -> LogReceived:
         lost = 0 if self._next_log is None else max(0, line.number - self._next_log)
         self._next_log = line.number + 1
         self.counters.log_lines += 1
@@ -372,8 +372,8 @@ class HostSession:
 
     def _is_silent(self, now_ms: float) -> bool:
         """No frame although requests were sent: a host process that was itself suspended has sent none."""
-        has_asked = any(asked_ms > self._received_at_ms for asked_ms in self._time_requests.values())
-        return has_asked and now_ms - self._received_at_ms > SILENCE_MS
+        has_sent = any(sent_ms > self._received_at_ms for sent_ms in self._time_requests.values())
+        return has_sent and now_ms - self._received_at_ms > SILENCE_MS
 
     # Sending
 

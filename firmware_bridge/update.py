@@ -1,10 +1,10 @@
-"""Firmware update: send what the device does not have yet, watch its trial run, confirm it.
+"""Firmware update: send the missing part of the image, monitor the trial run, confirm it.
 
     query ──► begin ──► chunk … ──► end ──► (the device resets) ──► new HELLO ──► confirm
                 ▲          │                        │
-                └──────────┘ it was reset           └──► the old HELLO again: it went back by itself
+                └──────────┘ it was reset           └──► the old HELLO again: it reverted by itself
 
-It may be interrupted anywhere: the same call continues where the device stands.
+It may be interrupted at any time: the same call continues from the state of the device.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ from protocol.link import (
     UpdateStatus,
 )
 
-ANSWER_S: Final = 30.0  # a small processor needs time to check a signature, and to recover from a power cut
-TRIAL_S: Final = 300.0  # the device's watchdog, as often as it tries
+RESPONSE_S: Final = 30.0  # a small processor needs time to check a signature, and to recover from a power cut
+TRIAL_S: Final = 300.0  # several periods of the device's watchdog
 POLL_S: Final = 0.1
 MAX_SETBACKS: Final = 100  # resets of the device while an image is sent
 MAX_BEGINNINGS: Final = 5
 MAX_ENDS: Final = 5
-SETTLE_S: Final = 0.3  # longer than an answer is on its way
+SETTLE_S: Final = 0.3  # longer than the transmission of a response
 CHUNK_OVERHEAD_BYTES: Final = 32  # frame and CBOR around a chunk's data, at most
 CHUNK_STEP_BYTES: Final = 32  # whole units of any flash
 
-_WHY: Final = {
+_REASONS: Final = {
     UpdateReason.NOT_SUPPORTED: "it does not support updates over the link",
     UpdateReason.BAD_MANIFEST: "it does not understand the manifest",
     UpdateReason.BAD_SIGNATURE: "the key that signed it is not one of the device's",
     UpdateReason.OTHER_BOARD: "the firmware is for another board",
-    UpdateReason.ROLLED_BACK: "its counter is lower than one that the device has confirmed; it never goes back",
+    UpdateReason.ROLLED_BACK: "its counter is lower than one that the device has confirmed; lower counters are refused",
     UpdateReason.TOO_LARGE: "the image does not fit its flash",
     UpdateReason.BAD_DIGEST: "the image that arrived is not the manifest's",
     UpdateReason.FLASH_FAILED: "its flash failed",
@@ -64,7 +64,7 @@ class RequestLink(Protocol):
 class UpdateResult(Enum):
     CONFIRMED = "confirmed"
     ALREADY_RUNS = "already runs"
-    REVERTED = "reverted"  # the device tried it, and went back to what it had
+    REVERTED = "reverted"  # the device tried it, and returned to the old firmware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ async def update_firmware(
     is_forced: bool = False,
     trial_s: float = TRIAL_S,
 ) -> UpdateReport:
-    """Update a device, until it has confirmed the firmware or has gone back to the old one.
+    """Update a device, until the firmware is confirmed or the device has returned to the old one.
 
     `reached` is called with the number of bytes that the device has.
 
@@ -111,7 +111,7 @@ class _Update:
         self._has_confirmed = False
 
     async def run(self, *, is_forced: bool, trial_s: float) -> UpdateReport:
-        before = await self._link.opened(ANSWER_S)
+        before = await self._link.opened(RESPONSE_S)
         if Feature.FIRMWARE_UPDATE not in before.features:
             raise CommandRejected(f"{before.device_id} does not support updates over the link")
         status = await self._ask(UpdateQuery())
@@ -120,19 +120,19 @@ class _Update:
         if before.firmware == self._version and not is_forced:
             return self._report(before, before, UpdateResult.ALREADY_RUNS)
         await self._deliver(before)
-        return await self._see_trial_through(before, trial_s)
+        return await self._complete_trial(before, trial_s)
 
     async def _finish_trial(self, hello: Hello, trial_s: float) -> UpdateReport:
         """An earlier update was interrupted during its trial."""
         if hello.firmware != self._version:
             raise CommandRejected(
-                f"{hello.device_id} has {hello.firmware} on trial; unless that is confirmed it goes back by itself,"
+                f"{hello.device_id} has {hello.firmware} on trial; unless that is confirmed, it returns to the old one;"
                 " try again then"
             )
-        return await self._see_trial_through(hello, trial_s)
+        return await self._complete_trial(hello, trial_s)
 
     async def _deliver(self, hello: Hello) -> None:
-        """Until it is staged. That may be reported by the new firmware already, if the old one's answer was lost."""
+        """Send the image until it is staged, which the new firmware reports if the response of the old one was lost."""
         for _ in range(MAX_ENDS):
             await self._send_image(hello)
             status = await self._ask(UpdateEnd())
@@ -181,13 +181,13 @@ class _Update:
         reset answers oddly, too. Raises: CommandRejected if it is neither, but a refusal.
         """
         if odd.reason not in _ODD_REASONS:
-            why = _WHY.get(odd.reason) or odd.reason.name.lower()
+            why = _REASONS.get(odd.reason) or odd.reason.name.lower()
             raise CommandRejected(f"the device refuses firmware {self._version}: {why}")
         await asyncio.sleep(SETTLE_S)
         return await self._ask(UpdateQuery())
 
-    async def _see_trial_through(self, before: Hello, trial_s: float) -> UpdateReport:
-        """From the end of the image until the device has settled for one firmware."""
+    async def _complete_trial(self, before: Hello, trial_s: float) -> UpdateReport:
+        """Wait until the device runs one firmware for good, and confirm the new one."""
         deadline_s = asyncio.get_running_loop().time() + trial_s
         while (left_s := deadline_s - asyncio.get_running_loop().time()) > 0:
             hello, status = await self._query(left_s)
@@ -207,7 +207,7 @@ class _Update:
         hello = await self._link.opened(timeout_s)
         while True:
             status = await self._ask(UpdateQuery())
-            again = await self._link.opened(ANSWER_S)
+            again = await self._link.opened(RESPONSE_S)
             if again.boot_id == hello.boot_id:
                 return hello, status
             hello = again
@@ -217,13 +217,13 @@ class _Update:
         if hello.firmware != self._version:
             raise CommandRejected(
                 f"{hello.device_id} runs the new firmware, but its version is {hello.firmware} and not"
-                f" {self._version}; it is not confirmed, and the device will go back"
+                f" {self._version}; it is not confirmed, and the device will return to the old one"
             )
         await self._ask(UpdateConfirm())
         self._has_confirmed = True
 
     async def _ask(self, message: Message) -> UpdateStatus:
-        answer = await self._link.ask(message, ANSWER_S)
+        answer = await self._link.ask(message, RESPONSE_S)
         if not isinstance(answer, UpdateStatus):
             raise CommandRejected(f"{message.KIND.name} was answered with {answer.KIND.name}")
         return answer

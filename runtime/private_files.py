@@ -71,7 +71,7 @@ def read_secret_text(path: Path) -> str:
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a text in UTF-8") from None
+        raise ConfigError(f"{path}: not UTF-8 text") from None
     if not text or len(data) > MAX_SECRET_BYTES:
         raise ConfigError(f"{path}: expected a secret of 1 to {MAX_SECRET_BYTES} bytes on one line")
     return text

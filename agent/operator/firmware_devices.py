@@ -144,8 +144,8 @@ async def _open_first(known: KnownPort, line: LineSettings) -> ByteSource:
         if getattr(error.__cause__, "errno", None) not in _HELD:
             raise
         raise DeviceError(
-            f"{known.wanted} is in use by another program; if that is an agent, give its configuration with --config,"
-            " or stop it (systemctl stop headgate) and start it again afterwards"
+            f"{known.configured} is in use by another program; if that is an agent, give its configuration with"
+            " --config, or stop it (systemctl stop headgate) and start it again afterwards"
         ) from error
 
 

@@ -77,7 +77,7 @@ class FirmwareDriver(Driver):
     ) -> None:
         super().__init__(name)
         self.settings = settings
-        self.session: HostSession | None = None  # of the first opening; it lives on from port to port
+        self.session: HostSession | None = None  # made at the first opening, and used for every later port
         self.quality = Quality()
         self._port = DevicePort(settings.port, settings.baudrate, settings.max_bytes_per_s, root)
         self._log = DeviceLog(name)
@@ -86,7 +86,7 @@ class FirmwareDriver(Driver):
         self._source: ThrottledPort | None = None
         self._without_session_since_s: float | None = None  # None while there is one
         self._surplus: list[Reading] = []
-        self._recalled: tuple[Collection[int], Collection[int]] = ((), ())
+        self._earlier_tokens: tuple[Collection[int], Collection[int]] = ((), ())
         self._lost_because = ""
 
     # Status
@@ -135,12 +135,12 @@ class FirmwareDriver(Driver):
     # The contract
 
     def recall(self, latest: Collection[int], lost: Collection[int]) -> None:
-        self._recalled = (latest, lost)
+        self._earlier_tokens = (latest, lost)
 
     async def open(self) -> None:
         await self.close()
         try:
-            self._link, self._source = await self._port.open(self._the_session())
+            self._link, self._source = await self._port.open(self._open_session())
         except DeviceError as error:
             await self.close()
             raise DeviceError(f"{self.name}: {error}") from error
@@ -177,14 +177,14 @@ class FirmwareDriver(Driver):
 
     # Implementation
 
-    def _the_session(self) -> HostSession:
-        """Raises: DeviceError if the key cannot be read."""
+    def _open_session(self) -> HostSession:
+        """The session, created at the first call. Raises: DeviceError if the key cannot be read."""
         if self.session is None:
             settings = self.settings
             self.session = HostSession(
-                baudrate=settings.baudrate, key=self._read_key(), wanted_device=settings.device_id
+                baudrate=settings.baudrate, key=self._read_key(), expected_device=settings.device_id
             )
-            self.session.received.recall(*self._recalled)
+            self.session.received.recall(*self._earlier_tokens)
         return self.session
 
     def _read_key(self) -> bytes | None:
@@ -207,10 +207,10 @@ class FirmwareDriver(Driver):
             events = await link.pump(IDLE_S)
         except DeviceError as error:
             raise DeviceError(f"{self.name}: {error}") from error
-        self._weigh(before.frames, before.damaged_frames, link.session)
+        self._count_frames(before.frames, before.damaged_frames, link.session)
         return events
 
-    def _weigh(self, frames: int, damaged_frames: int, session: HostSession) -> None:
+    def _count_frames(self, frames: int, damaged_frames: int, session: HostSession) -> None:
         for _ in range(session.counters.frames - frames):
             self.quality.good()
         for _ in range(session.counters.damaged_frames - damaged_frames):
@@ -268,10 +268,10 @@ LEVELS: Final = {
     LogLevel.ERROR: logging.ERROR,
 }
 
-log = logging.getLogger(__name__)
-
 
 class DeviceLog:
+    """Writes the log lines of a device to the log, at most `MAX_LINES` per window."""
+
     def __init__(self, driver: str) -> None:
         self._driver = driver
         self._window_began_s = 0.0

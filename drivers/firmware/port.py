@@ -16,7 +16,7 @@ from protocol.link import Feature, Hello
 
 DEFAULT_BAUDRATE: Final = 115_200
 DEFAULT_MAX_BYTES_PER_S: Final = 1_000_000
-ASK_S: Final = 3.0  # a board that resets when its port is opened is back by then
+PROBE_S: Final = 3.0  # a board that resets when its port is opened responds by then
 PUMP_S: Final = 0.25
 
 
@@ -43,12 +43,12 @@ class ThrottledPort:
 class DevicePort:
     """The port of the configured device, also after it was plugged in elsewhere."""
 
-    def __init__(self, wanted: str, baudrate: int, max_bytes_per_s: int, root: Path = Path("/")) -> None:
-        self._wanted = wanted
+    def __init__(self, configured: str, baudrate: int, max_bytes_per_s: int, root: Path = Path("/")) -> None:
+        self._configured = configured
         self._baudrate = baudrate
         self._max_bytes_per_s = max_bytes_per_s
         self._root = root
-        self._port = KnownPort(wanted, root)
+        self._port = KnownPort(configured, root)
         self._tried: frozenset[tuple[str, int, int]] = frozenset()
 
     @property
@@ -58,7 +58,7 @@ class DevicePort:
 
     async def open(self, session: HostSession) -> tuple[DeviceLink, ThrottledPort]:
         """Raises: DeviceError."""
-        if is_pattern(self._wanted):
+        if is_pattern(self._configured):
             return await self._open_by_probing(session)
         if self._port.is_tcp:
             return self._begin(await open_tcp(*self._port.host_and_port), session)
@@ -68,7 +68,7 @@ class DevicePort:
 
     async def returned(self) -> None:
         """Wait until the port is present again, or a matching one that was not there at the last try."""
-        if not is_pattern(self._wanted):
+        if not is_pattern(self._configured):
             await self._port.returned()
         while self._nodes() <= self._tried:  # noqa: ASYNC110 - there is no notification; polling is cheap
             await asyncio.sleep(POLL_S)
@@ -88,7 +88,7 @@ class DevicePort:
             problems.append(f"{device}: {session.problem or 'no answer'}")
         found = "; ".join(problems) or "no such port"
         raise DeviceError(
-            f"{self._wanted}: the device is on none of these ports ({found}); check that it is plugged in"
+            f"{self._configured}: the device is on none of these ports ({found}); check that it is plugged in"
         )
 
     def _begin(self, source: ByteSource, session: HostSession) -> tuple[DeviceLink, ThrottledPort]:
@@ -97,7 +97,7 @@ class DevicePort:
 
     def _nodes(self) -> frozenset[tuple[str, int, int]]:
         """Matching device files; one that was created again differs, even under the same name."""
-        return frozenset(_nodes_of(self._root, self._wanted.lstrip("/")))
+        return frozenset(_nodes_of(self._root, self._configured.lstrip("/")))
 
 
 def is_pattern(port: str) -> bool:
@@ -106,7 +106,7 @@ def is_pattern(port: str) -> bool:
 
 
 async def device_answers(
-    link: DeviceLink, within_s: float = ASK_S, is_enough: Callable[[], bool] | None = None
+    link: DeviceLink, within_s: float = PROBE_S, is_enough: Callable[[], bool] | None = None
 ) -> bool:
     """Whether the device behind a link begins a session in time. False if the port fails."""
     enough = is_enough or (lambda: link.session.hello is not None)
@@ -131,7 +131,7 @@ def _nodes_of(root: Path, pattern: str) -> Iterator[tuple[str, int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Microcontroller:
-    """A microcontroller that answered."""
+    """A microcontroller that responded."""
 
     hello: Hello
     measures: tuple[str, ...] = ()  # "temperature Cel"; empty if it requires a key
@@ -149,7 +149,7 @@ class Microcontroller:
 
 
 def probe_ports(ports: Iterable[str], baudrate: int) -> dict[str, Microcontroller]:
-    """The microcontrollers that answered, by port. All ports are probed at once; a port in use is skipped."""
+    """The microcontrollers that responded, by port. All ports are probed at once; a port in use is skipped."""
 
     async def probe_all() -> dict[str, Microcontroller]:
         names = list(ports)

@@ -29,7 +29,7 @@ class ModbusSettings:
     interval_s: Seconds = 10.0
     timeout_s: Seconds = 1.0
     retries: Annotated[int, Between(0, 10)] = 1
-    max_gap: Annotated[int, Between(0, 100)] = 8  # unconfigured registers that are read along to save a request
+    max_gap: Annotated[int, Between(0, 100)] = 8  # unconfigured registers that are read to save a request
     baudrate: Annotated[int, Between(50, 4_000_000)] = 9600
     parity: Literal["N", "E", "O"] = "N"
     stopbits: Literal[1, 2] = 1
@@ -70,10 +70,10 @@ class ModbusDriver(PolledDriver):
         except DeviceError as error:
             raise DeviceError(f"{self.name}: {error}") from error
         except (OSError, TimeoutError) as error:
-            raise DeviceError(self._says(f"does not open ({error}); check address and settings")) from error
+            raise DeviceError(self._named(f"does not open ({error}); check address and settings")) from error
         if not connected:
             what = "host, port, and that it listens" if self._port.is_tcp else "that it is plugged in and free"
-            raise DeviceError(self._says(f"does not open; check {what}"))
+            raise DeviceError(self._named(f"does not open; check {what}"))
         if not self._port.is_tcp:
             self._port.learn()
 
@@ -86,15 +86,15 @@ class ModbusDriver(PolledDriver):
         readings: list[Reading] = []
         self._refused = ""
         for batch in self.batches:
-            readings += await self._ask(batch)
+            readings += await self._read_batch(batch)
         if self._refused and not readings:
-            raise DeviceError(self._says(self._refused))
+            raise DeviceError(self._named(self._refused))
         return readings
 
     async def returned(self) -> None:
         await self._port.returned()
 
-    async def _ask(self, batch: Batch) -> list[Reading]:
+    async def _read_batch(self, batch: Batch) -> list[Reading]:
         words = await self._request(batch)
         if not words:
             return []
@@ -111,26 +111,26 @@ class ModbusDriver(PolledDriver):
         return readings
 
     async def _request(self, batch: Batch) -> list[int]:
-        """The words or bits of a batch; none where the device refuses, which is noted. Raises: DeviceError."""
+        """The words or bits of a batch; none if the device refuses, which is recorded. Raises: DeviceError."""
         from pymodbus.exceptions import ModbusException
 
         client = self._client
         if client is None:
-            raise DeviceError(self._says("is not open; open it before reading"))
-        ask = {
+            raise DeviceError(self._named("is not open; open it before reading"))
+        read = {
             "holding": client.read_holding_registers,
             "input": client.read_input_registers,
             "coil": client.read_coils,
             "discrete": client.read_discrete_inputs,
         }[batch.table]
         try:
-            answer = await ask(batch.address, count=batch.count, device_id=self.settings.device_id)
+            answer = await read(batch.address, count=batch.count, device_id=self.settings.device_id)
         except (ModbusException, OSError) as error:
             advice = (
                 "that the host is reachable, and device_id" if self._port.is_tcp else "wiring, device_id and baudrate"
             )
             raise DeviceError(
-                self._says(f"device {self.settings.device_id} does not answer; check {advice}")
+                self._named(f"device {self.settings.device_id} does not answer; check {advice}")
             ) from error
         if answer.isError():
             self.rejects.note(self.name, f"the device refuses {batch.table} {batch.address}", b"", now_ms())
@@ -142,7 +142,7 @@ class ModbusDriver(PolledDriver):
         found = list(answer.bits[: batch.count] if batch.table in ("coil", "discrete") else answer.registers)
         if len(found) != batch.count:
             raise DeviceError(
-                self._says(f"gave {len(found)} registers where {batch.count} were asked; check the device")
+                self._named(f"returned {len(found)} registers instead of {batch.count}; check the device")
             )
         return found
 
@@ -171,7 +171,7 @@ class ModbusDriver(PolledDriver):
             reconnect_delay=0,
         )
 
-    def _says(self, problem: str) -> str:
+    def _named(self, problem: str) -> str:
         return f"{self.name}: {self.settings.port} {problem}"
 
 

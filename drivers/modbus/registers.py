@@ -1,4 +1,4 @@
-"""Which registers to ask for in one request, and what their words mean. Pure."""
+"""Plans the requests for registers, and decodes their words. Pure."""
 
 import math
 import struct
@@ -11,7 +11,7 @@ from drivers.reading import MAX_NAME_CHARS, Name, Scalar
 from runtime.settings import AtMost, Between
 
 Table = Literal["holding", "input", "coil", "discrete"]
-MAX_WORDS: Final = 125  # per request, says the protocol
+MAX_WORDS: Final = 125  # per request, by the protocol
 MAX_BITS: Final = 2000
 _FORMATS: Final = {
     "uint16": ">H",
@@ -38,7 +38,7 @@ class Register:
     scale: float = 1.0
     offset: float = 0.0
     unit: Annotated[str, AtMost(MAX_NAME_CHARS)] = ""
-    invalid: int | None = None  # the raw value by which the device says: no measurement
+    invalid: int | None = None  # the raw value that means: no measurement
 
     def __post_init__(self) -> None:
         problems = []
@@ -70,7 +70,7 @@ class Batch:
 
 
 def plan_batches(registers: Sequence[Register], max_gap: int) -> list[Batch]:
-    """As few requests as can be: registers of one table that are at most `max_gap` apart are read together."""
+    """The fewest requests: registers of one table that are at most `max_gap` apart are read together."""
     batches: list[Batch] = []
     for register in sorted(registers, key=lambda each: (each.table, each.address)):
         last = batches[-1] if batches else None
@@ -92,7 +92,7 @@ def _fits(batch: Batch, register: Register, max_gap: int) -> bool:
 
 
 def read_register(register: Register, words: Sequence[int | bool]) -> Scalar | None:
-    """The value from its own words; None where the device says that it has none, or what it says is no number."""
+    """The value from its words; None if the device marks it as invalid, or it is not a finite number."""
     if register.type == "bit":
         return bool(words[0])
     ordered = list(words) if register.word_order == "big" else list(reversed(words))

@@ -30,8 +30,8 @@ from runtime.settings import Between, Port, Text, check_settings
 
 MAX_MESSAGES_PER_READ: Final = 500
 MAX_PACKET_BYTES: Final = 9 * 1024 * 1024  # a payload of the largest reading, and its topic
-MAX_REMEMBERED_TOPICS: Final = 1024  # a source that makes up topics costs time, not memory
-IDLE_S: Final = 1.0  # silence is no fault of a broker; the link itself is watched by keep-alive
+MAX_CACHED_TOPICS: Final = 1024  # bounds the memory for a source with many topics
+IDLE_S: Final = 1.0  # a silent broker is no fault; keep-alive monitors the link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,9 @@ class MqttSettings:
     ready_made: tuple[Literal["tasmota", "zigbee2mqtt", "esphome"], ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     version: Literal["5", "3.1.1"] = "5"
-    client_id: str = (
-        ""  # default: headgate- and the driver's name; it identifies the session, so it must be unique per broker
-    )
+    client_id: str = ""  # default: headgate- and the driver's name; identifies the session, so unique per broker
     qos: Literal[0, 1] = 1
-    session_expiry_s: Annotated[int, Between(0, 0xFFFFFFFF)] = (
-        604_800  # how long the broker stores messages while the agent is away
-    )
+    session_expiry_s: Annotated[int, Between(0, 0xFFFFFFFF)] = 604_800  # how long the broker stores messages for us
     retained: Literal["skip", "take"] = "skip"  # a message published before the connection has no time of its own
     keepalive_s: Annotated[int, Between(5, 3600)] = 30
     connect_timeout_s: Annotated[float, Between(0.1, 120)] = 10.0
@@ -131,7 +127,7 @@ class MqttDriver(Driver):
                 await link.close()
                 raise LinkDown(f"the broker refuses a subscription: {refusals[0]}")
         self._ledger.connected(session_is_resumed=link.session_is_resumed)
-        self._link = link  # not before: what is committed meanwhile was delivered over another connection
+        self._link = link  # not earlier: readings committed meanwhile are of another connection
 
     async def read(self) -> list[Reading]:
         if self._link is None:
@@ -139,7 +135,7 @@ class MqttDriver(Driver):
         if not self._surplus and (free := await self._wait_for_space()):
             with self._as_device_error():
                 messages = await self._link.receive(min(free, MAX_MESSAGES_PER_READ), IDLE_S)
-            self._surplus = self._take(messages, now_ms())
+            self._surplus = self._read_messages(messages, now_ms())
         end = _end_of_messages(self._surplus, MAX_READINGS_PER_READ)
         readings, self._surplus = self._surplus[:end], self._surplus[end:]
         return readings
@@ -169,7 +165,7 @@ class MqttDriver(Driver):
         if link is not None:
             await link.close()
 
-    def _take(self, messages: Sequence[Message], at_ms: int) -> list[Reading]:
+    def _read_messages(self, messages: Sequence[Message], at_ms: int) -> list[Reading]:
         """The readings of messages. A message without readings is acknowledged at once."""
         readings: list[Reading] = []
         known, empty = list[int](), list[int]()
@@ -210,7 +206,7 @@ class MqttDriver(Driver):
 
     def _find_readers(self, topic: str) -> list[TopicReader]:
         """The readers of the mappings that match the topic, in their order."""
-        if len(self._readers) >= MAX_REMEMBERED_TOPICS:
+        if len(self._readers) >= MAX_CACHED_TOPICS:
             self._readers.clear()
         found = [mapping.reader(topic) for mapping in self._mappings]
         readers = self._readers[topic] = [read for read in found if read is not None]

@@ -1,4 +1,4 @@
-"""Which QoS 1 messages were received, and which of them are committed. Pure.
+"""The ledger of received and committed QoS 1 messages. Pure.
 
 A message is acknowledged only over the connection that delivered it. The broker delivers again, with the same number
 and marked as a duplicate, what was not acknowledged when a connection broke, or whose acknowledgement was lost on the

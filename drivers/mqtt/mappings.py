@@ -46,7 +46,7 @@ class Mapping(Protocol):
 
 
 class Firmware(Protocol):
-    """What a well-known firmware publishes."""
+    """The topics and payloads of a well-known firmware."""
 
     @property
     def filters(self) -> tuple[str, ...]: ...
@@ -119,7 +119,7 @@ def _topic_problems(topic: str) -> list[str]:
     if "#" in levels[:-1] or any(c in level and level not in ("+", "#") for level in levels for c in "+#"):
         return ["topic: + and # stand for whole levels, # for the last only"]
     if any("{" in level and level not in PLACEHOLDERS for level in levels):
-        return ["topic: only {sensor} and {quantity} may stand in braces, each for a whole level"]
+        return ["topic: only {sensor} and {quantity} are allowed in braces, each as a whole level"]
     return []
 
 
@@ -129,14 +129,14 @@ def plain_filter(topic: str) -> str:
 
 def match_topic(pattern: str, topic: str) -> dict[str, str] | None:
     """The values of the placeholders; None if the topic does not match."""
-    wanted, given = pattern.split("/"), topic.split("/", MAX_TOPIC_LEVELS)
-    if wanted[-1] == "#":
-        wanted.pop()
-        given = given[: len(wanted)]
-    if len(wanted) != len(given):
+    expected, given = pattern.split("/"), topic.split("/", MAX_TOPIC_LEVELS)
+    if expected[-1] == "#":
+        expected.pop()
+        given = given[: len(expected)]
+    if len(expected) != len(given):
         return None
     found: dict[str, str] = {}
-    for level, text in zip(wanted, given, strict=True):
+    for level, text in zip(expected, given, strict=True):
         if level in PLACEHOLDERS:
             found[level.strip("{}")] = text
         elif level not in ("+", text):
@@ -201,7 +201,7 @@ def is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def is_online(payload: bytes) -> bool:
-    """Raises ValueError where it says neither."""
+    """Whether the payload is "online" or "offline". Raises ValueError for others."""
     word = payload.decode().strip().lower()
     if word not in ("online", "offline"):
         raise ValueError(f"{shown(word)} is neither online nor offline")

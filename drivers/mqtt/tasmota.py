@@ -1,4 +1,4 @@
-"""What Tasmota publishes, and what it means. Pure.
+"""Topics and payloads of Tasmota. Pure.
 
 | topic | payload |
 |---|---|
@@ -7,7 +7,7 @@
 | `tele/DEVICE/STATE`, `stat/DEVICE/RESULT` | `{"POWER":"ON","Wifi":{"Signal":-58,…},…}` |
 | `tele/DEVICE/LWT` | `Online`, `Offline`; `DeepSleep` until it wakes |
 
-The two orders in use are `tele/DEVICE/…`, which is its default, and `DEVICE/tele/…`.
+Topics have one of two orders: `tele/DEVICE/…`, the default, or `DEVICE/tele/…`.
 """
 
 import re
@@ -37,7 +37,7 @@ _UNITS: Final = {
     "ImportReactive": "kvar.h", "ExportReactive": "kvar.h", "Energy": "kW.h", "Period": "W.h",
 }  # fmt: skip
 _ENERGY_WITHOUT_UNIT: Final = ("AS3935", "LD2410")  # of a lightning, and of an echo
-# Behind a Zigbee bridge the same words mean other things: Power is a switch, Illuminance a raw logarithm.
+# Of a Zigbee bridge the same names mean something else: Power is a switch, Illuminance a raw logarithm.
 _ZIGBEE_UNITS: Final = {
     "Temperature": "Cel", "LocalTemperature": "Cel", "Humidity": "%", "Pressure": "hPa", "BatteryPercentage": "%",
     "BatteryVoltage": "V", "LinkQuality": "", "Illuminance": "", "Occupancy": "", "Power": "",
@@ -74,14 +74,14 @@ def _sensors(device: str, document: Mapping[str, Any]) -> Iterator[Sample | NotR
             yield from _zigbee(device, content)
         elif isinstance(content, dict):
             yield from _block(device, block, content, units, is_fahrenheit)
-        elif is_number(content) and block:  # most have a block; a few drivers do without
+        elif is_number(content) and block:  # most sensors have a block; a few do not
             yield Sample(device, _snake(block), content)
         elif block.startswith("Switch") and str(content).lower() in ON | OFF:
             yield Sample(device, _snake(block), str(content).lower() in ON)
 
 
 def _units_in(document: Mapping[str, Any]) -> dict[str, str]:
-    """What the document itself says of its units."""
+    """The units that the document itself gives."""
     pressure = _PRESSURE_UNITS.get(str(document.get("PressureUnit", "hPa")), "")
     return {**dict.fromkeys(_PRESSURES, pressure), "Speed": _SPEED_UNITS.get(str(document.get("SpeedUnit")), "")}
 

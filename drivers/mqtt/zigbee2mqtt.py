@@ -1,13 +1,13 @@
-"""What Zigbee2MQTT publishes, and what it means. Pure.
+"""Topics and payloads of Zigbee2MQTT. Pure.
 
 | topic | payload |
 |---|---|
-| `zigbee2mqtt/NAME` (a name may hold slashes) | `{"temperature":21.3,"linkquality":120,"state":"ON",…}` |
+| `zigbee2mqtt/NAME` (a name may contain slashes) | `{"temperature":21.3,"linkquality":120,"state":"ON",…}` |
 | `zigbee2mqtt/NAME/availability` | `{"state":"online"}` or `online` |
 
-A document gives every number, every boolean, and the `action` of a button. What is about the device rather than from
-it (`update`, `device`, `last_seen`, `elapsed`) is left out. No unit is sent; the names have theirs, and where devices
-differ (`voltage`, `pressure`) the size of the number decides. Single attributes (`output: attribute`) are not read.
+Of a document, every number, every boolean and the `action` of a button are read. Fields about the device itself
+(`update`, `device`, `last_seen`, `elapsed`) are left out. No unit is sent: it follows from the name or, where devices
+differ (`voltage`, `pressure`), from the size of the number. Single attributes (`output: attribute`) are not read.
 """
 
 import re
@@ -18,11 +18,11 @@ from typing import Any, Final
 from drivers.mapping import fields_of_json
 from drivers.mqtt.mappings import NotRead, Sample, is_number, is_online, json_object
 
-MAX_REMEMBERED_FIELDS: Final = 1024
+MAX_CACHED_FIELDS: Final = 1024
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9.]{0,20},[0-9]{1,20}")  # as a template of a user may write it
 _COMMANDS: Final = frozenset({"set", "get"})
 _ABOUT_THE_DEVICE: Final = frozenset({"update", "update_available", "device", "last_seen", "elapsed"})
-_TRUTHS: Final = {"ON": True, "OFF": False, "OPEN": True, "CLOSE": False, "LOCK": True, "UNLOCK": False}
+_BOOLEANS: Final = {"ON": True, "OFF": False, "OPEN": True, "CLOSE": False, "LOCK": True, "UNLOCK": False}
 # Of several of a kind in one device: power_l1, temperature_2, voltage_phase_b, state_left.
 _CHANNEL: Final = re.compile(r"_(l?[0-9]+|(phase_)?[a-d]|left|right|center|top|bottom)$")
 _BY_SIZE_OF_VOLTAGE: Final = "V or mV"
@@ -49,7 +49,7 @@ class Zigbee2Mqtt:
             return None
         if levels[-1] == "availability":
             return [Sample(name.removesuffix("/availability"), "online", _availability(payload))]
-        if not payload.startswith(b"{"):  # one attribute alone
+        if not payload.startswith(b"{"):  # a single attribute
             return None
         fields = fields_of_json(payload)
         return [sample for field, value in fields.items() if (sample := _sample(name, field, value, fields))]
@@ -67,8 +67,8 @@ def _sample(sensor: str, field: str, value: Any, fields: Mapping[str, Any]) -> S
     if isinstance(value, str):
         if field == "action" and value:
             return Sample(sensor, quantity, value)
-        if value in _TRUTHS:
-            return Sample(sensor, quantity, _TRUTHS[value])
+        if value in _BOOLEANS:
+            return Sample(sensor, quantity, _BOOLEANS[value])
         return NotRead(sensor, quantity) if _DECIMAL_COMMA.fullmatch(value) and _unit_by_name(field) else None
     if isinstance(value, bool):
         return Sample(sensor, quantity, value)
@@ -86,7 +86,7 @@ def _unit(field: str, value: float, fields: Mapping[str, Any]) -> str:
     return unit
 
 
-@lru_cache(MAX_REMEMBERED_FIELDS)
+@lru_cache(MAX_CACHED_FIELDS)
 def _unit_by_name(field: str) -> str:
     stem = _CHANNEL.sub("", field)
     return next((unit for ending, unit in _UNITS_BY_ENDING.items() if f"_{stem}".endswith(f"_{ending}")), "")

@@ -15,14 +15,14 @@ from drivers.rejects import reason_of
 from drivers.serial_driver import SerialDriver, SerialSettings
 from runtime.settings import Between, Seconds, check_settings
 
-EARLIEST_DAY: Final = date(2024, 1, 1)  # a receiver that says less counts its weeks wrong by 1024 …
-LATEST_DAY: Final = date(2099, 12, 31)  # … and one that says more has no idea
+EARLIEST_DAY: Final = date(2024, 1, 1)  # an earlier date is a week-number rollover of 1024 weeks
+LATEST_DAY: Final = date(2099, 12, 31)  # a later date is invalid
 _HALF_DAY: Final = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeHint:
-    """The receiver's clock against the gateway's, at one moment. The sentence's way through the cable is in it."""
+    """The receiver's clock and the gateway's at one moment. The time of transmission is included."""
 
     gnss_ms: int
     gateway_ms: int
@@ -42,8 +42,8 @@ class NmeaDecoder:
         self._lines = DelimitedFrames(b"\n", MAX_SENTENCE_BYTES)
         self._day: date | None = None
         self._day_received_at: timedelta | None = None
-        self._position_of: timedelta | None = None  # the epoch whose position was given
-        self._given_at_ms: dict[str, int] = {}  # by quantity; there are as many as `KINDS` names
+        self._position_of: timedelta | None = None  # the epoch whose position was read
+        self._read_at_ms: dict[str, int] = {}  # by quantity; there are as many as `KINDS` names
 
     def feed(self, data: bytes, now_ms: int) -> Sequence[Reading | Damaged]:
         events: list[Reading | Damaged] = []
@@ -81,7 +81,7 @@ class NmeaDecoder:
         return [("latitude", north, "deg"), ("longitude", east, "deg")]
 
     def _gnss_time_ms(self, fix: Fix) -> int | None:
-        """The sentence's time; where it has no date, that of the last one which had, with midnight in mind."""
+        """The time of the sentence; if it has no date, that of the last one that had, corrected for midnight."""
         if fix.time_of_day is None:
             return None
         if fix.day is not None:
@@ -93,17 +93,17 @@ class NmeaDecoder:
         return round((midnight + fix.time_of_day).timestamp() * 1000)
 
     def _is_due(self, quantity: str, now_ms: int) -> bool:
-        given_at_ms = self._given_at_ms.get(quantity)
-        if given_at_ms is not None and 0 <= now_ms - given_at_ms < self._interval_ms:
+        read_at_ms = self._read_at_ms.get(quantity)
+        if read_at_ms is not None and 0 <= now_ms - read_at_ms < self._interval_ms:
             return False
-        self._given_at_ms[quantity] = now_ms
+        self._read_at_ms[quantity] = now_ms
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NmeaSettings(SerialSettings):
-    interval_s: Annotated[float, Between(0, 86_400)] = 1.0  # each quantity at most so often; 0 gives all
-    clock: Literal["gnss", "gateway"] = "gnss"  # whose time is on the readings
+    interval_s: Annotated[float, Between(0, 86_400)] = 1.0  # shortest interval of each quantity; 0: all
+    clock: Literal["gnss", "gateway"] = "gnss"  # the clock that stamps the readings
     silence_s: Seconds = 30.0
 
 

@@ -23,7 +23,7 @@ Measured = tuple[str, float | int | str, str]  # quantity, value, unit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What one sentence says."""
+    """The content of one sentence."""
 
     measured: list[Measured] = field(default_factory=list)
     position: tuple[float, float] | None = None  # degrees north, degrees east
@@ -53,7 +53,7 @@ def parse_sentence(line: bytes) -> tuple[str, list[str]]:
 
 
 def read_sentence(kind: str, fields: Sequence[str]) -> Fix | None:
-    """What the sentence says; None for a kind that is not read here. Raises ValueError."""
+    """The content of a sentence; None for a kind that is not read. Raises ValueError."""
     read = KINDS.get(kind)
     return read(_Fields(fields)) if read else None
 
@@ -76,9 +76,9 @@ class _Fields:
             raise ValueError(f"field {number} is {text}")
         return value
 
-    def measured(self, *wanted: tuple[int, str, str, float]) -> list[Measured]:
-        """(number, quantity, unit, factor) ──► what is there."""
-        values = ((quantity, self.number(number), unit, factor) for number, quantity, unit, factor in wanted)
+    def measured(self, *columns: tuple[int, str, str, float]) -> list[Measured]:
+        """(number, quantity, unit, factor) ──► the quantities that are present."""
+        values = ((quantity, self.number(number), unit, factor) for number, quantity, unit, factor in columns)
         return [
             (quantity, round(value * factor, 6), unit) for quantity, value, unit, factor in values if value is not None
         ]
@@ -95,7 +95,7 @@ class _Fields:
             return None
         hours, minutes, seconds = int(text[:2]), int(text[2:4]), float(text[4:])
         if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 61):
-            raise ValueError(f"{text} is no time of day")
+            raise ValueError(f"{text} is not a time of day")
         return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
@@ -104,13 +104,13 @@ def _degrees(text: str, whole_digits: int, hemisphere: str, signs: str, limit: i
     minutes = float(text[whole_digits:])
     degrees = int(text[:whole_digits]) + minutes / 60
     if hemisphere not in signs or not hemisphere or not 0 <= minutes < 60 or not 0 <= degrees <= limit:
-        raise ValueError(f"{text} {hemisphere} is no position")
+        raise ValueError(f"{text} {hemisphere} is not a position")
     return round(-degrees if hemisphere == signs[1] else degrees, 7)
 
 
 def _rmc(fields: _Fields) -> Fix:
     time_of_day, day = fields.time_of_day(1), _day_of_rmc(fields.text(9))
-    if fields.text(2) != "A":  # no fix: the clock may run all the same, but is not to be trusted
+    if fields.text(2) != "A":  # no fix: its clock may run, but is not reliable
         return Fix()
     measured = fields.measured((7, "speed", "m/s", KNOT_M_PER_S), (8, "course", "deg", 1))
     return Fix(measured=measured, position=fields.position(3), time_of_day=time_of_day, day=day)
@@ -149,12 +149,12 @@ def _mwv(fields: _Fields) -> Fix:
     kind = "true" if fields.text(2) == "T" else "apparent"
     factor = WIND_M_PER_S.get(fields.text(4))
     if factor is None:
-        raise ValueError(f"{fields.text(4)!r:.10} is no unit of wind speed")
+        raise ValueError(f"{fields.text(4)!r:.10} is not a unit of wind speed")
     return Fix(measured=fields.measured((1, f"wind_angle_{kind}", "deg", 1), (3, f"wind_speed_{kind}", "m/s", factor)))
 
 
-def _simple(*wanted: tuple[int, str, str, float]) -> Callable[[_Fields], Fix]:
-    return lambda fields: Fix(measured=fields.measured(*wanted))
+def _simple(*columns: tuple[int, str, str, float]) -> Callable[[_Fields], Fix]:
+    return lambda fields: Fix(measured=fields.measured(*columns))
 
 
 KINDS: Final[dict[str, Callable[[_Fields], Fix]]] = {

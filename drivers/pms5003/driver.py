@@ -54,13 +54,13 @@ def read_frame(frame: bytes) -> list[tuple[str, float, str]]:
 
 
 class Pms5003Decoder:
-    """At most one set of readings per interval; a damaged frame costs itself only, as the search goes on inside it."""
+    """Decodes at most one set of readings per interval. After a damaged frame the search continues inside it."""
 
     def __init__(self, sensor: str, interval_s: float) -> None:
         self._sensor = sensor
         self._interval_ms = interval_s * 1000
         self._pending = b""
-        self._given_at_ms: int | None = None
+        self._read_at_ms: int | None = None
 
     def feed(self, data: bytes, now_ms: int) -> Sequence[Reading | Damaged]:
         pending, at = self._pending + data, 0
@@ -68,31 +68,29 @@ class Pms5003Decoder:
         while (start := pending.find(START, at)) >= 0 and len(pending) - start >= FRAME_BYTES:
             if start > at:
                 events.append(Damaged.frame("no start of frame", pending[at:start]))
-            taken, at = self._take(pending[start : start + FRAME_BYTES], start, now_ms)
-            events += taken
+            found, at = self._read(pending[start : start + FRAME_BYTES], start, now_ms)
+            events += found
         if start < 0 and len(pending) - at > FRAME_BYTES:
             events.append(Damaged.frame("no start of frame", pending[at:]))
         self._pending = pending[start:] if start >= 0 else pending[at:][1 - len(START) :]
         return events
 
-    def _take(self, frame: bytes, start: int, now_ms: int) -> tuple[Sequence[Reading | Damaged], int]:
-        """Events, and where to go on."""
+    def _read(self, frame: bytes, start: int, now_ms: int) -> tuple[Sequence[Reading | Damaged], int]:
+        """The events of a frame, and where to continue."""
         try:
             found = read_frame(frame)
         except ValueError as error:
             return [Damaged.frame(str(error), frame)], start + len(START)
-        if self._given_at_ms is not None and 0 <= now_ms - self._given_at_ms < self._interval_ms:
+        if self._read_at_ms is not None and 0 <= now_ms - self._read_at_ms < self._interval_ms:
             return [], start + FRAME_BYTES
-        self._given_at_ms = now_ms
+        self._read_at_ms = now_ms
         readings = [Reading(self._sensor, name, value, unit, taken_at_ms=now_ms) for name, value, unit in found]
         return readings, start + FRAME_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pms5003Settings(SerialSettings):
-    interval_s: Annotated[float, Between(0, 86_400)] = (
-        10.0  # the sensor sends about once a second; the rest is left out
-    )
+    interval_s: Annotated[float, Between(0, 86_400)] = 10.0  # shortest interval; the sensor sends once a second
     silence_s: Seconds = 30.0
 
 

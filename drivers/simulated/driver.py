@@ -75,7 +75,7 @@ class SimulatedDriver(Driver):
     async def read(self) -> list[Reading]:
         if not self._is_open:
             raise DeviceError(f"{self.name}: the simulated device is not open; open it before reading")
-        await self._wait_out_stall()
+        await self._wait_while_stalled()
         self._refuse_while_unplugged()
         if self._fault() == "garbage":
             self.quality.damaged("simulated garbage")
@@ -116,7 +116,7 @@ class SimulatedDriver(Driver):
     def _tick_ms(self, tick: int) -> int:
         return self._start_ms + int(tick * 1000 / self.settings.rate_hz)
 
-    async def _wait_out_stall(self) -> None:
+    async def _wait_while_stalled(self) -> None:
         waited_s = 0.0
         while self._fault() == "stall":
             if waited_s >= self.settings.silence_s:

@@ -20,7 +20,7 @@ from typing import Final
 from drivers.kernel_files import numeric_file, read_kernel_file
 from drivers.reading import MAX_NAME_CHARS, Scalar
 
-W1_POWER_ON_C: Final = 85.0  # what a DS18B20 says before its first measurement, or after its supply failed
+W1_POWER_ON_C: Final = 85.0  # value of a DS18B20 before its first measurement, or after its supply failed
 MAX_CHANNELS: Final = 1000
 
 
@@ -42,7 +42,7 @@ def channels_of(kernel_class: str, root: Path) -> list[Channel]:
 
 
 def read_channel(channel: Channel) -> Scalar | None:
-    """The value, or None where the sensor does not answer or says something that is no measurement."""
+    """The value; None if the sensor does not respond or has no measurement."""
     if channel.file.name == "w1_slave":
         return _read_w1_slave(channel.file)
     raw = numeric_file(channel.file)
@@ -71,7 +71,7 @@ def _w1(sys: Path) -> Iterator[Channel]:
             yield Channel(device.name, "temperature", "Cel", device / "w1_slave")
 
 
-# What the kernel's IIO interface promises per channel type: our unit, and the factor to it.
+# Per channel type of the kernel's IIO interface: quantity, our unit, and the factor to it.
 _IIO: Final = {
     "temp": ("temperature", "Cel", 0.001),
     "humidityrelative": ("humidity", "%", 0.001),

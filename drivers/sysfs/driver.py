@@ -29,7 +29,7 @@ def build(name: str, settings: Mapping[str, object], path: str = "") -> "SysfsDr
 
 
 class SysfsDriver(PolledDriver):
-    """Sensors are looked for at each poll, so that one that is plugged in later is read, too."""
+    """Lists the sensors at each poll, so that one that is plugged in later is read, too."""
 
     KIND = "sysfs"
 
@@ -46,8 +46,8 @@ class SysfsDriver(PolledDriver):
     async def poll(self) -> list[Reading]:
         try:
             readings = await self._call.run(self._read_all)
-        except OSError as error:  # its folder went while it was listed
-            raise DeviceError(f"{self.name}: a sensor went away ({error}); check that it is plugged in") from error
+        except OSError as error:  # its directory was removed while it was listed
+            raise DeviceError(f"{self.name}: a sensor was removed ({error}); check that it is plugged in") from error
         if not readings:
             raise DeviceError(
                 f"{self.name}: no sensor of {', '.join(self.settings.classes)} below {self.settings.root / 'sys'} "
@@ -57,8 +57,8 @@ class SysfsDriver(PolledDriver):
 
     def _read_all(self) -> list[Reading]:
         channels = [channel for name in self.settings.classes for channel in channels_of(name, self.settings.root)]
-        wanted = [channel for channel in channels if self._is_wanted(channel)]
-        values = [(channel, read_channel(channel), now_ms()) for channel in wanted]
+        selected = [channel for channel in channels if self._is_selected(channel)]
+        values = [(channel, read_channel(channel), now_ms()) for channel in selected]
         self._silent = {channel.sensor for channel, value, _ in values if value is None}
         return [
             Reading(channel.sensor, channel.quantity, value, channel.unit, taken_at_ms=at_ms)
@@ -66,5 +66,5 @@ class SysfsDriver(PolledDriver):
             if value is not None
         ]
 
-    def _is_wanted(self, channel: Channel) -> bool:
+    def _is_selected(self, channel: Channel) -> bool:
         return any(fnmatchcase(channel.sensor, pattern) for pattern in self.settings.sensors)

@@ -50,23 +50,23 @@ class SystemDriver(PolledDriver):
     async def connect(self) -> None:
         if not (self.settings.root / "proc/stat").is_file():
             raise DeviceError(f"{self.name}: {self.settings.root}/proc/stat is absent; check the setting root")
-        self._look_at_cpu()
-        self._look_at_network(now_ms())
+        self._measure_cpu()
+        self._measure_network(now_ms())
 
     async def poll(self) -> list[Reading]:
-        """In a thread: a disk whose far end is gone may never answer."""
-        return await self._call.run(self._look)
+        """Measure in a thread: a network file system whose server is gone may block for ever."""
+        return await self._call.run(self._measure)
 
-    def _look(self) -> list[Reading]:
+    def _measure(self) -> list[Reading]:
         at_ms = now_ms()
-        measured = [*self._look_at_cpu(), *self._look_at_memory(), *self._look_at_disks(), *self._look_at_heat()]
-        measured += self._look_at_network(at_ms)
+        measured = [*self._measure_cpu(), *self._measure_memory(), *self._measure_disks(), *self._measure_temperature()]
+        measured += self._measure_network(at_ms)
         found = [(quantity, value, unit) for quantity, value, unit in measured if value is not None]
         if self._cpu is None:
             raise DeviceError(f"{self.name}: {self.settings.root}/proc is unreadable; check the setting root")
         return [Reading(self.name, quantity, value, unit, taken_at_ms=at_ms) for quantity, value, unit in found]
 
-    def _look_at_cpu(self) -> list[Measured]:
+    def _measure_cpu(self) -> list[Measured]:
         now, before = parse_cpu(self._file("proc/stat")), self._cpu
         self._cpu = now
         use = now.use_percent_since(before) if now and before else None
@@ -76,14 +76,14 @@ class SystemDriver(PolledDriver):
             ("uptime", parse_uptime(self._file("proc/uptime")), "s"),
         ]
 
-    def _look_at_memory(self) -> Iterator[Measured]:
+    def _measure_memory(self) -> Iterator[Measured]:
         memory = parse_memory(self._file("proc/meminfo"))
         available, total = memory.get("MemAvailable"), memory.get("MemTotal")
         yield ("memory_available", available, "By")
         if available is not None and total:
             yield ("memory_use", round(100 * (1 - available / total), 1), "%")
 
-    def _look_at_disks(self) -> Iterator[Measured]:
+    def _measure_disks(self) -> Iterator[Measured]:
         for disk in self.settings.disks:
             try:
                 stat = os.statvfs(disk)
@@ -96,12 +96,12 @@ class SystemDriver(PolledDriver):
             if stat.f_blocks:
                 yield (f"disk_use{ending}", round(100 * (1 - stat.f_bfree / stat.f_blocks), 1), "%")
 
-    def _look_at_heat(self) -> Iterator[Measured]:
+    def _measure_temperature(self) -> Iterator[Measured]:
         """The first thermal zone: on a Pi, and on most boards, the processor."""
         millidegrees = numeric_file(self.settings.root / "sys/class/thermal/thermal_zone0/temp")
         yield ("cpu_temperature", None if millidegrees is None else millidegrees / 1000, "Cel")
 
-    def _look_at_network(self, at_ms: int) -> list[Measured]:
+    def _measure_network(self, at_ms: int) -> list[Measured]:
         now, before = parse_traffic(self._file("proc/net/dev")), self._traffic
         passed_s = (at_ms - self._traffic_at_ms) / 1000
         self._traffic, self._traffic_at_ms = now, at_ms
@@ -115,7 +115,7 @@ class SystemDriver(PolledDriver):
 
 def _rates(interface: str, before: Traffic, now: Traffic, passed_s: float) -> list[Measured]:
     received, sent = now.received - before.received, now.sent - before.sent
-    if received < 0 or sent < 0:  # the interface was made anew
+    if received < 0 or sent < 0:  # the interface was created again
         return []
     return [
         (f"received_{interface}", round(received / passed_s, 1), "By/s"),

@@ -1,4 +1,4 @@
-"""The meaning of the kernel's files under /proc. Pure: text in, numbers out; what is not there is left out."""
+"""Parses the kernel's files under /proc. Pure: text in, numbers out; absent values are left out."""
 
 from dataclasses import dataclass
 

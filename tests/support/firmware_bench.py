@@ -38,7 +38,7 @@ class Bench:
         faults: Faults = CLEAN,
         baudrate: int = 115200,
         key: bytes | None = None,
-        wanted_device: str = "",
+        expected_device: str = "",
         commit_ms: float = 50.0,
         seed: int = 1,
     ) -> None:
@@ -48,7 +48,9 @@ class Bench:
         self.committed: list[Measured] = []
         self.is_committing = True
         draw = random.Random(seed).randbytes
-        self._make_session = partial(HostSession, baudrate=baudrate, key=key, wanted_device=wanted_device, draw=draw)
+        self._make_session = partial(
+            HostSession, baudrate=baudrate, key=key, expected_device=expected_device, draw=draw
+        )
         self.session = self._make_session()
         self.to_host, self.to_device = Wire(faults, baudrate, seed), Wire(faults, baudrate, seed + 1)
         self._commit_ms = commit_ms

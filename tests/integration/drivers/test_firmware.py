@@ -169,7 +169,7 @@ def test_a_pattern_that_no_port_fits_says_what_was_tried(tmp_path: Path) -> None
     async def test() -> None:
         async with plugged(tmp_path / "ttyACM0", ModelDevice("somebody-else")):
             driver = driver_of(tmp_path / "ttyACM*", device_id="ours")
-            with pytest.raises(DeviceError, match="another device answers: somebody-else, not ours"):
+            with pytest.raises(DeviceError, match="another device responds: somebody-else, not ours"):
                 await driver.open()
             with pytest.raises(DeviceError, match="no such port"):
                 await driver_of(tmp_path / "ttyUSB*", device_id="ours").open()

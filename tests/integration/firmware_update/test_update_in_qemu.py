@@ -158,7 +158,7 @@ def test_firmware_for_another_board_and_older_firmware_are_refused(board: Flashe
     with pytest.raises(CommandRejected, match="another board"):
         bring(board, package(builds.firmware(NEW).image, board="mps2-an511", version=NEW))
     assert bring(board, builds.firmware(NEW, counter=2)).result is UpdateResult.CONFIRMED
-    with pytest.raises(CommandRejected, match="never goes back"):
+    with pytest.raises(CommandRejected, match="lower counters are refused"):
         bring(board, builds.firmware(OLD, counter=1))
     assert after_power_cut(board) == NEW
 

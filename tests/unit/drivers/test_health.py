@@ -7,31 +7,31 @@ from drivers.health import DeviceState, Health, Quality
 
 def test_each_change_is_told_once_with_how_long_the_state_before_lasted() -> None:
     health = Health("boiler", 1000)
-    up = health.works("", 2000)
+    up = health.succeeded("", 2000)
     assert up is not None
     assert (up.before, up.after, up.lasted_ms) == (DeviceState.STARTING, DeviceState.UP, 1000)
-    assert health.works("", 3000) is None
+    assert health.succeeded("", 3000) is None
     down = health.failed("boiler: no reply; check cable", 5000)
     assert down is not None
     assert str(down) == "boiler down after 3.0 s up; boiler: no reply; check cable"
     assert health.failed("another reason", 6000) is None
-    back = health.works("", 9000)
+    back = health.succeeded("", 9000)
     assert back is not None
     assert (back.before, back.lasted_ms) == (DeviceState.DOWN, 4000)
 
 
 def test_trouble_is_a_state_of_its_own() -> None:
     health = Health("boiler", 0)
-    health.works("", 0)
-    troubled = health.works("noise", 1)
+    health.succeeded("", 0)
+    troubled = health.succeeded("noise", 1)
     assert troubled is not None
     assert troubled.after is DeviceState.TROUBLED
-    assert health.works("other noise", 2) is None
+    assert health.succeeded("other noise", 2) is None
 
 
 def test_a_clock_that_is_set_back_gives_no_negative_length() -> None:
     health = Health("boiler", 1000)
-    change = health.works("", 500)
+    change = health.succeeded("", 500)
     assert change is not None
     assert change.lasted_ms == 0
 

@@ -4,9 +4,9 @@ import json
 
 from drivers.rejects import (
     MAX_KINDS,
+    MAX_NAME_CHARS,
     MAX_RAW_BYTES,
     MAX_SAMPLES,
-    MAX_WORDS,
     OTHER,
     SAMPLED_FIRST,
     Rejects,
@@ -30,7 +30,7 @@ def test_a_source_that_invents_sensors_and_reasons_costs_bounded_memory() -> Non
     assert len(rejects.counts) == MAX_KINDS + 1
     assert sum(rejects.counts.values()) == rejects.total == 10_000
     assert rejects.counts[OTHER] > 9_000
-    assert all(len(word) <= MAX_WORDS for kind in rejects.counts for word in kind)
+    assert all(len(word) <= MAX_NAME_CHARS for kind in rejects.counts for word in kind)
     samples = rejects.take_samples()
     assert len(samples) == MAX_SAMPLES
     assert {len(sample.raw) for sample in samples} == {MAX_RAW_BYTES}
@@ -47,6 +47,6 @@ def test_of_many_alike_fewer_and_fewer_are_sampled() -> None:
 
 def test_a_reason_has_no_values_in_it() -> None:
     assert reason_of(Unreadable("t is not a number", "'19,4'")) == "t is not a number"
-    assert reason_of(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no")) == "not a text in UTF-8"
+    assert reason_of(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no")) == "not UTF-8 text"
     assert reason_of(ValueError("anything else")) == "anything else"
     assert reason_of(json.JSONDecodeError("char 4", "{", 4)) == "not a JSON document"

@@ -57,7 +57,7 @@ def test_an_outage_does_not_make_it_patient_for_ever() -> None:
 def test_the_setting_counts_for_all_and_from_the_start_and_0_turns_it_off() -> None:
     detector = SilenceDetector(30.0, 0.0)
     assert detector.silence(29.0) == ""
-    assert detector.silence(32.0) == "no reading for 32 s; check that the device sends"
+    assert detector.silence(32.0) == "no reading for 32 s; check that the device is sending"
     detector.note([], 33.0)
     assert detector.silence(35.0) != ""
     detector.note([reading("a")], 40.0)

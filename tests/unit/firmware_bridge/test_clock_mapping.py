@@ -7,16 +7,16 @@ from firmware_bridge.clock_mapping import ClockMapping
 
 def test_one_question_tells_the_offset_within_half_its_way() -> None:
     clock = ClockMapping()
-    clock.add(1000, asked_ms=50_000, answered_ms=50_010)
+    clock.add(1000, requested_ms=50_000, received_ms=50_010)
     assert clock.host_ms(1000) == 50_005
     assert clock.host_ms(2500) == 51_505
 
 
 def test_slow_answers_count_for_nothing_beside_quick_ones() -> None:
     clock = ClockMapping()
-    clock.add(1000, asked_ms=5000, answered_ms=5004)
-    clock.add(2000, asked_ms=6000, answered_ms=6180)  # the answer waited on its way back
-    clock.add(3000, asked_ms=7000, answered_ms=7004)
+    clock.add(1000, requested_ms=5000, received_ms=5004)
+    clock.add(2000, requested_ms=6000, received_ms=6180)  # the answer waited on its way back
+    clock.add(3000, requested_ms=7000, received_ms=7004)
     assert abs(clock.host_ms(3000) - 7002) < 1
 
 

@@ -169,11 +169,11 @@ def test_a_device_that_describes_itself_otherwise_than_it_said_is_not_believed()
     assert "contradict its HELLO" in bench.session.problem
 
 
-def test_another_device_than_the_wanted_one_is_refused_by_name() -> None:
-    bench = Bench(ModelDevice("other"), wanted_device="model-1")
+def test_a_device_other_than_the_configured_one_is_refused_by_name() -> None:
+    bench = Bench(ModelDevice("other"), expected_device="model-1")
     bench.run(1000)
     assert not bench.session.is_open
-    assert bench.session.problem == "another device answers: other, not model-1"
+    assert bench.session.problem == "another device responds: other, not model-1"
 
 
 # Requests

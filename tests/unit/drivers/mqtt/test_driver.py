@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from drivers.contract import MAX_READINGS_PER_READ
-from drivers.mqtt.driver import MAX_REMEMBERED_TOPICS, MqttDriver, build
+from drivers.mqtt.driver import MAX_CACHED_TOPICS, MqttDriver, build
 from drivers.mqtt.ledger import Message
 from drivers.reading import Reading
 
@@ -183,12 +183,12 @@ def test_the_first_mapping_that_claims_a_message_reads_it() -> None:
 @pytest.mark.parametrize("topic", ["plant/{sensor}/data", "plant/#"])
 def test_a_source_that_invents_topics_costs_no_more_memory_than_that(topic: str) -> None:
     driver = driver_over(Waiting(), {**JSON, "topic": topic})
-    for start in range(0, 3 * MAX_REMEMBERED_TOPICS, 500):
+    for start in range(0, 3 * MAX_CACHED_TOPICS, 500):
         driver._link = Waiting(  # type: ignore[assignment]
             *(message(f"plant/{number}/data", b'{"t":1}', 0) for number in range(start, start + 500))
         )
         assert len(read(driver)) == 500
-        assert len(driver._readers) <= MAX_REMEMBERED_TOPICS
+        assert len(driver._readers) <= MAX_CACHED_TOPICS
 
 
 @pytest.mark.parametrize(

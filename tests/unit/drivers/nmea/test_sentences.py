@@ -65,10 +65,10 @@ def test_kinds_that_are_not_read_here_are_no_fault() -> None:
         (b"$GPRMC,123519,A*00", "wrong checksum"),
         (b"$GPRMC*zz", "wrong checksum"),
         (b"$" + b"x" * 200 + b"*00", "not a sentence"),
-        (nmea("GPRMC,256199,A,,,,,,,,,"), "no time of day"),
-        (nmea("GPGLL,9999.000,N,00000.000,E,120000,A"), "no position"),
-        (nmea("GPGLL,4860.000,N,00000.000,E,120000,A"), "no position"),
-        (nmea("GPGLL,4800.000,X,00000.000,E,120000,A"), "no position"),
+        (nmea("GPRMC,256199,A,,,,,,,,,"), "not a time of day"),
+        (nmea("GPGLL,9999.000,N,00000.000,E,120000,A"), "not a position"),
+        (nmea("GPGLL,4860.000,N,00000.000,E,120000,A"), "not a position"),
+        (nmea("GPGLL,4800.000,X,00000.000,E,120000,A"), "not a position"),
         (nmea("SDDPT,inf"), "field 1"),
         (nmea("GPGGA,,,,,,x"), "invalid literal"),
     ],
@@ -84,5 +84,5 @@ def test_the_checksum_is_the_xor_of_all_bytes() -> None:
 
 
 def test_a_wind_speed_of_unknown_unit_is_not_guessed() -> None:
-    with pytest.raises(ValueError, match="'X' is no unit of wind speed"):
+    with pytest.raises(ValueError, match="'X' is not a unit of wind speed"):
         read_sentence(*parse_sentence(nmea("WIMWV,214.8,R,10.0,X,A")))

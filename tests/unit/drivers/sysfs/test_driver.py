@@ -7,7 +7,7 @@ from drivers.errors import DeviceError
 from drivers.sysfs.driver import build
 
 
-def test_a_sensor_that_goes_while_it_is_looked_for_is_a_failure_of_the_device(
+def test_a_sensor_that_is_removed_while_sensors_are_listed_is_a_failure_of_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(kernel_class: str, root: Path) -> list[object]:
@@ -15,5 +15,5 @@ def test_a_sensor_that_goes_while_it_is_looked_for_is_a_failure_of_the_device(
 
     monkeypatch.setattr("drivers.sysfs.driver.channels_of", gone)
     driver = build("cellar", {"classes": ["iio"], "root": str(tmp_path)})
-    with pytest.raises(DeviceError, match="cellar: a sensor went away"):
+    with pytest.raises(DeviceError, match="cellar: a sensor was removed"):
         asyncio.run(driver.poll())
