@@ -1,1 +1,1 @@
-"""The service on the device: collect → wrap → journal → publish, archive → ship; and the `headgate` command."""
+"""The service on the device: collect → pack → commit → journal → publish, archive → ship, and `headgate`."""

@@ -1,6 +1,6 @@
-"""Drivers → batches. One task per driver; a full queue holds the driver back, and no driver another.
+"""The collect stage: one task per driver turns its readings into batches. A full queue makes the driver wait.
 
-A `Batch` is what travels from the collectors, and from the agent's own events, to the commit stage.
+A `Batch` travels from a collector, or from the agent's own events, to the commit stage.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from agent.pack.routing import Route
 from drivers import DeviceChange, DeviceState, Driver, Reading, supervise
 
 log = logging.getLogger(__name__)
-MAX_SENSORS: Final = 256  # of one device; a source that invents names costs no more memory than that
+MAX_SENSORS: Final = 256  # of one device, so that a source with ever new names costs bounded memory
 
 
 async def nothing_to_do() -> None:
-    """The acknowledgement of a source that takes none."""
+    """The acknowledgement of a source that needs none."""
 
 
 class Batch(NamedTuple):
@@ -26,17 +26,17 @@ class Batch(NamedTuple):
 
     source: str  # the driver's name, by which the rules route
     readings: Sequence[Reading]
-    route: Route | None = None  # one that no rule chooses: the agent's own events
+    route: Route | None = None  # fixed, instead of by the rules: the agent's own events
     committed: Callable[[], Awaitable[None]] = nothing_to_do
-    has_durable_tokens: bool = False  # the tokens of these readings mean the same after a restart
+    has_durable_tokens: bool = False  # the tokens of these readings stay valid after a restart
 
 
 class LatestReadings:
-    """Takes every reading, so it does little with each. A payload is not kept, only how long it is."""
+    """The latest reading of each sensor and quantity, for the status; of bytes only their number. On the hot path."""
 
     def __init__(self) -> None:
         self.readings: dict[tuple[str, str], Reading] = {}
-        self.has_more = False  # than are kept
+        self.has_more = False  # sensors than these
 
     def note(self, readings: Sequence[Reading]) -> None:
         for name, reading in {reading[:2]: reading for reading in readings}.items():
@@ -65,7 +65,7 @@ class CollectorStatus:
 
 
 class Collector:
-    """Keeps one driver read for as long as it runs."""
+    """Reads one driver, for as long as it runs."""
 
     def __init__(self, driver: Driver, queue: asyncio.Queue[Batch], on_change: Callable[[DeviceChange], None]) -> None:
         self.status = CollectorStatus()
@@ -75,7 +75,7 @@ class Collector:
 
     @property
     def counters(self) -> Mapping[str, float]:
-        """What the driver itself counts."""
+        """The driver's own counters."""
         return self._driver.counters
 
     @property
@@ -83,19 +83,19 @@ class Collector:
         return self._driver
 
     async def run(self) -> None:
-        """Until cancelled. The driver stays open, to acknowledge what is committed after the last reading."""
-        async with contextlib.aclosing(supervise(self._driver, leave_open=True)) as happenings:
-            async for happening in happenings:
-                if isinstance(happening, DeviceChange):
-                    self._note(happening)
+        """Read until cancelled. The driver stays open, to acknowledge readings that are committed later."""
+        async with contextlib.aclosing(supervise(self._driver, leave_open=True)) as events:
+            async for event in events:
+                if isinstance(event, DeviceChange):
+                    self._note(event)
                 else:
-                    await self._pass_on(happening)
+                    await self._queue_batch(event)
 
     async def close(self) -> None:
-        """Called after `run` has ended and what it passed on is committed, or will not be."""
+        """Close the driver, after `run` has ended and its batches are committed, or will not be."""
         await self._driver.close()
 
-    async def _pass_on(self, readings: Sequence[Reading]) -> None:
+    async def _queue_batch(self, readings: Sequence[Reading]) -> None:
         tokens = dict.fromkeys([reading.token for reading in readings if reading.token is not None])  # in their order
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
         batch = Batch(self._driver.name, readings, has_durable_tokens=self._driver.HAS_DURABLE_TOKENS)

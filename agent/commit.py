@@ -1,9 +1,9 @@
-"""Batches → routed, packed, signed → committed → acknowledged: the one place where a reading becomes durable.
+"""The commit stage: routes, packs and signs batches, commits them to the journal, and acknowledges their sources.
 
-Commits are few and large: the first reading after a start or a quiet time is committed at once, and whatever comes
-within the commit interval after it goes into the next one, unless so many wait that they are due at once. A disk that
-fails is retried until it works; meanwhile the queue fills and the sources are held back. Nothing that was
-signed is ever dropped here, or its chain would have a hole.
+Commits are few and large: the first reading after a start or a quiet time is committed at once. Readings that come
+within the commit interval after it go into the next commit, which is made early if many wait. If the disk fails, the
+commit is retried until it works; meanwhile the queue fills and the sources wait. A signed message is never dropped
+here, because its chain would have a gap.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Committer:
         self.status = CommitterStatus()
         self.router = router
         self.is_hurried = False  # commit without waiting for more: the agent is about to stop
-        self.moved_at_s = time.monotonic()  # when it last finished something, or found nothing to do
+        self.moved_at_s = time.monotonic()  # when a commit or an attempt last ended
         self._queue = queue
         self._journal = journal
         self._wrapper = wrapper
@@ -100,9 +100,9 @@ class Committer:
         refused: Sequence[RefusedReading] = ()
 
         def store() -> None:
-            """With one visit to the journal's thread. What one try has wrapped and appended stays so for the next.
+            """One call to the journal's thread. A retry continues with what was wrapped and appended before.
 
-            What no message can hold is reported in a signed one, in the same commit: the source is acknowledged after.
+            Readings that no message can hold are reported by an event in the same commit, before the acknowledgement.
             """
             nonlocal refused
             self._wrapper.wrap(routed, self._clock.read(), wrapped)
@@ -129,7 +129,7 @@ class Committer:
             await self._acknowledge(batch)
 
     async def _acknowledge(self, batch: Batch) -> None:
-        """A source that misses its acknowledgement sends again, and that is stored twice: no reason to stop."""
+        """Acknowledge the source. If that fails, the source sends again and its readings are stored twice."""
         try:
             async with asyncio.timeout(ACKNOWLEDGE_TIMEOUT_S):
                 await batch.committed()
@@ -139,19 +139,19 @@ class Committer:
             )
 
     def _append(self, runs: list[Run], noted: dict[str, list[Noted]]) -> None:
-        """Append each run once, however often the disk is asked again; note where readings with tokens will stand."""
+        """Append each run once, however often the commit is retried; note the positions of readings with tokens."""
         now_ms = self._clock.now_ms()
         while runs:
             run = runs[0]
             positions = self._journal.journal.append_many(run.lane, run.entries, now_ms)
             del runs[0]
-            places = zip(positions, run.entries, run.tokens, strict=True) if run.source else ()
-            for position, entry, token in places:
+            columns = zip(positions, run.entries, run.tokens, strict=True) if run.source else ()
+            for position, entry, token in columns:
                 if token is not None:
                     noted.setdefault(run.source, []).append(Noted(token, run.lane, position, digest_of(entry.payload)))
 
     async def _retry(self, work: Callable[[], T]) -> T:
-        """Do the work beside the journal's thread, again and again until the disk accepts it."""
+        """Do the work beside the journal's thread, and repeat it until the disk accepts it."""
         while True:
             try:
                 result = await self._journal.call_beside(work)
@@ -163,7 +163,7 @@ class Committer:
                 return result
 
     def _note_storage(self, problem: str) -> None:
-        self.moved_at_s = time.monotonic()  # an answer, if a bad one
+        self.moved_at_s = time.monotonic()  # the disk responded, if with an error
         if problem and not self.status.problem:
             log.error("cannot write the journal, reading is paused; problem=%s", problem)
         elif self.status.problem and not problem:
@@ -171,9 +171,9 @@ class Committer:
         self.status.problem = problem
 
     def _route(self, batches: Sequence[Batch], refused: list[RefusedReading]) -> list[Group]:
-        """Readings by route, in the order in which they came; those whose tokens outlive the process are kept apart.
+        """Readings by route, in their order; readings with durable tokens form groups of their own.
 
-        Those that have no possible stream go to `refused`.
+        Those without a possible stream go to `refused`.
         """
         routed: dict[tuple[Route, str], list[Reading]] = {}
         for batch in batches:

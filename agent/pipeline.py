@@ -6,10 +6,10 @@
               start, stop, gaps,                                 ▲                          │
               clock, devices                                     └──────── receipts ◄───────┘
 
-One TaskGroup owns every task, by name, and no task can hold up its end. The one queue between the sources and the disk
-is bounded: when the disk is slow or full, sources are held back. Shutdown follows the flow: stop reading, report it,
-commit, give the links a moment to settle what is under way, close. Each step has a bound, and what is not published by
-then is in the journal.
+One TaskGroup owns every task, by name, and no task can delay its end without bound. The queue between the sources and
+the disk is bounded: when the disk is slow or full, sources wait. Shutdown follows the flow: stop reading, report it,
+commit, give the links a moment to settle what is in flight, close. Each step has a time limit; messages that are not
+published by then are in the journal.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from agent.pack.encryption import StreamEncryption
     from agent.ship import Shipper
 
-CHANGING: Final = "reload"  # the companion that calls `take`: it ends before anything else does
+RELOAD_TASK: Final = "reload"  # the companion that calls `apply`: it ends before all other tasks
 MAX_QUEUED_BATCHES: Final = 64
 TICK_S: Final = 1.0
 STOP_READING_S: Final = 5.0
@@ -61,7 +61,7 @@ COMMIT_S: Final = 10.0
 SETTLE_S: Final = 3.0
 SETTLE_CHECK_S: Final = 0.02
 ONCE_SETTLE_S: Final = 60.0  # with `run --once`, whose purpose it is
-LIFE_SIGN_S: Final = 10.0  # the journal's thread answers within this, or the pipeline is stalled
+STALLED_S: Final = 10.0  # the journal's thread responds within this, or the pipeline is stalled
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class _Link:
 
 
 class Pipeline:
-    """Everything that one configuration makes run. Opens its files on construction, its ports and sockets in `run`."""
+    """All stages of one configuration. Opens its files on construction, its ports and sockets in `run`."""
 
     def __init__(self, config: Config, keys: DeviceKeys, clock: Clock) -> None:
         """Raises: ConfigError, StorageError, OSError."""
@@ -93,7 +93,7 @@ class Pipeline:
             opened.pop_all()
 
     def _open_files(self, opened: contextlib.ExitStack) -> None:
-        """`opened`: what to let go of if anything fails, for the configuration before may be asked to go on."""
+        """`opened`: what to close if anything fails, because the previous configuration may then be opened again."""
         config, clock = self.config, self._clock
         self._lock = DataLock(config.device.data_directory)
         opened.callback(self._lock.close)
@@ -158,7 +158,7 @@ class Pipeline:
         config = self.config
         if config.archive is None:
             return
-        from agent.archive.stage import Archiving  # what a device does without costs it no memory
+        from agent.archive.stage import Archiving  # imported on use: not every device archives
         from agent.ship import Shipper
 
         self.archiving = Archiving(
@@ -183,9 +183,8 @@ class Pipeline:
         companions: Mapping[str, Coroutine[Any, Any, None]] | None = None,
         at_end: Callable[[], Awaitable[None]] = nothing_to_do,
     ) -> None:
-        """Until `stop` is set; then in order. `companions` live as long as the pipeline; `at_end` can ask its journal.
-
-        Raises whatever a task died of, after closing what there is.
+        """Run until `stop` is set, then stop in order. `companions` run as long as the pipeline; `at_end` can still
+        use the journal. Raises the error that ended a task, after closing everything.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -201,7 +200,7 @@ class Pipeline:
             await self._close()
 
     async def run_once(self, seconds: float, at_end: Callable[[], Awaitable[None]] = nothing_to_do) -> None:
-        """Read for so long, then publish all there is, and end."""
+        """Read for this time, then publish everything, and end."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
         self._settle_s = ONCE_SETTLE_S
@@ -210,7 +209,7 @@ class Pipeline:
     def _start_stages(self) -> None:
         self._start("commit", self.committer.run())
         self._start("tick", self._tick())
-        self._start("events: devices", self._events.pass_on_changes())
+        self._start("events: devices", self._events.report_device_changes())
         self._start("events: losses", self._report_losses())
         self._start("events: rejected", self._rejects.run())
         self._start("events: clock", watch_clock(self._events, self._clock))
@@ -248,7 +247,7 @@ class Pipeline:
         self._start(f"collect: {name}", collector.run())
 
     def _readers_of(self, stream_id: str) -> frozenset[str]:
-        """By the configuration of now. Asked once for each stream and connection."""
+        """By the present configuration. Called once for each stream and connection."""
         others = [self.config.device.events_stream]
         return StreamReaders(self.config.streams, self._device_names(self.config), others=others).of(stream_id)
 
@@ -279,38 +278,34 @@ class Pipeline:
         self._encryption.rekey(stream_id, self._clock.now_ms())
 
     async def _tick(self) -> None:
-        """Positions are saved, and the clock's ceiling raised, also while no reading comes."""
+        """Save the journal's positions, also while no reading comes."""
         while True:
-            with contextlib.suppress(StorageError):  # the committer meets the same disk, and tells
+            with contextlib.suppress(StorageError):  # the committer reports problems of the disk
                 await self.journal.tick()
             await asyncio.sleep(TICK_S)
 
     async def _report(self, info_type: str, reason: str) -> None:
-        notice = LifecycleNotice(
-            version=VERSION,
-            configuration=self.config.sha256,
-            reason=reason,
-        )
+        notice = LifecycleNotice(version=VERSION, configuration=self.config.sha256, reason=reason)
         await self._events.report_lifecycle(info_type, notice)
 
     # Health
 
     async def is_moving(self) -> bool:
-        """Whether what comes in gets to the disk: the journal's thread answers, and nothing sits in the queue."""
+        """Whether readings reach the disk: the journal's thread responds, and the queue moves."""
         try:
-            async with asyncio.timeout(LIFE_SIGN_S):
+            async with asyncio.timeout(STALLED_S):
                 await self.journal.call(lambda: None)
         except TimeoutError:
             return False
         waited_s = time.monotonic() - self.committer.moved_at_s
-        return self._queue.empty() or waited_s < LIFE_SIGN_S + self.config.journal.commit_interval_s
+        return self._queue.empty() or waited_s < STALLED_S + self.config.journal.commit_interval_s
 
     def _is_published(self) -> bool:
         return all(link.sender.status.is_up and link.sender.in_flight == 0 for link in self.links.values())
 
     # Changing the configuration
 
-    def can_take(self, config: Config) -> bool:
+    def can_apply(self, config: Config) -> bool:
         """Whether the change leaves the journal and everything around it as they are."""
         old = self.config
         fixed = ("device", "journal", "archive", "ship")
@@ -320,8 +315,8 @@ class Pipeline:
             and _encrypted_rules(old) == _encrypted_rules(config)
         )
 
-    async def take(self, config: Config) -> list[str]:
-        """Restart what changed, and leave the rest untouched. Only where `can_take`.
+    async def apply(self, config: Config) -> list[str]:
+        """Restart what changed, and leave the rest untouched. Only if `can_apply`.
 
         Returns the tasks that did not stop within their limit: these drivers and publishers run with their previous
         settings, and the next call tries to change them again.
@@ -357,12 +352,12 @@ class Pipeline:
     async def _change_publisher(self, name: str) -> bool:
         if await self._tasks.stop(f"publish: {name}", limit_s=STOP_PUBLISHING_S):
             return False
-        await self.journal.call(self.journal.journal.cursor(name).rewind)  # what was under way comes again
+        await self.journal.call(self.journal.journal.cursor(name).rewind)  # what was in flight comes again
         self._start_publisher(name, self.config.publishers[name])
         return True
 
     async def _committed_up_to_now(self, name: str) -> None:
-        """Batches are committed in order, so when an empty one is, all before it are."""
+        """Wait until all batches so far are committed: batches are committed in order, so an empty one is the mark."""
         is_done = asyncio.Event()
 
         async def set_done() -> None:
@@ -374,7 +369,7 @@ class Pipeline:
     # Stopping
 
     async def _stop_in_order(self) -> None:
-        await self._tasks.stop(CHANGING, limit_s=STOP_READING_S)
+        await self._tasks.stop(RELOAD_TASK, limit_s=STOP_READING_S)
         collecting = [name for name in self._tasks if name.startswith("collect: ")]
         await self._tasks.stop(*collecting, limit_s=STOP_READING_S)
         self.committer.is_hurried = True
@@ -385,7 +380,7 @@ class Pipeline:
         self._tasks.abandon()
 
     async def _close_sources(self) -> None:
-        """After the commit: sources get their last acknowledgements, and need not send again."""
+        """Close after the commit, so that sources get their last acknowledgements."""
         await asyncio.gather(*(collector.close() for collector in self.collectors.values()))
 
     async def _commit_all(self) -> None:
@@ -394,8 +389,8 @@ class Pipeline:
         await self._queue.join()
 
     async def _settle(self) -> None:
-        """Until every link that is up, or every link where that is waited for, has published all there is."""
-        while await self._unpublished():  # noqa: ASYNC110 - the journal is asked, and it knows no events
+        """Wait until every link that is up, or with `run_once` every link, has published everything."""
+        while await self._unpublished():  # noqa: ASYNC110 - the journal must be polled
             await asyncio.sleep(SETTLE_CHECK_S)
 
     async def _unpublished(self) -> int:

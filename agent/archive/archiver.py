@@ -56,9 +56,9 @@ class Archiver:
     ) -> KeptArchive | None:
         """One more archive of what is not archived yet, or None if there is nothing.
 
-        It takes from `records` what fits into one archive and not one more: call it again until it gives None. `losses`
-        is asked when the records are read, so that what was found damaged among them is told in the same archive; what
-        an archive that waits for its receipt tells of is left out. When it returns, the archive is durable under its
+        It consumes from `records` what fits into one archive and not one more: call it again until it returns None.
+        `losses` is called after the records were read, so that damage found among them is reported in the same archive;
+        losses in an archive that waits for its receipt are left out. When it returns, the archive is durable under its
         final name. Raises: StorageError if the disk fails; then call it again, with records from the last known
         position.
         """
@@ -77,7 +77,7 @@ class Archiver:
             return self._write(first, fresh, losses, now_ms)
         except OSError as error:
             self._must_recover = True
-            with suppress(StorageError):  # the first failure is the one to tell
+            with suppress(StorageError):  # the first failure is the one to report
                 self._recover()
             raise StorageError(f"archiving failed: {error.strerror or error}") from error
 
@@ -88,14 +88,15 @@ class Archiver:
                 self._directory.reserve(RESERVE_NAME, self._settings.reserve_bytes)
 
     def _free_space(self) -> None:
-        """Archives wait as long as no receipt comes, and must not use the space that everything else needs.
+        """Limit the next archive to the free space. Raises: StorageError if there is too little, OSError.
 
-        With too little of it, one that is small may still be made, if no other waits: or the journal, which goes on
-        when archives are received, and the archives, which go on when the journal lets go, would wait for each other.
+        With too little space, a small archive may still be written into the reserve if no other one waits for its
+        receipt. Otherwise the journal, which releases what was received, and the archiver, which needs the space that
+        the journal releases, would wait for each other.
         """
         settings, free_bytes = self._settings, self._directory.free_bytes()
-        wanted_bytes = settings.leave_free_bytes + settings.reserve_bytes
-        if free_bytes >= wanted_bytes:
+        required_bytes = settings.leave_free_bytes + settings.reserve_bytes
+        if free_bytes >= required_bytes:
             self.restore_reserve()
             self._max_text_bytes = min(settings.max_text_bytes, max(free_bytes // 2, settings.reserve_bytes // 4))
         elif settings.reserve_bytes and not self._store.state.kept:
@@ -103,11 +104,11 @@ class Archiver:
             self._max_text_bytes = settings.reserve_bytes // 4
         else:
             raise StorageError(
-                f"{free_bytes >> 20} MiB of the disk are free, and {wanted_bytes >> 20} MiB must stay so; ship archives"
+                f"{free_bytes >> 20} MiB of the disk are free, {required_bytes >> 20} MiB must stay free; ship archives"
             )
 
     def _recover(self) -> None:
-        """Only the disk knows how far a failed write got."""
+        """Load the state from the disk again after a failed write. Raises: StorageError."""
         try:
             self._store.recover()
         except OSError as error:
@@ -140,7 +141,7 @@ class Archiver:
         return self._publish(ENCRYPTED_NAME, sha256, size_bytes, writer.lanes, reported)
 
     def _add_records(self, writer: ArchiveWriter, file: NewFile, first: Record, rest: Iterator[Record]) -> None:
-        """Limits are looked at before the next record is taken, so that none is taken and left out."""
+        """Add records up to the limits, which are checked before the next record is consumed, so that none is lost."""
         text_bytes = len(first.text)
         file.write(writer.add(first))
         while not (
@@ -172,7 +173,7 @@ class Archiver:
         yield encryptor.finish()
 
     def _publish(
-        self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], told: tuple[int, ...]
+        self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], losses: tuple[int, ...]
     ) -> KeptArchive:
         suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else ENCRYPTED_SUFFIX
         archive = KeptArchive(
@@ -180,7 +181,7 @@ class Archiver:
             sha256=sha256,
             size_bytes=size_bytes,
             lanes=lanes,
-            losses=told,
+            losses=losses,
             follows=self._store.state.last_archived(lanes),
         )
         self._store.publish(temporary, archive)
@@ -188,7 +189,7 @@ class Archiver:
 
 
 def _add_losses(writer: ArchiveWriter, losses: list[Loss]) -> tuple[int, ...]:
-    """As many as there is room for, by rising number. Their numbers."""
+    """Add as many as fit, by rising number. Returns their numbers."""
     added = []
     for loss in sorted(losses, key=lambda loss: loss.number):
         if writer.is_full:

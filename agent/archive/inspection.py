@@ -1,4 +1,4 @@
-"""Reads archive files for the commands: open, encrypted or not, and check."""
+"""Opens and verifies archive files, encrypted or not, for the commands."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ def _ignore(_: int) -> None:
 
 @contextmanager
 def opened_archive(path: Path, collector: PrivateKey | None = None) -> Iterator[OpenArchive]:
-    """The archive in the file; an encrypted one is opened into a nameless temporary file first.
+    """The archive in the file; an encrypted one is decrypted to an unnamed temporary file first.
 
     Raises: WireError, ConfigError if it is encrypted and the key is missing, OSError.
     """
@@ -115,7 +115,7 @@ def _verify_blocks(
 
 
 def _name_problems(path: Path) -> list[str]:
-    """A file named like an archive must have the digest that its name says; any other name says nothing."""
+    """A file with an archive's suffix must be named by its SHA-256; other names are not checked."""
     if path.suffix not in ARCHIVE_SUFFIXES:
         return []
     with path.open("rb") as file:

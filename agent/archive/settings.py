@@ -15,18 +15,18 @@ SMALL_ARCHIVE_BYTES: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CollectorAddress:
-    """Checks the URL of a collector when the configuration is read: it is first used when there is an archive."""
+    """Checks the URL of a collector when the configuration is loaded, long before the first archive is shipped."""
 
     def problem(self, value: str) -> str:
         try:
             parts = urlsplit(value)
-            parts.port  # noqa: B018 - it is read out of the text, or is none
+            parts.port  # noqa: B018 - raises ValueError if it is no number
             value.encode("ascii")
             (parts.hostname or "").encode("idna")
         except ValueError as error:
             return f"not the URL of a collector: {error}"
         if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-            return "not a collector URL; expected https://HOST:PORT"  # and not what may be a password in it
+            return "not a collector URL; expected https://HOST:PORT"  # without the URL, which may hold a password
         return ""
 
 
@@ -46,7 +46,7 @@ class ArchiveConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipConfig:
-    """To a collector (`url`, `collector_key`) or into a directory, which a person may carry."""
+    """Ship to a collector (`url`, `collector_key`) or to a directory, such as a USB stick."""
 
     url: CollectorUrl | None = None  # URL of the collector; either this or directory
     collector_key: Path | None = None  # file with the key that signs receipts, 64 hex digits
@@ -66,5 +66,5 @@ class ShipConfig:
 
 
 def reserve_bytes(settings: JournalSettings) -> int:
-    """Enough for an archive with the largest message, and its encrypted copy."""
+    """The space for an archive with the largest message, and its encrypted copy."""
     return SMALL_ARCHIVE_BYTES + 4 * settings.max_payload_bytes

@@ -1,9 +1,9 @@
-"""Journal → archives → receipts: the second reader of the one log.
+"""The archive stage: decides when to archive, and releases the journal's records when a receipt covers them.
 
 An archive is closed when it is full or when the oldest record has waited long enough. The journal's cursor moves only
-past what a receipt covers, so until then every record is there twice. A loss stands in the manifest of the archive in
-which its messages would be, and the journal keeps it, too, until a receipt covers that archive: if the archive rots,
-the loss goes into the next one.
+past records that a receipt covers, so until then every record is stored twice. A loss is listed in the manifest of the
+archive that would have held its messages, and stays in the journal until a receipt covers that archive: if the archive
+is damaged on the disk, the loss goes into the next one.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from protocol.errors import Corrupt
 from protocol.losses import Loss
 
 CHECK_S: Final = 1.0
-RECORDS_PER_TAKE: Final = 1000
-BYTES_PER_TAKE: Final = 1 << 20  # beyond it no further block is read
+RECORDS_PER_CALL: Final = 1000
+BYTES_PER_CALL: Final = 1 << 20  # beyond it no further block is read
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -71,12 +71,12 @@ class Archiving:
         self._directory = RealDirectory(folder)
         self._store = self._open_store(journal_id)
         self._archiver = Archiver(self._store, self._directory, keys, settings)
-        self._lock = asyncio.Lock()  # the store is for one at a time
-        self._made_at_s = time.monotonic()
-        self._receipted: set[int] = set()  # numbers of losses, until the journal forgets them
+        self._lock = asyncio.Lock()  # one task at a time uses the store
+        self._archived_at_s = time.monotonic()
+        self._receipted: set[int] = set()  # numbers of losses, until the journal drops them
         self._work: asyncio.Future[Any] | None = None
         self._is_closing = False
-        self._note_kept()
+        self._note_archived()
         if self._store.missing:
             log.error("archives without a receipt are missing; files=%s", ", ".join(self._store.missing))
 
@@ -92,7 +92,7 @@ class Archiving:
 
     @property
     def kept(self) -> tuple[KeptArchive, ...]:
-        """What waits for a receipt, oldest first."""
+        """The archives that wait for a receipt, oldest first."""
         return self._store.state.kept
 
     def is_archived(self, lost: PendingLoss) -> bool:
@@ -102,7 +102,7 @@ class Archiving:
         return is_here or ARCHIVE_CURSOR not in lost.missed_by
 
     def is_receipted(self, lost: PendingLoss) -> bool:
-        """Whether the collector has a manifest that tells of this loss, or needs none because it has the messages."""
+        """Whether the collector has a manifest with this loss, or needs none because it has the messages."""
         if ARCHIVE_CURSOR not in lost.missed_by or lost.number in self._receipted:
             return True
         is_released = self._cursor.position(lost.loss.lane) > lost.loss.last_position
@@ -116,7 +116,7 @@ class Archiving:
             await asyncio.sleep(min(CHECK_S, self._config.every_s))
 
     async def archive_all(self) -> None:
-        """Everything that is committed now and not archived yet."""
+        """Archive everything that is committed now and not archived yet."""
         async with self._lock:
             waiting, _ = await self._journal.call(self._waiting)
             records = self._records(waiting)
@@ -128,10 +128,10 @@ class Archiving:
                 await self._journal.call(self._cursor.rewind)
             else:
                 self._note_problem("")
-        self._made_at_s = time.monotonic()
+        self._archived_at_s = time.monotonic()
 
     async def release(self, receipt: Receipt, collector_key: bytes) -> KeptArchive | None:
-        """Delete what the receipt covers, and let the journal go on. None if it covers nothing that is here."""
+        """Delete the archive that the receipt covers, and release its records. None if it covers none of ours."""
         async with self._lock:
             released = await self._in_thread(
                 partial(self._store.release, receipt, device=self._keys.address, collector_key=collector_key)
@@ -144,33 +144,33 @@ class Archiving:
         return released
 
     async def archive_again(self, archive: KeptArchive) -> None:
-        """Its file is damaged or gone. The journal still has every record that no receipt covers. Raises: OSError."""
+        """Archive its records again, because the file is damaged or gone. Raises: OSError."""
         async with self._lock:
             await self._in_thread(partial(self._store.discard, archive))
-            await self._journal.call(self._note_kept)
+            await self._journal.call(self._note_archived)
             await self._journal.call(self._cursor.rewind)
-            self._made_at_s = -self._config.every_s  # due at once
+            self._archived_at_s = -self._config.every_s  # due at once
 
     async def close(self) -> None:
-        """After what is being written is whole; it is cut short."""
+        """Close when the archive being written is complete; it is closed early."""
         self._is_closing = True
         if self._work is not None:
             await asyncio.wait([self._work])
         self._directory.close()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """A caller that is cancelled leaves the work to be finished; `close` waits for it."""
+        """Run it in a thread. If the caller is cancelled, the work is still finished, and `close` waits for it."""
         task = self._work = asyncio.ensure_future(asyncio.to_thread(work))
         return await asyncio.shield(task)
 
     async def _is_due(self) -> bool:
         waiting, average_bytes = await self._journal.call(self._waiting)
         is_full = waiting * average_bytes >= self._config.max_megabytes << 20
-        is_time = time.monotonic() - self._made_at_s >= self._config.every_s
+        is_time = time.monotonic() - self._archived_at_s >= self._config.every_s
         return is_full or (is_time and (waiting > 0 or await self._journal.call(self._has_unreported_losses)))
 
     def _waiting(self) -> tuple[int, float]:
-        """Records that are in no archive yet, and how long one is on average."""
+        """The number of records in no archive yet, and the average size of a record."""
         stats = self._journal.journal.stats(self._clock.now_ms())
         archived = self._store.state.archived_up_to
         waiting = sum(
@@ -182,10 +182,10 @@ class Archiving:
     def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
         losses = partial(self._journal.call_from_thread, self._losses)
         archive = self._archiver.archive(records, losses, now_ms=self._clock.now_ms())
-        self._journal.call_from_thread(self._note_kept)
+        self._journal.call_from_thread(self._note_archived)
         return archive
 
-    def _note_kept(self) -> None:
+    def _note_archived(self) -> None:
         self._cursor.note_copied(self._store.state.archived_up_to)
 
     def _losses(self) -> list[Loss]:
@@ -196,25 +196,25 @@ class Archiving:
         return not self._store.state.reported_losses().issuperset(loss.number for loss in self._losses())
 
     def _records(self, count: int) -> Iterator[Record]:
-        """So many that are in no archive yet. The journal grows meanwhile, and an archive must end all the same."""
+        """The next `count` records that are in no archive yet; those committed meanwhile are left for the next one."""
         while count > 0 and not self._is_closing:
-            if not (taken := self._journal.call_from_thread(partial(self._take, count))):
+            if not (read := self._journal.call_from_thread(partial(self._read, count))):
                 return
-            fresh = [record for record in taken if not self._store.is_archived(record.lane, record.position)]
+            fresh = [record for record in read if not self._store.is_archived(record.lane, record.position)]
             count -= len(fresh)
             yield from map(to_archive_record, fresh)
 
-    def _take(self, count: int) -> list[JournalRecord]:
-        """Several blocks in one visit to the journal's thread, where every visit waits for a commit in an overload:
-        block by block, records would be shed faster than they are archived."""
-        taken: list[JournalRecord] = []
+    def _read(self, count: int) -> list[JournalRecord]:
+        """Read several blocks in one call to the journal's thread. In an overload each call waits for a commit, so with
+        one block per call records would be shed faster than they are archived."""
+        read: list[JournalRecord] = []
         size_bytes = 0
-        while len(taken) < min(count, RECORDS_PER_TAKE) and size_bytes < BYTES_PER_TAKE:
-            if not (more := self._cursor.take(min(count, RECORDS_PER_TAKE) - len(taken))):
+        while len(read) < min(count, RECORDS_PER_CALL) and size_bytes < BYTES_PER_CALL:
+            if not (more := self._cursor.take(min(count, RECORDS_PER_CALL) - len(read))):
                 break
-            taken += more
+            read += more
             size_bytes += sum([len(record.payload) for record in more])
-        return taken
+        return read
 
     async def _acknowledge_released(self) -> None:
         released = {lane: position for lane, position in self._store.state.released_up_to().items() if position >= 0}
@@ -233,9 +233,9 @@ class Archiving:
 
 
 def _check_archive_key(keys: DeviceKeys) -> None:
-    """Before anything is archived. Raises: ConfigError."""
+    """Check the archive key before anything is archived. Raises: ConfigError."""
     try:
-        keys.binding  # noqa: B018 - it is made, and compared with the one that was published
+        keys.binding  # noqa: B018 - computes it and compares it with the published one
     except Corrupt as error:
         raise ConfigError(f"device.key_file: {error}; restore the file from a backup") from None
 

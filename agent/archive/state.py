@@ -34,7 +34,7 @@ class KeptArchive:
 
     @property
     def is_of_this_journal(self) -> bool:
-        """Whether it could be made again; the positions and numbers of another journal say nothing here."""
+        """Whether it can be archived again; positions and numbers of another journal have no meaning here."""
         return bool(self.lanes or self.losses)
 
 
@@ -46,7 +46,7 @@ class ArchiveState:
     deleting: str = ""  # the file that a receipt has released, until the next change
 
     def last_archived(self, lanes: Iterable[LaneEntry]) -> tuple[tuple[int, int], ...]:
-        """What an archive with these lanes, made now, follows."""
+        """`follows` of an archive with these lanes that is created now."""
         return tuple((each.lane, self.archived_up_to.get(each.lane, NOTHING)) for each in lanes)
 
     def with_archive(self, archive: KeptArchive) -> "ArchiveState":
@@ -59,9 +59,9 @@ class ArchiveState:
         return replace(self, kept=tuple(each for each in self.kept if each != archive), deleting=archive.file_name)
 
     def before_archive(self, archive: KeptArchive) -> "ArchiveState":
-        """As if it had never been made: what it held, and what came after it, is to be archived again.
+        """The state without the archive: its records, and those after it, are archived again.
 
-        Not only from its first position on: what the journal lost before that, it alone has told.
+        It begins before its first position, because losses before that are reported in this archive only.
         """
         archived, before = dict(self.archived_up_to), dict(archive.follows)
         for lane in archive.lanes:
@@ -79,22 +79,22 @@ class ArchiveState:
         return ArchiveState(journal_id=journal_id, kept=kept, deleting=self.deleting)
 
     def within(self, next_positions: Mapping[int, int]) -> "ArchiveState":
-        """Nothing that the journal has not reached yet (lane → its next position) counts as archived.
+        """The state in which no position counts as archived that the journal has not reached (lane → next position).
 
-        It can only be there if the journal lost its state and the end of a lane, and uses those positions anew.
+        There are such positions only if the journal lost its state and the end of a lane, and uses them again.
         """
         archived = {lane: min(last, next_positions.get(lane, 0) - 1) for lane, last in self.archived_up_to.items()}
         return self if archived == self.archived_up_to else replace(self, archived_up_to=archived)
 
     def released_up_to(self) -> dict[int, int]:
-        """Lane → the last position that no archive still waiting for its receipt holds, nor any after it."""
+        """Lane → the last position before all archives that wait for a receipt."""
         released = dict(self.archived_up_to)
         for lane in (lane for archive in self.kept for lane in archive.lanes):
             released[lane.lane] = min(released[lane.lane], lane.first_position - 1)
         return released
 
     def reported_losses(self) -> frozenset[int]:
-        """The numbers of all that stand in the manifest of an archive that waits for its receipt."""
+        """The numbers of the losses in the archives that wait for a receipt."""
         return frozenset(number for archive in self.kept for number in archive.losses)
 
     def to_bytes(self) -> bytes:

@@ -2,19 +2,18 @@
 
 Promises, each with a test that can fail:
 
-1. A file under an archive's final name is whole, whatever crashed when: it is complete and synced before it gets the
-   name.
-2. No record is skipped, and none is in two archives unless one of them rotted; nor is a loss, as long as the archive
-   that tells of it waits for its receipt. The state file moves forward before the archive gets its name, and names it;
-   a crash in between is finished on the next start.
-3. What a crash leaves behind begins with a dot and is gone after the next start.
+1. A file under an archive's final name is whole after any crash: it is complete and synced before it gets the name.
+2. No record is skipped, and none is in two archives unless one of them was damaged on the disk; the same holds for a
+   loss while its archive waits for a receipt. The state file names the archive before the archive gets its name; after
+   a crash in between, the next start completes it.
+3. Files left by a crash begin with a dot and are removed on the next start.
 4. An archive is deleted only for a valid receipt of exactly that file.
 
     .writing ─ sync ─► .<sha256>.ready ─ sync names ─► state names it ─ sync ─► <sha256>.hga ─ sync names
 
-Should the state file itself be lost or damaged, it is made anew from the manifests of the archives that are there; what
-went out already or is encrypted is then unknown and may be archived a second time, which the ingest sees by the
-messages' identity.
+If the state file itself is lost or damaged, it is rebuilt from the manifests of the archives that are there. Archives
+that were shipped or are encrypted are then unknown, and their messages may be archived a second time; the ingest
+removes duplicates by the messages' identity.
 """
 
 import fcntl
@@ -78,7 +77,7 @@ class RealDirectory:
         self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.sync()  # what a killed process renamed is relied on from now on
+            self.sync()  # renames of a killed process are relied on from now on
         except BlockingIOError:
             os.close(self._lock)
             raise ConfigError(
@@ -106,7 +105,7 @@ class RealDirectory:
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError:
-            (self._path / name).unlink(missing_ok=True)  # a part of it would only use up space
+            (self._path / name).unlink(missing_ok=True)  # a partial file would only use up space
             raise
         finally:
             os.close(descriptor)
@@ -150,8 +149,7 @@ class ArchiveStore:
     def __init__(self, directory: Directory, journal_id: bytes) -> None:
         self._directory = directory
         self._journal_id = journal_id
-        self.was_rebuilt = False
-        self.missing: tuple[str, ...] = ()  # archives that should be here and are not; someone should know
+        self.missing: tuple[str, ...] = ()  # archives that should be here and are not; they are logged
         self.recover()
 
     @property
@@ -160,14 +158,14 @@ class ArchiveStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many archives wait for a receipt that another would be one too many."""
+        """Whether no further archive may wait for a receipt."""
         return len(self._state.kept) >= MAX_KEPT_ARCHIVES
 
     def is_archived(self, lane: int, position: int) -> bool:
         return position <= self._state.archived_up_to.get(lane, NOTHING)
 
     def keep_within(self, next_positions: Mapping[int, int]) -> None:
-        """Where the journal begins positions anew, what comes there is archived. Raises: OSError."""
+        """Do not count positions as archived that the journal has not reached. Raises: OSError."""
         state = self._state.within(next_positions)
         if state is not self._state:
             self._write_state(state)
@@ -194,14 +192,14 @@ class ArchiveStore:
         return None
 
     def discard(self, archive: KeptArchive) -> None:
-        """Give up an archive that is damaged or gone, and have its records and losses archived again."""
+        """Drop an archive that is damaged or gone; its records and losses are archived again."""
         self._write_state(self._state.before_archive(archive))
         self._directory.remove(archive.file_name)
         self._directory.sync()
 
     def recover(self) -> None:
-        """Take the state from the disk and finish, or clear away, what was begun. After a failed write, do it again."""
-        self._directory.sync()  # what a killed process renamed may not be so on the medium, and is acted on here
+        """Load the state and complete or remove what was begun. Called on opening and after a failed write."""
+        self._directory.sync()  # renames of a killed process may not be durable yet
         self._state = self._read_state()
         names = set(self._directory.names())
         for archive in self._state.kept:
@@ -236,11 +234,10 @@ class ArchiveStore:
         return state.for_journal(self._journal_id)
 
     def _rebuild(self, names: list[str]) -> ArchiveState:
-        """The state as the archives tell it. They are in no order, and it does not matter."""
+        """The state as the manifests of the archives give it, in any order."""
         state = ArchiveState(journal_id=self._journal_id)
         for name in names:
             if name.endswith(PLAIN_SUFFIX):
-                self.was_rebuilt = True
                 state = self._with_found(state, name)
         return state
 

@@ -1,4 +1,4 @@
-"""Time without trusting the clock: references that only go forward, and corrections once the time is known."""
+"""Time without trusting the clock: references that only rise, and corrections once the clock is synchronised."""
 
 from agent.clock.ceiling import CeilingFile
 from agent.clock.references import ChainReferences, LastReferences

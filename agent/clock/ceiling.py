@@ -1,4 +1,4 @@
-"""One number on the disk: no timestamp above it was given out since it was last lowered, after an excursion.
+"""The clock's ceiling: a durable number that no issued timestamp exceeds, since it was last lowered.
 
 | bytes | what |
 |---|---|
@@ -6,8 +6,8 @@
 | 4096–4131 | another slot |
 
 The file has its full size from the start, and the two slots are written in turns, each with one small write and one
-fdatasync: no file is made, no block allocated, and a full disk does not matter. A write that is torn leaves the other
-slot.
+fdatasync: no file is created and no block allocated, so a full disk does not matter. A torn write
+leaves the other slot.
 """
 
 import os
@@ -34,14 +34,14 @@ class _Slot(NamedTuple):
 
 
 class CeilingFile:
-    """`ceiling_ms` is what the disk knows. After a crash within `write`, it is the old or the new number."""
+    """`ceiling_ms` is the durable value; after a crash within `write`, the old or the new one."""
 
     def __init__(self, path: Path) -> None:
         """Raises: OSError."""
         if not path.exists():
             create_file(path, bytes(FILE_BYTES))
         else:
-            sync_directory(path.parent)  # the process that made it may have been killed before it could
+            sync_directory(path.parent)  # the process that created it may have been killed before its sync
         newest = _newest(path.read_bytes()[:FILE_BYTES])
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._serial = newest.serial
@@ -84,7 +84,7 @@ def encode_slot(serial: int, ceiling_ms: int) -> bytes:
 
 
 def _decode(data: bytes) -> _Slot | None:
-    """None for a slot that was never written, or torn, or damaged: then the other one counts."""
+    """None for a slot that is empty, torn or damaged: then the other one counts."""
     if len(data) < SLOT_BYTES or _CRC.unpack(data[_SLOT.size :])[0] != zlib.crc32(data[: _SLOT.size]):
         return None
     magic, version, serial, ceiling_ms = _SLOT.unpack(data[: _SLOT.size])

@@ -1,16 +1,16 @@
 """References that strictly increase in every chain, across restarts and whatever the clock does.
 
-Two things remember across a restart. The journal knows the last reference of every chain it still holds, exactly. For
-a chain it holds nothing of any more there is the ceiling: a time that no timestamp given out has passed, kept a
-little ahead so that it is written once in two minutes and not with every message. After a clean stop it is exact;
-after a crash such a chain goes on at most `RESERVE_MS` ahead of where it was.
+Two things hold the last reference across a restart. The journal has the last reference of its records, exactly. If it
+holds no record any more, there is the ceiling: a time that no issued timestamp exceeds. It is a little ahead, so that
+it is written once in two minutes and not with every message. After a clean stop it is exact; after a crash, references
+continue at most `RESERVE_MS` ahead of the last one.
 
-A clock that was ahead for a moment would hold all references there until that time comes, and nodes refuse what is
-more than five minutes ahead. So there is a way back: where references are further ahead of the clock than nodes accept,
-and the clock is known to be right, all chains end and new ones begin at the present time (`return_to`). It is known to
-be right while it is synchronised, or when a destination has refused such a reference as being in the future: then two
-clocks agree. The ceiling is lowered once the report of it is committed; the next process knows by a ceiling below the
-journal's last references that they are of an excursion.
+A clock that was ahead for a moment would hold all references there until that time comes, and nodes refuse messages
+that are more than five minutes ahead. So there is a way back: if references are further ahead of the clock than nodes
+accept, and the clock can be trusted, all chains end and new ones begin at the present time (`return_to`). The clock is
+trusted while it is synchronised, or if a destination has refused such a reference as being in the future: then two
+clocks agree. The ceiling is lowered when the report of it is committed; the next process detects such an excursion by
+a ceiling below the journal's last references.
 """
 
 from operator import itemgetter
@@ -28,29 +28,29 @@ EARLIEST_MS = 946_684_800_000  # 2000: a clock that shows less was never set
 
 
 class LastReferences(Protocol):
-    """What the journal tells: (timestamp_ms, sequence) of the last record it holds of a chain, None if it holds none,
-    or is not sure because its end was damaged.
+    """The journal's side: (timestamp_ms, sequence) of the last record of a chain; None if there is none, or if the end
+    of the journal was damaged.
     """
 
     def last_reference(self, chain: str) -> tuple[int, int] | None: ...
 
 
 class ChainReferences:
-    """Gives out the next reference of any chain. A message's turn in its chain is the order in which it asks."""
+    """Issues the next reference of any chain, in the order of the calls."""
 
     def __init__(self, ceiling: CeilingFile, journal: LastReferences) -> None:
         self._ceiling = ceiling
         self._journal = journal
-        self._forgotten = None if ceiling.ceiling_ms == NOTHING else Reference(ceiling.ceiling_ms, MAX_SEQUENCE)
+        self._floor = None if ceiling.ceiling_ms == NOTHING else Reference(ceiling.ceiling_ms, MAX_SEQUENCE)
         self._last: dict[str, Reference] = {}
         self._highest_ms = NOTHING
         self._is_ceiling_too_high = False
         self._present: Reference | None = None  # where chains begin since the return from an excursion
-        self._refused_ms = NOTHING  # the last timestamp that a destination took for the future
+        self._refused_ms = NOTHING  # the last timestamp that a destination refused as being in the future
 
     def next(self, chain: str, now_ms: int) -> Reference:
-        """Raises: StorageError if the ceiling had to be raised and could not be; then nothing was given out."""
-        last = self._last.get(chain) or self._recall(chain)
+        """Raises: StorageError if the ceiling had to be raised and could not be; then no reference was issued."""
+        last = self._last.get(chain) or self._look_up(chain)
         reference = next_reference(last, now_ms)
         if reference.timestamp_ms > self._ceiling.ceiling_ms:
             self._raise_ceiling(reference.timestamp_ms)
@@ -59,35 +59,35 @@ class ChainReferences:
         return reference
 
     def note_future(self, timestamp_ms: int) -> None:
-        """A destination has refused a message for its timestamp. From any thread."""
+        """Note that a destination refused this timestamp as being in the future. For any thread."""
         self._refused_ms = timestamp_ms
 
     def is_lost_in_future(self, chain: str, clock: ClockReading) -> bool:
-        """Whether the chain is held further ahead than nodes accept, of a clock that is known to be right."""
-        held = self._last.get(chain) or self._recall(chain)
+        """Whether the chain is further ahead of a trusted clock than nodes accept."""
+        held = self._last.get(chain) or self._look_up(chain)
         if held is None or clock.now_ms < EARLIEST_MS or held.timestamp_ms <= clock.now_ms + MAX_AHEAD_MS:
             return False
         return clock.is_synchronised or clock.now_ms + MAX_AHEAD_MS < self._refused_ms <= held.timestamp_ms
 
     def return_to(self, now_ms: int) -> ExcursionNotice:
-        """End all chains; those that follow begin at the present time. Gives what to report of it."""
-        last = max(self._last.values(), default=None) or self._recall("")
+        """End all chains; new ones begin at the present time. Returns the notice that reports it."""
+        last = max(self._last.values(), default=None) or self._look_up("")
         assert last is not None
         named = sorted(self._last.items(), key=itemgetter(1), reverse=True)[:MAX_NAMED_CHAINS]
         notice = ExcursionNotice(now_ms=now_ms, last=last, count=len(self._last), chains=tuple(named))
         self._last.clear()
-        self._present, self._forgotten = Reference(now_ms, 0), None
+        self._present, self._floor = Reference(now_ms, 0), None
         self._highest_ms = now_ms
         self._is_ceiling_too_high = True
         return notice
 
-    def forget(self, chain: str) -> None:
-        """Nothing more will be asked for it."""
+    def drop(self, chain: str) -> None:
+        """The chain has ended: release its memory."""
         self._last.pop(chain, None)
 
     def reserve(self, now_ms: int) -> None:
-        """Raise the ceiling in good time, from a place that may wait for the disk, so that `next` need not."""
-        now_ms = next_reference(None, now_ms).timestamp_ms  # within what a clock may say
+        """Raise the ceiling ahead of time, from a thread that may wait for the disk, so that `next` need not."""
+        now_ms = next_reference(None, now_ms).timestamp_ms  # within the valid range
         if self._is_ceiling_too_high:
             self._raise_ceiling(max(now_ms, self._highest_ms))
             self._is_ceiling_too_high = False
@@ -95,19 +95,19 @@ class ChainReferences:
             self._raise_ceiling(now_ms)
 
     def close(self) -> None:
-        """After this the ceiling is exact: nothing above the last timestamp is reserved any more."""
+        """Lower the ceiling to the last timestamp."""
         try:
             if self._highest_ms != NOTHING:
-                self._write(max(self._highest_ms, self._forgotten.timestamp_ms if self._forgotten else NOTHING))
+                self._write(max(self._highest_ms, self._floor.timestamp_ms if self._floor else NOTHING))
         finally:
             self._ceiling.close()
 
-    def _recall(self, chain: str) -> Reference | None:
+    def _look_up(self, chain: str) -> Reference | None:
         if self._present is not None:
             return self._present
         known = self._journal.last_reference(chain)
-        if known is None or (self._forgotten is not None and known > self._forgotten):  # of an excursion
-            return self._forgotten
+        if known is None or (self._floor is not None and known > self._floor):  # the journal's is of an excursion
+            return self._floor
         return Reference(*known)
 
     def _raise_ceiling(self, above_ms: int) -> None:

@@ -11,13 +11,13 @@ from typing import Protocol
 from protocol.clock import ClockContext, ClockCorrection
 from protocol.reference import Reference
 
-MAX_AHEAD_MS = 1000  # a timestamp this far ahead of the clock still passes for right
+MAX_AHEAD_MS = 1000  # a timestamp this far ahead of the clock still counts as right
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """All clocks at one moment. `now_ms` may be anything; `monotonic_ms` only goes forward until the next start."""
+    """All clocks at one moment. `now_ms` may have any value; `monotonic_ms` only rises until the next boot."""
 
     now_ms: int
     monotonic_ms: int
@@ -26,10 +26,9 @@ class ClockReading:
     max_error_ms: int
 
     def context_for(self, reference: Reference) -> ClockContext | None:
-        """The clock context of a message made now, or None if its timestamp is right.
+        """The clock context of a message created now, or None if its timestamp is right.
 
-        It is not while the clock is not synchronised, nor if the chain once had a time in the future and had to stay
-        there.
+        It is not right while the clock is not synchronised, or if the chain is held at a time in the future.
         """
         is_held_ahead = reference.timestamp_ms - self.now_ms > MAX_AHEAD_MS
         if self.is_synchronised and not is_held_ahead:
@@ -97,8 +96,8 @@ def read_kernel_clock() -> KernelClock:
 
 
 def judge(max_error_us: int) -> KernelClock:
-    """By the estimated error, not by the flag STA_UNSYNC: time daemons set that flag also to keep the kernel from the
-    battery clock while the time is perfectly right.
+    """By the estimated error, not by the flag STA_UNSYNC: time daemons set that flag also to keep the kernel from
+    writing the real-time clock while the time is right.
     """
     return KernelClock(is_synchronised=max_error_us < MAX_ERROR_US, max_error_ms=-(-max_error_us // 1000))
 
@@ -109,11 +108,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks. A kernel that does not answer counts as one that is not synchronised."""
+    """The machine's own clocks. If the kernel refuses the query, the clock counts as not synchronised."""
 
     def __init__(self) -> None:
         self._boot_id = uuid.UUID(BOOT_ID_PATH.read_text().strip()).bytes
-        self.why_unknown: str | None = None  # why the kernel did not answer, for the status
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -130,12 +128,9 @@ class SystemClock:
 
     def _kernel(self) -> KernelClock:
         try:
-            kernel = read_kernel_clock()
-        except OSError as error:
-            self.why_unknown = str(error)
+            return read_kernel_clock()
+        except OSError:
             return KernelClock(is_synchronised=False, max_error_ms=0)
-        self.why_unknown = None
-        return kernel
 
 
 STEP_MS = 100  # a synchronised clock that is set by this much or more was wrong before
@@ -144,9 +139,9 @@ STEP_MS = 100  # a synchronised clock that is set by this much or more was wrong
 class SynchronisationWatch:
     """Decides, from clock readings taken every few seconds, when a correction is to be published.
 
-    There is one whenever the clock becomes synchronised, and one more if it is set while it is. A new process knows
-    nothing of what went before it within the same start of the machine, so it always gives one: a correction too many
-    costs a message, one too few leaves readings without their time.
+    One is due whenever the clock becomes synchronised, and one more if it is set while it is. A new process does not
+    know what earlier ones published since the boot, so it always publishes one: a correction too many costs a message,
+    one too few leaves readings without their time.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Events of the agent about itself and its data: signed messages on the device's events stream.
 
 Events are readings like any other, of the sensor that is the device itself, with CBOR for content, on a route that no
-rule chooses and at the highest priority. So they are linked, signed, committed, published and archived as all else is.
+rule chooses and at the highest priority. So they are linked, signed, committed, published and archived like readings.
 
 | InfoType | content | when |
 |---|---|---|
@@ -64,11 +64,11 @@ class Events:
         await self._queue.put(Batch("", [self._reading(info_type, content)], self._route, committed))
 
     def of_excursion(self, notice: ExcursionNotice) -> Group:
-        """To be committed at once, with the first messages of the new chains."""
+        """An event to be committed with the first messages of the new chains."""
         return Group(self._route, [self._reading(EXCURSION_INFO_TYPE, notice.to_bytes())])
 
     def of_refused(self, refused: Sequence[RefusedReading]) -> Group:
-        """To be committed before the source is acknowledged."""
+        """Events to be committed before the source is acknowledged."""
         return Group(self._route, [self._reading(REFUSED_INFO_TYPE, each.to_bytes()) for each in notices_of(refused)])
 
     def _reading(self, info_type: str, content: bytes) -> Reading:
@@ -83,8 +83,8 @@ class Events:
         if not self._changes.full():
             self._changes.put_nowait(change)
 
-    async def pass_on_changes(self) -> None:
-        """For as long as it runs."""
+    async def report_device_changes(self) -> None:
+        """Report changes of devices until cancelled."""
         while True:
             change = await self._changes.get()
             await self.report(DEVICE_INFO_TYPE, device_notice(change).to_bytes())
@@ -114,7 +114,7 @@ def notices_of(refused: Sequence[RefusedReading]) -> list[RefusedNotice]:
 
 
 def _cut(text: str) -> str:
-    """It may be so long that this was the reason."""
+    """Cut a text that may be too long for a notice."""
     return text.encode(errors="replace")[:MAX_NOTICE_TEXT_BYTES].decode(errors="ignore")
 
 
@@ -125,10 +125,10 @@ async def report_losses(
     is_archived: Callable[[PendingLoss], bool],
     is_receipted: Callable[[PendingLoss], bool],
 ) -> None:
-    """Each loss at least once, in a signed message and in an archive's manifest. For as long as it runs.
+    """Report each loss at least once, in a signed message and in an archive's manifest. Runs until cancelled.
 
-    The journal may forget a loss when its message is committed and the collector has it in a manifest. The message
-    alone would not do: it lies in the journal as all else does, and what damaged other records can damage it too.
+    The journal may drop a loss when its message is committed and the collector has it in a manifest. The message alone
+    is not enough: it is in the journal like other records, and can be damaged with them.
     """
     reported: set[int] = set()
     committed: set[int] = set()
@@ -164,7 +164,7 @@ async def _report_loss(events: Events, notice: GapNotice, committed: set[int]) -
 
 
 async def watch_clock(events: Events, clock: Clock) -> None:
-    """A correction whenever one is due. For as long as it runs."""
+    """Publish a clock correction whenever one is due. Runs until cancelled."""
     watch = SynchronisationWatch()
     while True:
         correction = watch.observe(clock.read())

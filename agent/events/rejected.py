@@ -1,10 +1,10 @@
-"""What sources send and no driver can read: stored for the operator, reported when it begins, goes on and ends.
+"""Input that no driver could parse: samples for the operator, and events when it begins, continues and ends.
 
     data/rejected/samples.jsonl     one JSON object per line; begun anew at `MAX_FILE_BYTES`, with one older file beside
 
 The drivers count everything and sample a little (`drivers/rejects.py`); here the samples go to the disk, which is why
-the store is bounded twice. It is for inspecting, not for replaying: it is not synced, and a disk that refuses costs
-samples and nothing else.
+the store is bounded twice. It is for inspection, not for replay: it is not synced, and a failing disk costs samples
+only.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ FOLDER_NAME: Final = "rejected"
 MAX_FILE_BYTES: Final = 512 * 1024
 CHECK_S: Final = 2.0
 REPORT_AGAIN_S: Final = 600.0
-OVER_AFTER_S: Final = 300.0  # without another
+OVER_AFTER_S: Final = 300.0  # without rejected input
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def read_samples(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 class _Watched(NamedTuple):
-    """What is known of one driver's rejects."""
+    """The counts of one driver's rejected input, seen and reported."""
 
     rejects: Rejects
     seen: int = 0
@@ -94,7 +94,7 @@ class RejectReports:
         self._watched: dict[str, _Watched] = {}
 
     async def run(self) -> None:
-        """For as long as it runs."""
+        """Check until cancelled."""
         while True:
             await asyncio.sleep(CHECK_S)
             await self.check()

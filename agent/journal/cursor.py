@@ -1,7 +1,7 @@
-"""A reader of the journal that remembers, across restarts, what was acknowledged to it.
+"""A reader of the journal whose acknowledged positions survive a restart.
 
-Take records, send them, acknowledge them in order. What was taken and not acknowledged comes again after `rewind` or a
-restart. The position on the medium lags behind, so a crash repeats, never skips.
+It takes records, which are then sent and acknowledged in order. Records that are not acknowledged come again after
+`rewind` or a restart. The position on the medium lags behind, so a crash repeats records and never skips one.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Cursor:
         return []
 
     def acknowledge(self, lane: int, position: int) -> None:
-        """Everything of the lane up to and including `position` is done with."""
+        """Acknowledge everything of the lane up to and including `position`."""
         known = self._store.lane(lane)
         if position >= known.next_position:
             raise ValueError(f"position {position} of lane {lane} is not committed; the next is {known.next_position}")
@@ -51,14 +51,14 @@ class Cursor:
             self._store.release(known)
 
     def note_copied(self, up_to: Mapping[int, int]) -> None:
-        """Say of which records this reader has a copy, though it did not acknowledge them: of each lane, the last.
+        """Note the records of which this reader has a copy, though it did not acknowledge them: per lane, the last.
 
-        What is shed of them is no loss to it yet. The journal does not remember this across a restart.
+        Shedding them is no loss to this reader yet. The note does not survive a restart.
         """
         self._store.copied[self.name] = {lane: position + 1 for lane, position in up_to.items()}
 
     def rewind(self) -> None:
-        """Take again from what is not acknowledged."""
+        """Begin again with the first record that is not acknowledged."""
         self._ahead.clear()
 
     def _read_ahead(self, number: int) -> "_ReadAhead":
@@ -68,7 +68,7 @@ class Cursor:
 
 
 class _ReadAhead:
-    """Where a cursor reads in one lane, and the rest of the block it is in."""
+    """The read position of a cursor in one lane, and the rest of the block it is in."""
 
     def __init__(self, store: Store, lane: Lane, position: int) -> None:
         self._store = store
@@ -84,7 +84,7 @@ class _ReadAhead:
         return self._position < self._lane.durable_position
 
     def take(self, max_records: int) -> list[Record]:
-        if self._changes != self._lane.changes:  # records were shed: those read ahead may be among them
+        if self._changes != self._lane.changes:  # records were shed, perhaps some of those read ahead
             self._records, self._changes = [], self._lane.changes
         while not self._records and self.has_more:
             self._read_chunk()

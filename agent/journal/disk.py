@@ -1,4 +1,4 @@
-"""What the journal needs of a disk, and the real one. Tests use one that loses power.
+"""The interface of the journal to its disk, and the implementation as a directory. Tests use one that loses power.
 
 Nothing is durable before it is synced: the bytes of a file by `sync`, its existence by `sync_names`.
 """
@@ -18,9 +18,9 @@ _OF_THE_PROCESS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether the medium does not give back what was written; else this process may not, or cannot just now, read it.
+    """Whether the medium lost what was written, rather than that this process may not read it, or not now.
 
-    The first costs the records that are there. The second must cost none.
+    The first costs the records there. The second must cost none.
     """
     return error.errno not in _OF_THE_PROCESS
 
@@ -37,7 +37,7 @@ class Disk(Readable, Protocol):
     def names(self) -> list[str]: ...
     def size(self, name: str) -> int: ...
     def create(self, name: str, size: int) -> None:
-        """Make or lengthen a file to `size` bytes with all its room on the medium reserved, or change nothing."""
+        """Create or lengthen a file to `size` bytes with all its space on the medium allocated, or change nothing."""
         ...
 
     def write(self, name: str, offset: int, data: bytes) -> None: ...
@@ -51,14 +51,14 @@ class Disk(Readable, Protocol):
 
     def remove(self, name: str) -> None: ...
     def free_bytes(self) -> int:
-        """What is left on the medium for this process."""
+        """The free bytes of the medium for this process."""
         ...
 
     def close(self) -> None: ...
 
 
 class DirectoryDisk:
-    """A directory of the file system. To write, it takes the directory's lock; to read, it needs none."""
+    """A directory of the file system. A writer holds the directory's lock; a reader needs none."""
 
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         """Raises: StorageError if another process writes to this directory."""

@@ -3,9 +3,9 @@
 A live journal changes while it is read: its writer may be in the middle of a block, or reuse a file. So damage counts
 only if a second inspection, made later, finds the same positions live and still damaged.
 
-A `Follower` reads what is committed, as it is committed. It is no cursor: the journal does not know of it and does
-not wait for it. It remembers in which block of each lane it stands, so a call costs what is new and not what is there.
-What the journal released before it was read is passed over.
+A `Follower` reads records as they are committed. It is no cursor: the journal does not know of it and does not wait for
+it. It holds its block in each lane, so a call costs only what is new. Records that the journal released before they
+were read are skipped.
 """
 
 import errno
@@ -21,10 +21,10 @@ from agent.journal.records import Record
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.segments import Found, Owner, file_name, file_number, find_block, segment_pages
 from agent.journal.state import STATE_NAMES, Segment, State, StateFiles
-from agent.journal.stats import JournalStats, cursor_stats, lane_stats
+from agent.journal.stats import JournalStats, counts_of, cursor_stats, lane_stats
 from protocol.losses import Loss
 
-Progress = Callable[[int, int], None]  # so much is done, of so much
+Progress = Callable[[int, int], None]  # done, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class View:
     pages: dict[int, int]  # of each segment file
     state: State
     lanes: dict[int, Lane]
-    torn: list[Loss]  # in the last blocks; most likely never committed
+    torn: list[Loss]  # in the last blocks; probably never committed
 
     def reader(self, lane: Lane) -> LaneReader:
         return LaneReader(self.disk, self.state.journal_id, lane, self.pages)
@@ -45,7 +45,7 @@ class View:
         return self.reader(lane).chunks(max(position, lane.first_position), lane.next_position)
 
     def still_lacks(self, loss: Loss) -> bool:
-        """Whether what another inspection missed is live and cannot be read now either."""
+        """Whether the positions of a loss found by an earlier inspection are live and still cannot be read."""
         lane = self.lanes.get(loss.lane)
         if lane is None or not lane.first_position <= loss.first_position < lane.next_position:
             return False
@@ -65,10 +65,10 @@ class View:
 
 
 def check_is_journal(directory: Path) -> None:
-    """Looking at a journal never makes one. Raises: FileNotFoundError if this is none, OSError."""
+    """Raises: FileNotFoundError if the directory holds no journal, OSError."""
     names = [path.name for path in directory.iterdir()] if directory.exists() else []
     if not any(name in STATE_NAMES or file_number(name) is not None for name in names):
-        problem = "there is no journal; the agent makes it when it first runs"
+        problem = "there is no journal; the agent creates it when it first runs"
         raise FileNotFoundError(errno.ENOENT, problem, str(directory))
 
 
@@ -100,14 +100,7 @@ def stats_of(view: View, now_ms: int) -> JournalStats:
         lanes={number: lane_stats(lane) for number, lane in view.lanes.items()},
         cursors={name: cursor_stats(readers, places, now_ms) for name, places in state.cursors.items()},
         pending_gaps=len(state.losses),
-        records=totals.records,
-        commits=totals.commits,
-        payload_bytes=totals.payload_bytes,
-        written_bytes=totals.written_bytes,
-        shed_records=totals.shed_records,
-        damaged_records=totals.damaged_records,
-        torn_tails=totals.torn_tails,
-        lost_states=totals.lost_states,
+        **counts_of(totals),
         bytes_on_disk=PAGE_BYTES * sum(view.pages.values()) + state_bytes,
         max_bytes=state.max_bytes,
         room_bytes=max(0, state.max_bytes - state_bytes - unusable_bytes - used_bytes),
@@ -119,7 +112,7 @@ def stats_of(view: View, now_ms: int) -> JournalStats:
 
 @dataclass(slots=True)
 class _Place:
-    """Where it stands in a lane."""
+    """The position of a follower in a lane."""
 
     position: int = 0  # of the next record to give
     segment_id: int = 0
@@ -129,14 +122,14 @@ class _Place:
 class Follower:
     """Begins `records` before the end of each lane as `view` found it. A lane that comes later is read from its first.
 
-    `new_records` wants a disk that was opened anew: files come and go under the same name.
+    `new_records` needs a disk that was opened anew: files come and go under the same name.
     """
 
     def __init__(self, view: View, records: int = 0) -> None:
         self._places = {number: _Place(lane.next_position - records) for number, lane in view.lanes.items()}
 
     def new_records(self, disk: Disk) -> Iterator[Record]:
-        """What came since the last call, lane by lane. Raises: OSError if the directory cannot be read."""
+        """The records committed since the last call, lane by lane. Raises: OSError if the directory cannot be read."""
         state, pages = StateFiles(disk, 0).load() or inspect_journal(disk).state, segment_pages(disk)
         for number, lane in sorted(state.lanes.items()):
             place = self._places.setdefault(number, _Place())
@@ -166,7 +159,7 @@ class _SegmentReading:
             yield from (record for record in decode_block(*found).records if record.position >= first)
 
     def _next_block(self, page: int) -> Found | None:
-        """The next one that is written to its end. Whether it is shows in it, or in that another one follows it."""
+        """The next block that is complete: its checksums hold, or another block follows it."""
         if not self.is_last:
             return self._find(page)
         found = self._find(page) if self._has_head(page) else None

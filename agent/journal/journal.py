@@ -1,4 +1,4 @@
-"""The journal, wired: append → commit → cursors, with shedding when there is no room."""
+"""The journal: append, commit, cursors, and shedding when it is full."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -13,15 +13,15 @@ from agent.journal.losses import PendingLoss
 from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, LossTally, Record, loss_of
 from agent.journal.segments import file_name
 from agent.journal.settings import JournalSettings
-from agent.journal.shedding import make_room
-from agent.journal.stats import JournalStats, cursor_stats, lane_stats
+from agent.journal.shedding import shed_for
+from agent.journal.stats import JournalStats, counts_of, cursor_stats, lane_stats
 from agent.journal.store import Store
 from protocol.losses import Cause
 from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 
 class Journal:
-    """Opens whatever is on the disk, or begins anew. Call it, and its cursors, from one thread at a time.
+    """Opens the journal on the disk, or begins a new one. Call it, and its cursors, from one thread at a time.
 
     `now_ms` is the wall clock; it dates blocks and paces commits, and may jump without harm.
     """
@@ -40,13 +40,13 @@ class Journal:
     # Writing
 
     def append(self, lane: int, entry: Entry, now_ms: int) -> int:
-        """Take an entry in; give its position. It is durable only when `commit` has returned. Raises: StorageError."""
+        """Append an entry and return its position. It is durable when `commit` has returned. Raises: StorageError."""
         return self.append_many(lane, [entry], now_ms)[0]
 
     def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
-        """Take entries in; give their positions. Raises: StorageError if too much waits for `commit` already.
+        """Append entries and return their positions. Raises: StorageError if too much waits for `commit` already.
 
-        Raises ValueError, and takes none of them, if any entry is beyond the journal's limits.
+        Raises ValueError, and appends none of them, if any entry is beyond the journal's limits.
         """
         if not entries:
             return range(0)
@@ -67,7 +67,7 @@ class Journal:
             self._save_if_due(now_ms)
 
     def commit(self, now_ms: int) -> None:
-        """Return when everything appended is on the medium, or is recorded there as lost for want of room.
+        """Return when everything appended is on the medium, or is recorded there as lost because the journal is full.
 
         Raises: StorageError; what is not on the medium then still waits, and the next commit tries again elsewhere.
         """
@@ -80,7 +80,7 @@ class Journal:
         self._save_if_due(now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Commit, save the positions, let go of the disk. Raises: StorageError."""
+        """Commit, save the positions, close the disk. Raises: StorageError."""
         try:
             self.commit(now_ms)
             self._store.save(now_ms)
@@ -104,8 +104,8 @@ class Journal:
     def pending_losses(self) -> tuple[PendingLoss, ...]:
         """Losses to be reported, at least once each: put a message into the journal, commit, then acknowledge.
 
-        Not all that there are: further ones come when these are acknowledged. That a loss was given out here is on the
-        medium before it is, for from then on it must not be joined with others.
+        Not all at once: further ones come when these are acknowledged. A loss is marked as reported on the medium
+        before it is returned here, because from then on it must not be joined with others.
         """
         return self._store.reported_losses()
 
@@ -114,7 +114,7 @@ class Journal:
         self._store.is_unsaved = True
 
     def record_refused(self, records: Iterable[Record], cursor: str, now_ms: int) -> None:
-        """Record as lost what a reader has passed and given up since. Durable on return; again changes nothing.
+        """Record as lost what a reader acknowledged and dropped later. Durable on return; a repetition changes nothing.
 
         Raises: StorageError.
         """
@@ -128,20 +128,13 @@ class Journal:
         self._store.save(now_ms)
 
     def stats(self, now_ms: int) -> JournalStats:
-        store, totals = self._store, self._store.totals
+        store = self._store
         readers = {number: store.reader(lane) for number, lane in store.lanes.items()}
         return JournalStats(
             lanes={number: lane_stats(lane) for number, lane in sorted(store.lanes.items())},
             cursors={name: cursor_stats(readers, places, now_ms) for name, places in store.places.items()},
             pending_gaps=len(store.losses.pending()),
-            records=totals.records,
-            commits=totals.commits,
-            payload_bytes=totals.payload_bytes,
-            written_bytes=totals.written_bytes,
-            shed_records=totals.shed_records,
-            damaged_records=totals.damaged_records,
-            torn_tails=totals.torn_tails,
-            lost_states=totals.lost_states,
+            **counts_of(store.totals),
             bytes_on_disk=store.pool.bytes_on_disk + 2 * self._settings.state_bytes,
             max_bytes=self._settings.max_bytes,
             room_bytes=self._room_bytes(),
@@ -153,7 +146,7 @@ class Journal:
     # Inside
 
     def _room_bytes(self) -> int:
-        """For records, before anything is lost: by the cap, and by what the disk has."""
+        """The space for records before anything is lost, by the cap and by the disk."""
         store = self._store
         used_bytes = sum(lane.used_bytes(store.pool.pages) for lane in store.lanes.values())
         by_cap = self._settings.room_bytes(len(store.lanes), used_bytes)
@@ -170,7 +163,7 @@ class Journal:
         self._pending.drop(lane.number, records, payload_bytes)
 
     def _commit_block(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> bool:
-        """False if there is no room but that of what is more important."""
+        """False if the only space left is that of more important records."""
         block = self._encode(lane, entries, now_ms)
         if block is None and self._begin_segment(lane, now_ms):
             block = self._encode(lane, entries, now_ms)
@@ -202,16 +195,16 @@ class Journal:
         self._store.byte_rate.add(len(block))
 
     def _abandon_segment(self, lane: Lane) -> None:
-        """After a failed sync nobody knows what the medium holds: never write behind it, and repeat it elsewhere.
+        """After a failed sync the content of the medium is unknown: never write behind it; repeat the block elsewhere.
 
-        A segment that holds nothing yet is let go, or a disk that refuses for long would cost one more at each attempt.
+        A segment that is still empty is released, or a disk that fails for long would cost one more at each attempt.
         """
         if lane.write_page == 0:
             self._store.remove_segment(lane, len(lane.segments) - 1)
         lane.write_page = None
 
     def _begin_segment(self, lane: Lane, now_ms: int) -> bool:
-        """Begin a new segment, shedding for it if need be. False if all that is stored is more important."""
+        """Begin a new segment, and shed records for it if necessary. False if all stored records are more important."""
         lane.write_page = None
         self._store.release(lane)
         try:
@@ -220,7 +213,7 @@ class Journal:
                     raise StorageError("the journal is full; it continues when a destination has acknowledged messages")
                 if not any(each.segments for each in self._store.lanes.values()):
                     raise StorageError("the disk has no space for a single segment; free some disk space")
-                if not make_room(self._store, lane.number, now_ms):
+                if not shed_for(self._store, lane.number, now_ms):
                     return False
         except OSError as error:
             raise StorageError(f"cannot create a segment: {error.strerror or error}") from error
@@ -235,10 +228,10 @@ class Journal:
         self._store.give_up(lane, tally.losses())
 
     def _shrink_to_cap(self, now_ms: int) -> None:
-        """The operator may have lowered the cap since the last run. A disk that fails here will say so on commit."""
+        """Shed down to the cap, which may be lower than in the last run. A failing disk is reported on commit."""
         with contextlib.suppress(OSError, StorageError):
             self._store.settle()
-            while self._store.pool.is_over_cap and make_room(self._store, 0, now_ms):
+            while self._store.pool.is_over_cap and shed_for(self._store, 0, now_ms):
                 self._store.save(now_ms)
 
     def _save_if_due(self, now_ms: int) -> None:
@@ -273,11 +266,11 @@ class Pending:
         return len(self.lanes[lane].entries) if lane in self.lanes else 0
 
     def add(self, lane: int, entries: Sequence[Entry], now_ms: int) -> None:
-        """Raises: ValueError if any entry is not to be kept, StorageError if too much waits already."""
+        """Raises: ValueError if any entry is beyond the limits, StorageError if too much waits already."""
         payload_bytes, chains = self._check(lane, entries)
         waiting_bytes = self.payload_bytes
         if waiting_bytes and waiting_bytes + payload_bytes > self._settings.max_pending_bytes:
-            raise StorageError(f"{waiting_bytes} bytes wait to be committed; no room for {payload_bytes} more")
+            raise StorageError(f"{waiting_bytes} bytes wait to be committed; no space for {payload_bytes} more")
         waiting = self.lanes.setdefault(lane, PendingLane())
         waiting.entries.extend(entries)
         waiting.payload_bytes += payload_bytes
@@ -303,7 +296,7 @@ class Pending:
         return part, sum([len(entry[0]) for entry in part])
 
     def drop(self, lane: int, records: int, payload_bytes: int) -> None:
-        """The first so many entries of the lane are dealt with."""
+        """Remove the first `records` entries of the lane: they are committed or recorded as lost."""
         waiting = self.lanes[lane]
         if records < len(waiting.entries):
             del waiting.entries[:records]

@@ -1,4 +1,4 @@
-"""A lane: its segments in order, where the next block goes, and how to read it forwards past any damage."""
+"""A lane: its segments in order, the place of the next block, and a reader that passes over damage."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -49,17 +49,17 @@ class Lane:
 
 
 class Chunk(NamedTuple):
-    """What stands from the asked position up to `end_position`."""
+    """The content of a lane from the requested position up to `end_position`."""
 
     records: list[Record]
-    losses: list[Loss]  # all of the block, or of the hole, also before the asked position: who asked where is no matter
+    losses: list[Loss]  # all of the block or of the gap, also before the requested position
     end_position: int
-    segment: Segment | None  # None where the asked position was before the oldest segment
+    segment: Segment | None  # None if the requested position is before the oldest segment
     written_at_ms: int = 0
 
 
 class LaneReader:
-    """Reads one lane block by block. It remembers where the next block starts, so reading on is cheap."""
+    """Reads one lane block by block. It holds the place of the next block, so reading on is cheap."""
 
     def __init__(self, disk: Disk, journal_id: int, lane: Lane, pages: Mapping[int, int]) -> None:
         self._disk = disk
@@ -75,10 +75,10 @@ class LaneReader:
         if position < segment.first_position:
             return Chunk([], [], segment.first_position, None)
         end_position = self.lane.end_of(index)
-        found, hole_start = self._find(segment, position, self._end_page(index))
+        found, gap_start = self._find(segment, position, self._end_page(index))
         if found is None or found.head.first_position > position:
-            hole_end = end_position if found is None else min(found.head.first_position, end_position)
-            return Chunk([], [damage(self.lane.number, hole_start, hole_end)], hole_end, segment)
+            gap_end = end_position if found is None else min(found.head.first_position, end_position)
+            return Chunk([], [damage(self.lane.number, gap_start, gap_end)], gap_end, segment)
         self._expected = (segment.id, found.head.end_position, found.head.end_page)
         return _chunk(segment, found, position, end_position)
 
@@ -90,7 +90,7 @@ class LaneReader:
             position = chunk.end_position
 
     def _find(self, segment: Segment, position: int, end_page: int) -> tuple[Found | None, int]:
-        """The first block whose end lies beyond `position`, and where the one before it ends."""
+        """The first block whose end lies beyond `position`, and where the previous one ends."""
         segment_id, covered, page = self._expected
         if (segment_id, covered) != (segment.id, position):
             covered, page = segment.first_position, 0

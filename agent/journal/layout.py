@@ -1,8 +1,7 @@
-"""One block: what one commit puts into one lane, as whole pages. Pure functions; `docs/wire-formats.md` has an example.
+"""The format of a block: the records of one commit in one lane, as whole pages.
 
-A block starts on a page of the segment file and fills whole pages, so writing one never touches a page that holds
-another.
-All numbers are little-endian.
+Pure functions; `docs/wire-formats.md` has an example. A block starts on a page of the segment file and fills whole
+pages, so writing one never touches a page that holds another. All numbers are little-endian.
 
     head | chain table | body | zeros | chain table | foot
 
@@ -97,7 +96,7 @@ class Codec(IntEnum):
 
 
 class Place(NamedTuple):
-    """Where a block goes, and when."""
+    """The place of a block, and the time it is written."""
 
     journal_id: int
     segment_id: int
@@ -107,7 +106,7 @@ class Place(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What the head or foot of a block says, after its checksum was found right."""
+    """The fields of the head or foot of a block whose checksum is right."""
 
     codec: int
     lane: int
@@ -145,7 +144,7 @@ class Head(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a block still holds."""
+    """The whole records of a block, and its losses."""
 
     records: list[Record]
     losses: list[Loss]
@@ -289,7 +288,7 @@ def _parse_table(table: bytes) -> tuple[str, ...] | None:
 
 
 def _is_plausible(head: Head) -> bool:
-    """Bounds that every writer keeps, so that a forged head with a right checksum cannot ask for the moon."""
+    """Bounds that every writer keeps, so that a forged head with a right checksum cannot request unbounded memory."""
     needed = 2 * (HEAD_BYTES + head.table_bytes) + head.stored_bytes
     return (
         head.lane < MAX_LANES
@@ -304,7 +303,7 @@ def _is_plausible(head: Head) -> bool:
 
 
 def decode_block(head: Head, block: bytes) -> Contents:
-    """Every record of the block that is whole, and what is lost. Never raises, whatever the bytes."""
+    """The whole records of the block, and its losses. Never raises, whatever the bytes."""
     start = HEAD_BYTES + head.table_bytes
     stored = block[start : start + head.stored_bytes]
     seed = _seed(head.journal_id, head.segment_id, head.page)
@@ -347,7 +346,7 @@ def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
 
 
 def _has_checksums(head: Head, body: bytes, seed: int, records: Sequence[Record]) -> bool:
-    """Whether every record is what its own checksum was taken of."""
+    """Whether every record matches its own checksum."""
     rows_end = head.records * head.row.size
     rows = [body[at : at + head.row.size] for at in range(0, rows_end, head.row.size)]
     payloads = [record.payload for record in records]

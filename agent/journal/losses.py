@@ -28,7 +28,7 @@ class PendingLoss:
     """A loss, and the cursors that it concerns."""
 
     loss: Loss
-    missed_by: tuple[str, ...]  # the cursors that had not passed all of it; the others have seen what is lost here
+    missed_by: tuple[str, ...]  # the cursors that had not acknowledged all of it
     copied_by: tuple[str, ...] = ()  # of these, the cursors that had a copy of all of it
 
     @property
@@ -86,9 +86,9 @@ class LossLedger:
         return tuple(each for each in self._pending.values() if each.number in self._reported)
 
     def report_more(self) -> list[int]:
-        """Let more losses be reported, the oldest first, as many as may be at a time. Gives their numbers.
+        """Mark more losses as reported, the oldest first, up to the limit. Returns their numbers.
 
-        They must be on the medium as reported before anyone sees them, or be taken back.
+        They must be marked as reported on the medium before a caller sees them; otherwise call `unreport`.
         """
         free = MAX_REPORTED_LOSSES - len(self._reported)
         more = [number for number in self._pending if number not in self._reported][: max(0, free)]

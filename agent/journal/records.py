@@ -1,7 +1,7 @@
-"""The values that go in and come out: an entry to store, the record it becomes, and the loss when a record is gone.
+"""The values of the journal: an entry to store, the record it becomes, and the loss of a record.
 
 `Entry` and `Record` are named tuples rather than dataclasses: they are made for every message on the hot path, where
-a frozen dataclass costs more than all else the journal does for a record.
+a frozen dataclass costs more than all other work for a record.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 def loss_of(record: Record, cause: Cause) -> Loss:
-    """The loss of one record. Where a damaged block gives a chain or a reference that cannot be, they are unknown."""
+    """The loss of one record. An impossible chain or reference, from a damaged block, becomes unknown."""
     reference = Reference(record.timestamp_ms, record.sequence)
     is_known = bool(record.chain) and record.timestamp_ms <= MAX_TIMESTAMP_MS
     return Loss(
@@ -57,7 +57,7 @@ def loss_of(record: Record, cause: Cause) -> Loss:
 
 
 def damage(lane: int, first_position: int, end_position: int, count: int | None = None) -> Loss:
-    """Damage to whatever stood from `first_position` up to, not including, `end_position`."""
+    """The loss by damage of the positions from `first_position` up to, not including, `end_position`."""
     return Loss(
         lane=lane,
         chain="",

@@ -1,8 +1,8 @@
-"""Find out, on opening, what the medium holds. Nothing found there can make this fail.
+"""Reads the content of the medium when a journal is opened. No content can make this fail.
 
 With a valid state only the last segment of each lane is read: whatever was committed since the state was saved is
-there. A torn tail is passed over: its whole records are kept, the rest was never committed. Without a valid state every
-file is looked at, and every segment found counts as live: what was sent is then sent again, but nothing is skipped.
+there. A torn tail is skipped: its whole records are used, the rest was never committed. Without a valid state every
+file is read, and every segment found counts as live: messages are then sent again, but none is skipped.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class Tail(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What a segment file holds, by its blocks alone."""
+    """The content of a segment file, by its blocks alone."""
 
     file: int
     head: Head  # of its first block
@@ -39,7 +39,7 @@ class Survey(NamedTuple):
 
     @property
     def preference(self) -> tuple[bool, bool, int]:
-        """Less is better. What is rewritten holds less, the later the less; else the later repeats a failed commit."""
+        """Lower first. A rewritten segment holds less, the later the less; else a later one repeats a failed commit."""
         rewritten = bool(self.head.rewritten)
         return self.is_damaged, rewritten, self.head.segment_id if rewritten else -self.head.segment_id
 
@@ -72,18 +72,18 @@ def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
 
 
 def _live_segments(surveys: list[Survey], lane: int) -> list[Segment]:
-    """In the order of positions: the best first, the others where they fill a hole."""
+    """By position: the preferred segments, and others where they fill a gap."""
     chosen: dict[int, Survey] = {}
     for each in sorted(surveys, key=lambda survey: survey.preference):
         if each.head.lane == lane:
-            _fill_hole(chosen, each)
+            _fill_gap(chosen, each)
     return [Segment(each.file, each.head.segment_id, position) for position, each in sorted(chosen.items())]
 
 
-def _fill_hole(chosen: dict[int, Survey], survey: Survey) -> None:
+def _fill_gap(chosen: dict[int, Survey], survey: Survey) -> None:
     """Add the segment from the first position on that no other covers, up to the next that does.
 
-    A file can be named only once: if there is a second hole behind that, the segments in between give way.
+    A file can be named only once: if there is a second gap behind that, the segments in between are left out.
     """
     end = survey.end_position
     position = _reach(chosen, survey.head.first_position)
@@ -106,11 +106,11 @@ def _reach(chosen: dict[int, Survey], position: int) -> int:
 
 
 class Recovered(NamedTuple):
-    """A lane, and what the last block of its last segment lacks. Other damage is met when it is read."""
+    """A lane, and the losses in the last block of its last segment. Other damage is found when it is read."""
 
     lane: Lane
     damage: list[Loss]  # records that were committed
-    torn: list[Loss]  # records that most likely were not
+    torn: list[Loss]  # records that probably were not
     unreadable: Loss | None = None  # the positions that records may have had which cannot be read
 
 

@@ -1,6 +1,6 @@
-"""Check a whole journal, and repair it: report all damage, and rewrite the damaged segments without it.
+"""Verifies a whole journal, and repairs it: records all damage as lost, and rewrites the damaged segments.
 
-The journal opens and goes on without this. Repair finds damage before a cursor meets it, and `verify` finds none after.
+The journal works without this. Repair finds damage before a cursor does, and `verify` finds none afterwards.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from protocol.losses import Loss
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a check of everything found."""
+    """The result of a check of all records."""
 
     records: int  # whole ones
-    damage: tuple[Loss, ...]  # news: the journal has not met it yet
-    known: tuple[Loss, ...]  # met before and reported, or torn off by power loss before it was committed
+    damage: tuple[Loss, ...]  # not known to the journal yet
+    known: tuple[Loss, ...]  # reported before, or torn by power loss before it was committed
     bad_state_copies: tuple[str, ...]  # one of the two may be torn by power loss, which costs nothing
 
     @property
@@ -66,7 +66,7 @@ class Repaired:
 
 
 def _settings_for(view: View) -> JournalSettings:
-    """Settings under which nothing of this journal is shed and none of its cursors is forgotten."""
+    """Settings under which nothing of this journal is shed and none of its cursors is dropped."""
     sizes = Counter(view.pages.values()).most_common(1)
     defaults = JournalSettings()
     segment_bytes = max(sizes[0][0], 4) * PAGE_BYTES if sizes else defaults.segment_bytes

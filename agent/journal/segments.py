@@ -1,9 +1,9 @@
 """The segment files: allocated on demand, reused, never more than the cap allows; and the blocks in them.
 
-A segment file has no header to lose: each block describes itself, and is found whatever happened to the rest of the
-file. A file that was written once is overwritten in place afterwards: that costs the card no file-system metadata, and
-a full disk cannot refuse it. A file given back may still be named by the state on the medium, so the journal
-saves the state before it writes to a file; only the reserve for thinning may be written to at once.
+A segment file has no header: each block describes itself, and is found whatever happened to the rest of the file. A
+file that was written once is overwritten in place afterwards: that costs the card no file-system metadata, and a full
+disk cannot refuse it. A file given back may still be named by the state on the medium, so the journal saves the state
+before it writes to a file; only the reserve for thinning may be written to at once.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ class SegmentPool:
 
     @property
     def disk_shortfall_bytes(self) -> int:
-        """How much less the disk has than the cap allows."""
+        """How much less space the disk has than the cap allows."""
         return max(0, self._max_bytes - self.bytes_on_disk - self._disk_growth_bytes())
 
     def _disk_growth_bytes(self) -> int:
@@ -82,7 +82,7 @@ class SegmentPool:
         return self.bytes_on_disk > self._max_bytes
 
     def claim(self, number: int) -> None:
-        """Note on opening that a live segment is in this file. A file that is not there counts as empty."""
+        """Note on opening that a live segment is in this file. A missing file counts as empty."""
         self.pages.setdefault(number, 0)
         if number in self._spare:
             self._spare.remove(number)
@@ -96,7 +96,7 @@ class SegmentPool:
         return self._make()
 
     def take_reserve(self) -> int | None:
-        """The file kept back for thinning, which may be written at once; None if there was no room for one."""
+        """The file reserved for thinning, which may be written at once; None if there was no space for one."""
         number, self._reserve = self._reserve, None
         return number
 
@@ -168,7 +168,7 @@ ANYONE = Owner(None, None)
 
 
 def find_block(disk: Readable, file: int, owner: Owner, page: int, end_page: int) -> Found | None:
-    """The owner's first block from `page` on. Damage in between is skipped; who counts positions will notice."""
+    """The owner's first block from `page` on. Damage in between is skipped; it shows as missing positions."""
     name = file_name(file)
     if page >= end_page:
         return None
@@ -189,7 +189,7 @@ def _whole_block(disk: Readable, name: str, head: Head, page: int, window: bytes
 
 
 def _resynchronise(disk: Readable, name: str, owner: Owner, page: int, end_page: int) -> Head | None:
-    """Look at every page: it may start with a head, or end with the foot of a block whose head is damaged."""
+    """Search every page: it may start with a head, or end with the foot of a block whose head is damaged."""
     for start in range(page, end_page, WINDOW_BYTES // PAGE_BYTES):
         window = _read(disk, name, start * PAGE_BYTES, WINDOW_BYTES)
         for number in range(len(window) // PAGE_BYTES):

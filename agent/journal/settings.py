@@ -1,4 +1,4 @@
-"""What an operator may choose. Checked completely on construction."""
+"""The settings of the journal, checked completely on construction."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -57,7 +57,7 @@ class JournalSettings:
 
     @property
     def state_bytes(self) -> int:
-        """Room for one of the two state files at its largest."""
+        """The largest size of one of the two state files."""
         return 64 * 1024 + PAGE_BYTES * (1 + self.max_bytes // self.segment_bytes // _SEGMENTS_PER_PAGE)
 
     @property
@@ -70,7 +70,7 @@ class JournalSettings:
         return (max(1, lanes) + bool(self.thinned_lanes)) * self.segment_bytes
 
     def room_bytes(self, lanes: int, used_bytes: int) -> int:
-        """What can still be committed before anything is lost, when that many lanes use that much."""
+        """The bytes that can still be committed before anything is lost, with this many lanes and this much in use."""
         return max(0, self.max_segments * self.segment_bytes - self.unusable_bytes(lanes) - used_bytes)
 
     @property

@@ -1,4 +1,4 @@
-"""Make room when there is none: the least important lane first, its oldest records first, every loss recorded.
+"""Sheds records when the journal is full: the least important lane first, oldest records first, every loss recorded.
 
 A lane that is thinned loses every second record of each chain: two neighbouring segments are rewritten into one, the
 least thinned and oldest pair first, so that the whole lane fades evenly before any part of it is thinned again. All
@@ -20,8 +20,8 @@ from agent.journal.store import Store
 from protocol.losses import Cause
 
 
-def make_room(store: Store, for_lane: int, now_ms: int) -> bool:
-    """Give up a file's worth of records no more important than `for_lane`. False if there are none.
+def shed_for(store: Store, for_lane: int, now_ms: int) -> bool:
+    """Shed a file's worth of records that are not more important than `for_lane`. False if there are none.
 
     Raises: OSError, StorageError.
     """
@@ -116,7 +116,7 @@ class Rewriter:
         self._is_full = False
 
     def add(self, records: list[Record]) -> list[Record]:
-        """Gives back what there is no room for."""
+        """Returns the records for which there is no space."""
         if self._is_full or not records:
             return records
         together = self._waiting + records
@@ -129,14 +129,14 @@ class Rewriter:
         return rejected + records if self._is_full else rejected
 
     def finish(self, end_position: int) -> list[Record]:
-        """Put everything on the medium. Gives back what there is no room for. Raises: OSError."""
+        """Put everything on the medium. Returns the records for which there is no space. Raises: OSError."""
         rejected = self._write_block(end_position) if self._waiting else []
         self._end_position = end_position
         self._store.disk.sync(file_name(self._file))
         return rejected
 
     def segment(self, thinned: int) -> Segment | None:
-        """What was written; None if that is nothing."""
+        """The segment that was written; None if nothing was."""
         if self._page == 0:
             return None
         segment = Segment(self._file, self._id, self._first_position, thinned)

@@ -1,6 +1,6 @@
 """The journal's small state: which segments are live, where the cursors stand, which losses are pending, totals.
 
-It is kept twice, in `state-0` and `state-1`, each overwritten in place in turn, so that saving needs no new room on a
+It is stored twice, in `state-0` and `state-1`, each overwritten in place in turn, so that saving needs no new room on a
 full disk and power loss in the middle leaves the other copy whole. The valid copy with the higher serial number counts.
 
     offset  size  field
@@ -45,7 +45,7 @@ _MAGIC = b"HGJS"
 
 
 class Reported(NamedTuple):
-    """The losses of a chunk, as small as they can be remembered."""
+    """The losses of a chunk in short form: their count and a checksum of their positions."""
 
     lost: int
     fingerprint: int
@@ -98,7 +98,7 @@ class LaneState:
 
 @dataclass(slots=True)
 class Totals:
-    """Counted over the journal's whole life."""
+    """Counts over the life of the journal."""
 
     records: int = 0
     payload_bytes: int = 0
@@ -229,14 +229,14 @@ def _lane_number(text: str) -> int:
 
 
 def _count(value: Any, limit: int = 2**62) -> int:
-    """Far from what the fields of a block can hold, so that counting on from it is safe."""
+    """Far below the limits of the fields of a block, so that counting on from it is safe."""
     if not isinstance(value, int) or not 0 <= value < limit:
         raise ValueError(f"{value!r} is not a count")
     return value
 
 
 class Copy(NamedTuple):
-    """One of the two, as it was read."""
+    """One of the two files, as it was read."""
 
     serial: int
     state: State

@@ -1,19 +1,25 @@
-"""Statistics of a journal: what it costs the card, how far behind its cursors are, when it will be full."""
+"""Statistics of a journal: wear of the card, backlog of its cursors, time until it is full."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agent.journal.lane import Lane, LaneReader
+from agent.journal.state import Totals
 
 RATE_WINDOW_S = 300.0
+COUNTS = (
+    "records", "commits", "payload_bytes", "written_bytes", "shed_records", "damaged_records", "torn_tails",
+    "lost_states",
+)  # fmt: skip
 
 
 class RateMeter:
     """A rate over the last minutes: the average since the start, and later one in which older amounts fade out."""
 
     def __init__(self, per_s: float = 0.0) -> None:
-        """`per_s` is what an earlier process measured."""
+        """`per_s`: the rate that an earlier process measured."""
         self._per_s = per_s
         self._measured_s = RATE_WINDOW_S if per_s else 0.0
         self._since_ms: int | None = None
@@ -85,6 +91,10 @@ class JournalStats:
         if self.card_endurance_bytes is None or self.written_bytes_per_s <= 0:
             return None
         return max(0, self.card_endurance_bytes - self.written_bytes) / self.written_bytes_per_s
+
+
+def counts_of(totals: Totals) -> dict[str, Any]:
+    return {name: getattr(totals, name) for name in COUNTS}
 
 
 def lane_stats(lane: Lane) -> LaneStats:

@@ -1,4 +1,4 @@
-"""What all parts of an open journal share: lanes, files, cursor places, losses, totals, and how they become durable."""
+"""The shared state of an open journal (lanes, files, cursors, losses, totals), and how it becomes durable."""
 
 import contextlib
 from dataclasses import replace
@@ -18,7 +18,7 @@ from agent.journal.state import SEGMENT_IDS_AHEAD, LaneState, Segment, State, St
 from agent.journal.stats import RateMeter
 from protocol.losses import Cause, Loss
 
-MAX_REPORTED_CHUNKS = 16  # of one segment, whose damage is remembered as reported
+MAX_REPORTED_CHUNKS = 16  # of one segment, whose damage is stored as reported
 
 # Level 1 with a hash table that fits the first cache and long matches only: what repeats in signed messages is long.
 # Measured on them: a seventh less time than level 1 alone, and no larger.
@@ -26,7 +26,7 @@ ZSTD_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, hash_log=12,
 
 
 class Store:
-    """Opens whatever the disk holds. A change of the set of segments is on the medium before anything relies on it."""
+    """Opens the journal on the disk. A change of the set of segments is on the medium before anything relies on it."""
 
     def __init__(self, disk: Disk, settings: JournalSettings, new_journal_id: int) -> None:
         self.disk = disk
@@ -120,7 +120,7 @@ class Store:
         return min(places.get(lane.number, 0) for places in self.places.values())
 
     def release(self, lane: Lane) -> None:
-        """Let go of the segments that every cursor has passed, all but the one being written."""
+        """Release the segments that every cursor has passed, all but the one being written."""
         released = self.released_position(lane)
         kept = 0 if lane.write_page is None else 1
         while len(lane.segments) > kept and lane.end_of(0) <= released:
@@ -146,15 +146,15 @@ class Store:
         self.commit_rate.add(1)
 
     def give_up(self, lane: Lane, losses: list[Loss]) -> None:
-        """Record what is dropped for want of room as lost; durable with the next save."""
+        """Record as lost what is dropped because the journal is full; durable with the next save."""
         self._record_losses(lane, losses)
         self.totals.shed_records += sum(loss.count for loss in losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
-        """Record the damage a reader met as lost, once, however often it is met; and damage that was added since.
+        """Record damage that a reader found as lost, once, however often it is found; and damage that was added since.
 
-        Where a segment is damaged in more places than are remembered, all of it up to here is reported as lost at once.
-        What was reported before is not counted again.
+        If a segment is damaged in more places than are stored, all of it up to here is reported as lost at once.
+        Losses reported before are not counted again.
         """
         segment = chunk.segment
         if segment is None or not (unreported := segment.count_unreported(chunk.end_position, chunk.losses)):
@@ -173,7 +173,7 @@ class Store:
         self.totals.damaged_records += unreported
 
     def _record_losses(self, lane: Lane, losses: list[Loss]) -> None:
-        """What every cursor has passed is no loss."""
+        """Record losses; records that every cursor has passed are none."""
         for loss in losses:
             if missed_by := self.behind(lane, loss.last_position + 1):
                 copied_by = tuple(name for name in missed_by if self.copied_below(lane, name) > loss.last_position)
@@ -226,7 +226,7 @@ class Store:
                 self._report_unreadable_end(lane, unreadable)
 
     def _report_torn_block(self, lane: Lane, damaged: list[Loss], torn: list[Loss]) -> None:
-        """Here and once: a later reader of the block cannot distinguish what was never committed from what was lost."""
+        """Report it here and once: a later reader cannot distinguish what was never committed from what was lost."""
         segment, lacking = lane.segments[-1], [*damaged, *torn]
         if segment.count_unreported(lane.next_position, lacking):
             segment.mark_reported(lane.next_position, lacking)
@@ -243,16 +243,16 @@ class Store:
             self.totals.damaged_records += 1
 
     def _sync_names(self) -> None:
-        """What a killed process made or removed may not be so on the medium yet."""
+        """Make durable what a killed process created or removed."""
         with contextlib.suppress(OSError):
             self.disk.sync_names()
 
     def settle(self) -> None:
         """Put on the medium what an earlier process may have left in the page cache only. Raises: StorageError.
 
-        A sync would not do: if an earlier one failed, the kernel has said so, and takes the pages for clean. So they
-        are written once more: of each lane the last block, since nothing is ever written behind one that was not synced
-        or settled. Until then, cursors stop before it, and nothing is committed.
+        A sync is not enough: if an earlier one failed, the kernel reported it once and marked the pages as clean. So
+        they are written once more: of each lane the last block, since nothing is ever written behind one that was
+        not synced or settled. Until then, cursors stop before it, and nothing is committed.
         """
         try:
             self._files.settle()
@@ -264,14 +264,14 @@ class Store:
             raise StorageError(f"cannot sync what the last run wrote: {error.strerror or error}") from error
 
     def _write_again(self, name: str, block: Head) -> None:
-        """Page by page: one that cannot be read is not to be lost for good."""
+        """Write page by page, so that a page that cannot be read now is not overwritten."""
         for page in range(block.page, block.end_page):
             if data := read_page(self.disk, name, page):
                 self.disk.write(name, page * PAGE_BYTES, data)
         self.disk.sync(name)
 
     def reported_losses(self) -> tuple[PendingLoss, ...]:
-        """Those that may be reported, on the medium as such. With a disk that fails, no new ones."""
+        """The losses that are marked as reported on the medium. With a failing disk, no new ones."""
         more = self.losses.report_more()
         if more:
             self.is_vital_unsaved = True

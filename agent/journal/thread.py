@@ -1,8 +1,8 @@
 """The journal, and the one thread that uses it.
 
 A commit waits for the disk, and may not hold up the event loop. Since the journal is for one thread at a time, all that
-is done to it is done here, in the order in which it was asked for. A batch of signatures keeps a core busy: it is made
-in a thread beside this one, or the journal's readers would wait for signatures and get few turns in an overload.
+is done to it is done here, in the order of the calls. A batch of signatures keeps a core busy: it is made in a second
+thread, or the journal's readers would wait for signatures in an overload.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class JournalThread:
         await self.call(lambda: self.journal.tick(self._clock.now_ms()))
 
     async def close(self) -> None:
-        """Finish what is being signed and committed, and let go. Raises: StorageError."""
+        """Finish what is being signed and committed, and close the journal. Raises: StorageError."""
         await asyncio.to_thread(self._signing.shutdown, wait=True)
         try:
             await self.call(lambda: self.journal.close(self._clock.now_ms()))
@@ -63,7 +63,7 @@ class JournalFloor:
 
 
 def read_floor(disk: DirectoryDisk) -> Reference | None:
-    """None if the journal is empty or does not give back its last records: then the clock's ceiling decides."""
+    """None if the journal is empty or its last records cannot be read: then the clock's ceiling decides."""
     view = inspect_journal(disk)
     lasts = []
     for lane in view.lanes.values():
@@ -76,7 +76,7 @@ def read_floor(disk: DirectoryDisk) -> Reference | None:
 
 
 def durable_view(disk: DirectoryDisk, journal: Journal) -> View:
-    """What an open journal holds, without what an earlier process wrote and is not durable yet."""
+    """A view of an open journal, without what an earlier process wrote and is not durable yet."""
     view = inspect_journal(disk)
     for number, lane in view.lanes.items():
         lane.next_position = min(lane.next_position, journal.durable_position(number))

@@ -1,4 +1,4 @@
-"""Which readings of a source that sends again what is not acknowledged are in the journal.
+"""The token log: finds the readings in the journal that a source sends again after a crash.
 
 A process may die after a commit and before the source is acknowledged. The source then sends those readings once more,
 and the next process must recognise them. Only the journal knows what was committed, so before each commit the log
@@ -6,9 +6,9 @@ notes, for every reading in it whose token outlives the process, where its recor
 restart the journal is asked for exactly that record: what it has was committed, the rest was not, also where a power
 cut tore a commit in two.
 
-That question has one answer only as long as nothing else was committed: afterwards another record may stand at the
-position, or the position may be released. So the answers are written back to the log before the first commit of the new
-process, and later processes read the answers.
+The result is certain only as long as nothing else was committed: afterwards another record may have the position, or
+the position may be released. So the results are written to the log before the first commit of the new process, and
+later processes read them.
 
 Promises: a note is on the medium before the commit that it describes, and the answers before the next commit. Of each
 source the last note is kept; what came before was committed before it, for batches are committed in order. A log that
@@ -79,9 +79,9 @@ class TokenLog:
         self._is_unsaved = False
 
     def compare(self, view: View) -> None:
-        """Ask the journal for every noted record. What the journal has shed counts as committed: its loss is reported.
+        """Look up every noted record in the journal. A record that was shed counts as committed: its loss is reported.
 
-        A disk that refuses the answers now is asked again before the first commit.
+        If the disk refuses the results now, they are written again before the first commit.
         """
         for source, noted in self._noted.items():
             self._answered[source] = {each.token: _is_committed(view, each) for each in noted}
@@ -91,7 +91,7 @@ class TokenLog:
             self._save_answers()
 
     def recall(self, source: str) -> Recalled:
-        """For a driver that begins. While the process runs, only when nothing of that source is under way."""
+        """For a driver that starts. While the process runs, only when no reading of that source is in flight."""
         if source in self._noted:  # by this process, which has committed it since
             return Recalled([noted.token for noted in self._noted[source]], set())
         answers = self._answered.get(source, {})

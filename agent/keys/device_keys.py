@@ -25,9 +25,9 @@ class PublicPart(NamedTuple):
 
     @property
     def binding(self) -> Binding:
-        """Checked by recovering who signed it, for which libsecp256k1 has nearly a megabyte of tables.
+        """Verified by recovering the signer, which costs nearly a megabyte of tables in libsecp256k1.
 
-        Raises: Corrupt if that is another device.
+        Raises: Corrupt if another device signed it.
         """
         try:
             return Binding(**self._asdict())
@@ -39,7 +39,7 @@ class DeviceKeys:
     """The three secrets of a device and the public statement that binds the first two.
 
     `identity` (secp256k1) signs messages, and its address is the device's name. The archive key (Ed25519) signs
-    archives. `vault` signs nothing: keys for what the device keeps locked are derived from it.
+    archives. `vault` signs nothing: keys that encrypt other keys are derived from it.
     """
 
     __slots__ = ("_archive", "_binding", "_stated", "_vault", "address", "identity")
@@ -72,7 +72,7 @@ class DeviceKeys:
 
     @property
     def binding(self) -> Binding:
-        """Made when it is first asked for: a device without archives needs no library for their key.
+        """Computed on first use: a device without archives needs no library for their key.
 
         Raises: Corrupt if another archive key was stated.
         """
@@ -121,7 +121,7 @@ def _signer(identity: Secret) -> Signer:
 
 
 def binding_as_json(binding: Binding) -> dict[str, str]:
-    """What a collector's allow-list needs to know of a device; nothing in it is secret."""
+    """The public keys of a device, for a collector's allow-list."""
     return {
         "device": checksum_address(binding.address),
         "archive_key": binding.archive_key.hex(),

@@ -11,10 +11,10 @@ _ANYONE_ELSE = 0o077
 
 
 def read_credential(path: Path, *, max_bytes: int) -> bytes:
-    """A file that the service manager put into $CREDENTIALS_DIRECTORY.
+    """Read a file that the service manager put into $CREDENTIALS_DIRECTORY.
 
     The manager may grant the service access by an access list, which shows as the group's read bit, so only the rest
-    of the world is looked at; the folder is the manager's own affair.
+    of the world is checked, and not the folder.
     """
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode
@@ -24,7 +24,7 @@ def read_credential(path: Path, *, max_bytes: int) -> bytes:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make it if it is missing. Raises: ConfigError if it is there and others may enter it."""
+    """Create it if it is missing. Raises: ConfigError if it exists and others may enter it."""
     make_directory(folder, mode=PRIVATE_DIRECTORY)
     check_private_folder(folder)
 

@@ -4,7 +4,7 @@
 |---|---|
 | 8 | `HGKEYS` and the version, 2 bytes |
 | … | one CBOR map: `device`, `archive_key`, `binding` (public); `salt`, `opslimit`, `memlimit`; `secrets` |
-| 32 | SHA-256 of all before it, so that damage is told from a wrong passphrase |
+| 32 | SHA-256 of all before it, which distinguishes damage from a wrong passphrase |
 
 Without a passphrase, `salt` is empty, both limits are 0 and `secrets` is a CBOR map of `identity`, `archive` and
 `vault`, 32 bytes each. With one, that map is in a libsodium secret box (nonce first), under the Argon2id hash of the
@@ -50,7 +50,7 @@ class PassphraseCost(NamedTuple):
 
 DEFAULT_COST = PassphraseCost(opslimit=3, memlimit_bytes=64 * 1024 * 1024)  # about a second on a small board
 MIN_COST = PassphraseCost(opslimit=1, memlimit_bytes=8192)  # libsodium's own
-MAX_COST = PassphraseCost(opslimit=16, memlimit_bytes=256 * 1024 * 1024)  # what a file may ask of us at most
+MAX_COST = PassphraseCost(opslimit=16, memlimit_bytes=256 * 1024 * 1024)  # the most that a file may require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -120,7 +120,7 @@ def decode_key_file(data: bytes) -> KeyFile:
 
 
 def is_acceptable_cost(cost: PassphraseCost) -> bool:
-    """Whether a file may ask for it."""
+    """Whether a file may require this cost."""
     return (
         MIN_COST.opslimit <= cost.opslimit <= MAX_COST.opslimit
         and MIN_COST.memlimit_bytes <= cost.memlimit_bytes <= MAX_COST.memlimit_bytes
@@ -158,7 +158,7 @@ def _keys_from_cbor(plain: Secret, stated: PublicPart) -> DeviceKeys:
 
 
 class _SecretFields:
-    """A decoded map of secrets, without a repr that would tell them."""
+    """A decoded map of secrets, whose repr does not reveal them."""
 
     def __init__(self, values: dict[str, strict_cbor.CborValue]) -> None:
         self._values = values
@@ -168,7 +168,7 @@ class _SecretFields:
 
 
 def passphrase_box(passphrase: Secret, salt: bytes, cost: PassphraseCost) -> "SecretBox":
-    """What locks and unlocks with a passphrase."""
+    """A box that encrypts and decrypts with a passphrase."""
     from nacl import pwhash
     from nacl.secret import SecretBox
 

@@ -45,13 +45,13 @@ def read_key_file(path: Path) -> KeyFile:
 
     A file that cannot be used is never a reason to make new keys: that would be another device.
     """
-    with _damage_told(path):
+    with _damage_reported(path):
         return decode_key_file(_read(path))
 
 
 def read_binding(path: Path) -> Binding:
     """The verified public part of the key file. Raises: ConfigError."""
-    with _damage_told(path):
+    with _damage_reported(path):
         return read_key_file(path).binding
 
 
@@ -69,12 +69,12 @@ def _read(path: Path) -> bytes:
 def load_keys(path: Path, passphrase: Callable[[], Secret]) -> DeviceKeys:
     """`passphrase` is only called for a file that has one. Raises: ConfigError."""
     key_file = read_key_file(path)
-    with _damage_told(path):
+    with _damage_reported(path):
         return key_file.unlock(passphrase() if key_file.has_passphrase else None)
 
 
 @contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _damage_reported(path: Path) -> Iterator[None]:
     try:
         yield
     except WireError as error:

@@ -1,4 +1,4 @@
-"""The machine that keys were made on, remembered beside them, so that a cloned card does not run as the same device.
+"""The machine that keys were created on, stored beside them, so that a cloned card does not run as the same device.
 
 `device.keys.machine` is JSON: `board`, a hash of the serial number that the board has (a Raspberry Pi, say), and
 `system`, a hash of the machine-id of the installed system; each is "" where there is none. Where both sides know their
@@ -96,5 +96,5 @@ def _read(path: Path) -> bytes:
 
 
 def _hashed(purpose: str, name: bytes) -> str:
-    """machine-id(5) asks that the id itself is not shown; "" where there is none."""
+    """A hash, because machine-id(5) requires that the id itself is not shown; "" where there is none."""
     return hashlib.sha256(b"headgate " + purpose.encode() + b"\0" + name).hexdigest()[:HASH_DIGITS] if name else ""

@@ -1,4 +1,4 @@
-"""Where a passphrase comes from: a file, the service manager or the keyboard; never the command line."""
+"""Reads a passphrase: from a file, the service manager or the keyboard; never from the command line."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def passphrase_from(
 
 
 def new_passphrase_from(file: Path | None, environment: Mapping[str, str], *, ask: Ask = ask_at_terminal) -> Secret:
-    """The same, but asked for twice at the terminal."""
+    """A new passphrase, prompted for twice at the terminal."""
     first = passphrase_from(file, environment, prompt="New passphrase: ", ask=ask)
     if file is None and find_credential(environment, PASSPHRASE_CREDENTIAL) is None:
         again = passphrase_from(None, environment, prompt="Repeat the passphrase: ", ask=ask)

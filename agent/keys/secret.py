@@ -7,12 +7,12 @@ from typing import NoReturn
 class Secret:
     """Key material or a passphrase.
 
-    It has no repr, no hash, no copy and no pickle that would tell; only `reveal` does. What reveals it should use the
-    result in the same expression, so that no frame of a traceback has it in a variable.
+    No repr, hash, copy or pickle reveals it; only `reveal` does. Use its result in the same expression, so that no
+    frame of a traceback holds it in a variable.
     """
 
     __slots__ = ("_value",)
-    __hash__ = None  # type: ignore[assignment] # a hash would be a hint
+    __hash__ = None  # type: ignore[assignment] # a hash would give a hint
 
     def __init__(self, value: bytes) -> None:
         self._value = value

@@ -301,7 +301,7 @@ class Wrapper:
         chain = self._chains.pop(route, None) or self._new_chain(route)
         if len(self._chains) >= MAX_CHAINS:
             ended = self._chains.pop(next(iter(self._chains)))
-            self._references.forget(ended.name)
+            self._references.drop(ended.name)
         self._chains[route] = chain
         return chain
 

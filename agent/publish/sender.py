@@ -62,7 +62,7 @@ class Clocks:
 
 @dataclass(slots=True)
 class LinkStatus:
-    """How a link is doing; the numbers only rise."""
+    """The state of a link, as the status shows it; its field names are released. Counts only rise."""
 
     is_up: bool = False
     problem: str = ""  # why it is down, or was last

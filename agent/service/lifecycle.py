@@ -5,7 +5,7 @@
 | SIGTERM, SIGINT | stop in order, within a bounded time |
 | SIGHUP | read the configuration again: all of it is checked first, and a wrong one changes nothing |
 
-`headgate reload` asks for the same over a socket, and is answered when the new configuration is in use or refused.
+`headgate reload` requests the same over a socket; the response comes when the new configuration is in use or refused.
 
 A reload restarts the drivers and publishers that changed. A change to [device], [journal], [archive] or [ship], or to
 the set of publishers, restarts the whole pipeline within the process.
@@ -24,7 +24,7 @@ from agent.config.files import check_files, key_file_of, log_remarks, open_keys
 from agent.config.page import OFF
 from agent.errors import ConfigError, StorageError, error_text
 from agent.keys import DeviceKeys
-from agent.pipeline import CHANGING, Pipeline
+from agent.pipeline import RELOAD_TASK, Pipeline
 from agent.service.control import control_socket, serve_requests
 from agent.service.logs import set_up_logs
 from agent.service.memory import release_startup_memory
@@ -36,9 +36,9 @@ from runtime.stopping import call_on_stop_signals
 if TYPE_CHECKING:
     from firmware_bridge import DeviceRequests
 
-PAGE_CHECK_S: Final = 0.5  # whether the configuration turned something on; the first readings go before it
-CLEAR_UP_AFTER_S: Final = 1.0  # when all that this configuration uses is loaded, the page too
-LOOK_AGAIN_S: Final = 1.0
+PAGE_CHECK_S: Final = 0.5  # how often to check whether the configuration turned the page on
+RELEASE_MEMORY_AFTER_S: Final = 1.0  # when all modules of this configuration are imported, the page too
+RECHECK_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +52,15 @@ class Service:
         self._clock = clock
         self._is_stopping = False
         self._stop = asyncio.Event()
-        self._in_use: tuple[Config, DeviceKeys] | None = None  # what the last pipeline ran with
-        self._reload_wanted = asyncio.Event()
+        self._in_use: tuple[Config, DeviceKeys] | None = None  # of the last pipeline
+        self._reload_requested = asyncio.Event()
         self._waiting: list[asyncio.Future[str]] = []  # for the answer to a reload that has not begun …
         self._being_answered: list[asyncio.Future[str]] = []  # … and to the one in flight
         self._shown_refusal = ""  # by `systemctl status`
         self._reload_problem = ""  # why the configuration of the last reload is not in use
 
     async def run(self) -> None:
-        """Raises whatever ended it but a signal."""
+        """Run until a signal. Raises any other error that ended it."""
         self._listen_to_signals()
         socket = control_socket(self._config.device.data_directory, os.environ)
         pipeline = self._open_pipeline()  # first: fails if an agent already runs here, whose socket must stay
@@ -78,7 +78,7 @@ class Service:
     def _open_pipeline(self) -> Pipeline:
         """Open the pipeline with the new configuration or, if that fails, with the previous one.
 
-        Raises: ConfigError, StorageError, OSError, if there is none before, or that has become impossible, too.
+        Raises: ConfigError, StorageError, OSError, if there is no previous one, or it cannot be opened either.
         """
         try:
             pipeline = Pipeline(self._config, self._keys, self._clock)
@@ -96,12 +96,12 @@ class Service:
     async def _run_pipeline(self, pipeline: Pipeline) -> None:
         companions = {
             "announce": self._announce(),
-            CHANGING: self._reload_when_told(pipeline),
+            RELOAD_TASK: self._reload_on_request(pipeline),
             "watchdog": feed_watchdog(pipeline.is_moving, watchdog_interval_s()),
             "status": self._show_status(pipeline),
             "page": self._show_page(pipeline),
-            "links": self._lend_links(pipeline),
-            "clear up": _clear_up(),
+            "links": self._share_links(pipeline),
+            "release memory": _release_memory(),
         }
         await pipeline.run(self._stop, companions)
 
@@ -113,7 +113,7 @@ class Service:
 
     def _listen_to_signals(self) -> None:
         call_on_stop_signals(self._end)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_requested.set)
 
     def _end(self, why: str) -> None:
         log.info("stopping; signal=%s", why)
@@ -127,20 +127,20 @@ class Service:
         """Load the configuration again. The problem, or "" when the new one is in use."""
         answer = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
-        self._reload_wanted.set()
+        self._reload_requested.set()
         return str(await answer)
 
-    async def _reload_when_told(self, pipeline: Pipeline) -> None:
+    async def _reload_on_request(self, pipeline: Pipeline) -> None:
         while True:
-            await self._reload_wanted.wait()
-            self._reload_wanted.clear()
+            await self._reload_requested.wait()
+            self._reload_requested.clear()
             self._being_answered, self._waiting = self._waiting, []
             notify(reloading())
             if await self._reload(pipeline):
                 self._report_reload()
 
     async def _reload(self, pipeline: Pipeline) -> bool:
-        """Whether it is done; if not, the pipeline that is opened next will show what came of it."""
+        """Whether the reload is complete; if not, the pipeline that is opened next completes it."""
         self._reload_problem = ""
         try:
             config, keys = await asyncio.to_thread(self._read_again)
@@ -150,9 +150,9 @@ class Service:
             return True
         self._config, self._keys = config, keys
         set_up_logs(config.log)
-        if pipeline.can_take(config):
+        if pipeline.can_apply(config):
             self._in_use = config, keys
-            if stuck := await pipeline.take(config):
+            if stuck := await pipeline.apply(config):
                 self._reload_problem = (
                     f"not stopped in time, still running with previous settings: {', '.join(stuck)}; reload again"
                 )
@@ -165,12 +165,12 @@ class Service:
         return False
 
     def _report_reload(self) -> None:
-        """To systemd, whose `systemctl status` shows a refusal, and to each command that waits."""
+        """Report the result to systemd (`systemctl status` shows a refusal) and to each command that waits."""
         refusal = _refusal(self._reload_problem)
         notify(READY if refusal == self._shown_refusal else f"{READY}\nSTATUS={refusal}")
         self._shown_refusal = refusal
         for answer in self._being_answered:
-            if not answer.done():  # the command may have left
+            if not answer.done():  # the command may have ended
                 answer.set_result(self._reload_problem)
         self._being_answered = []
 
@@ -191,7 +191,7 @@ class Service:
             await asyncio.sleep(pipeline.config.status.every_s)
 
     async def _show_page(self, pipeline: Pipeline) -> None:
-        """Imported once the pipeline runs: no reading waits for it, and a device without it saves the memory."""
+        """Serve the page. It is imported when the pipeline runs, so no reading waits for it, and only if it is on."""
         while True:
             await asyncio.sleep(PAGE_CHECK_S)
             if pipeline.config.page.listen != OFF:
@@ -199,18 +199,18 @@ class Service:
 
                 await serve_page(pipeline, self._clock)
 
-    async def _lend_links(self, pipeline: Pipeline) -> None:
-        """To `headgate firmware`, once there is a microcontroller."""
-        while not any(each.driver.KIND == "firmware" for each in pipeline.collectors.values()):  # noqa: ASYNC110 - as above
+    async def _share_links(self, pipeline: Pipeline) -> None:
+        """Share links with `headgate firmware`, once there is a microcontroller."""
+        while not any(each.driver.KIND == "firmware" for each in pipeline.collectors.values()):  # noqa: ASYNC110 - a reload may add one
             await asyncio.sleep(PAGE_CHECK_S)
         from agent.service.shared_link import share_links
         from drivers.firmware.driver import FirmwareDriver
 
-        def questions_to(name: str) -> "DeviceRequests | None":
+        def requests_to(name: str) -> "DeviceRequests | None":
             driver = pipeline.collectors[name].driver if name in pipeline.collectors else None
             return driver.questions if isinstance(driver, FirmwareDriver) else None
 
-        await share_links(pipeline.config.links_socket, questions_to)
+        await share_links(pipeline.config.links_socket, requests_to)
 
 
 def _refusal(problem: str) -> str:
@@ -219,15 +219,15 @@ def _refusal(problem: str) -> str:
     return f"configuration rejected, the previous one is in use: {first_line}{more}" if problem else ""
 
 
-async def _clear_up() -> None:
-    await asyncio.sleep(CLEAR_UP_AFTER_S)
+async def _release_memory() -> None:
+    await asyncio.sleep(RELEASE_MEMORY_AFTER_S)
     release_startup_memory()
 
 
 async def feed_watchdog(is_moving: Callable[[], Awaitable[bool]], interval_s: float | None) -> None:
-    """Report to systemd while the pipeline moves. One check may come at an unlucky moment, so the next follows soon."""
+    """Notify systemd's watchdog while the pipeline moves. After a failed check the next one follows soon."""
     while interval_s is not None:
         moves = await is_moving()
         if moves:
             notify(ALIVE)
-        await asyncio.sleep(interval_s if moves else min(LOOK_AGAIN_S, interval_s))
+        await asyncio.sleep(interval_s if moves else min(RECHECK_S, interval_s))

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,6 @@ from agent.clock import Clock
 from agent.collect import Collector
 from agent.journal import JournalStats
 from agent.pipeline import Pipeline
-from agent.publish import LinkStatus
 from agent.service.logs import RECENT_EVENTS
 from agent.version import VERSION
 from drivers import Reading
@@ -22,10 +22,15 @@ STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
 MAX_VALUE_CHARACTERS: Final = 80
 MAX_FILED_EVENTS: Final = 8  # the file may be on the card, and is written often
+JOURNAL_FIELDS: Final = (
+    "bytes_on_disk", "max_bytes", "room_bytes", "full_in_s", "card_life_s", "records", "commits", "payload_bytes",
+    "written_bytes", "written_bytes_per_s", "written_per_payload_byte", "shed_records", "damaged_records", "torn_tails",
+    "pending_gaps",
+)  # fmt: skip
 
 
 async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str, Any]:
-    """JSON-ready. Field names are released: they may be added to, never changed."""
+    """The status in JSON types. Field names are released: new ones may be added, none may change."""
     now_ms = clock.now_ms()
     stats = await pipeline.journal.call(lambda: pipeline.journal.journal.stats(now_ms))
     committer = pipeline.committer.status
@@ -45,7 +50,7 @@ async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str
         "clock": _clock(clock),
         "devices": {name: _device(collector) for name, collector in pipeline.collectors.items()},
         "journal": _journal(stats),
-        "links": {name: _link(link.sender.status) for name, link in pipeline.links.items()},
+        "links": {name: asdict(link.sender.status) for name, link in pipeline.links.items()},
         "archives": _archives(pipeline),
         "events": [event._asdict() for event in RECENT_EVENTS.events()],
     }
@@ -103,42 +108,13 @@ def _shown(value: Scalar | bytes) -> Scalar:
 
 def _journal(stats: JournalStats) -> dict[str, Any]:
     return {
-        "bytes_on_disk": stats.bytes_on_disk,
-        "max_bytes": stats.max_bytes,
-        "room_bytes": stats.room_bytes,
-        "full_in_s": stats.full_in_s,
-        "card_life_s": stats.card_life_s,
-        "records": stats.records,
-        "commits": stats.commits,
-        "payload_bytes": stats.payload_bytes,
-        "written_bytes": stats.written_bytes,
-        "written_bytes_per_s": stats.written_bytes_per_s,
-        "written_per_payload_byte": stats.written_per_payload_byte,
-        "shed_records": stats.shed_records,
-        "damaged_records": stats.damaged_records,
-        "torn_tails": stats.torn_tails,
-        "pending_gaps": stats.pending_gaps,
+        **{name: getattr(stats, name) for name in JOURNAL_FIELDS},
         "lanes": {
             str(number): {"records": lane.next_position - lane.first_position, "segments": lane.segments}
             for number, lane in stats.lanes.items()
         },
         "waiting": {name: cursor.depth for name, cursor in stats.cursors.items()},
         "oldest_waits_s": {name: cursor.oldest_age_s for name, cursor in stats.cursors.items()},
-    }
-
-
-def _link(status: LinkStatus) -> dict[str, Any]:
-    return {
-        "is_up": status.is_up,
-        "problem": status.problem,
-        "failures": status.failures,
-        "connections": status.connections,
-        "sent": status.sent,
-        "acknowledged": status.acknowledged,
-        "set_aside": status.set_aside,
-        "removed": status.removed,
-        "held": status.held,
-        "last_acknowledged_at_ms": status.last_acknowledged_at_ms,
     }
 
 
@@ -159,7 +135,7 @@ def _archives(pipeline: Pipeline) -> dict[str, Any] | None:
 
 
 def write_status(path: Path, status: dict[str, Any]) -> None:
-    """Whole or not at all to readers; not synced, for it is of no use after a crash. A disk that refuses is left be."""
+    """Write the file as a whole. It is not synced, because it is of no use after a crash; a failing disk is ignored."""
     with contextlib.suppress(OSError):
         temporary = path.with_name(f".{path.name}.new")
         temporary.write_text(json.dumps({**status, "events": status["events"][-MAX_FILED_EVENTS:]}))

@@ -222,7 +222,7 @@ def test_a_pipeline_that_does_not_move_feeds_no_watchdog(tmp_path: Path) -> None
         return is_moving
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agent.pipeline.LIFE_SIGN_S", 0.05)
+        patch.setattr("agent.pipeline.STALLED_S", 0.05)
         assert not asyncio.run(run())
 
 

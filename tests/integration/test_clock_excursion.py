@@ -11,7 +11,7 @@ import pytest
 from agent.clock import ClockReading, SystemClock
 from agent.config.configuration import load_config
 from agent.keys import Secret, load_keys
-from agent.pipeline import CHANGING, Pipeline
+from agent.pipeline import RELOAD_TASK, Pipeline
 from protocol.clock import EXCURSION_INFO_TYPE, ExcursionNotice
 from tests.support.destinations import NodeFarEnd
 from tests.support.running_agent import PATIENCE_S, Agent, assert_whole, io_message
@@ -69,7 +69,7 @@ class Life:
         self.stop = asyncio.Event()
 
     async def run(self, story: Story) -> None:
-        await self.pipeline.run(self.stop, {CHANGING: self._tell(story)})
+        await self.pipeline.run(self.stop, {RELOAD_TASK: self._tell(story)})
 
     async def _tell(self, story: Story) -> None:
         try:

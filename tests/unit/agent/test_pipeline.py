@@ -10,7 +10,7 @@ from agent.clock import SystemClock
 from agent.config.configuration import Config, load_config
 from agent.errors import StorageError
 from agent.keys import DeviceKeys
-from agent.pipeline import CHANGING, Pipeline
+from agent.pipeline import RELOAD_TASK, Pipeline
 from drivers import Driver, Reading, build_driver
 from tests.support.within import within
 
@@ -50,7 +50,7 @@ def _run(pipeline: Pipeline, change: Callable[[asyncio.Event], Awaitable[None]])
         async def companion() -> None:
             await change(stop)
 
-        await within(30, pipeline.run(stop, {CHANGING: companion()}))
+        await within(30, pipeline.run(stop, {RELOAD_TASK: companion()}))
 
     asyncio.run(run())
 
@@ -64,7 +64,7 @@ def test_a_stop_while_a_new_configuration_is_taken_is_a_stop_in_order(tmp_path: 
         stop.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # now the collectors are being stopped
-        await pipeline.take(changed)
+        await pipeline.apply(changed)
 
     _run(pipeline, change)
     assert pipeline.committer.status.problem == ""
@@ -137,11 +137,11 @@ def test_a_driver_that_does_not_stop_fails_the_reload_and_the_next_one_succeeds(
 
     async def change(stop: asyncio.Event) -> None:
         await stubborn.is_reading.wait()
-        assert await pipeline.take(changed) == ["collect: boiler"]
+        assert await pipeline.apply(changed) == ["collect: boiler"]
         assert pipeline.config == before
         assert pipeline.collectors["boiler"].driver is stubborn
         stubborn.may_end.set()
-        assert await pipeline.take(changed) == []
+        assert await pipeline.apply(changed) == []
         assert pipeline.config == changed
         assert pipeline.collectors["boiler"].driver is not stubborn
         stop.set()

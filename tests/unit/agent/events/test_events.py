@@ -120,7 +120,7 @@ def test_a_device_that_changes_its_state_is_told_of() -> None:
         queue = asyncio.Queue[Batch](4)
         events = _events(queue)
         async with asyncio.timeout(TIMEOUT_S):
-            passing = asyncio.create_task(events.pass_on_changes())
+            passing = asyncio.create_task(events.report_device_changes())
             events.device_changed(change)
             (reading,) = (await queue.get()).readings
             passing.cancel()

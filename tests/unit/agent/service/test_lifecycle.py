@@ -25,7 +25,7 @@ class _Pipeline:
 def _fed(monkeypatch: pytest.MonkeyPatch, interval_s: float, *looks: bool) -> list[str]:
     heard: list[str] = []
     monkeypatch.setattr("agent.service.lifecycle.notify", heard.append)
-    monkeypatch.setattr("agent.service.lifecycle.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("agent.service.lifecycle.RECHECK_S", 0.0)
 
     async def run() -> None:
         pipeline = _Pipeline(*looks)

@@ -199,7 +199,7 @@ def test_an_agent_that_never_ran_is_told_as_that(
 ) -> None:
     path = _init(tmp_path)
     assert main([command, "--config", str(path)]) == 66
-    assert re.search("the agent (has not run yet|makes it when it first runs)", capsys.readouterr().err)
+    assert re.search("the agent (has not run yet|creates it when it first runs)", capsys.readouterr().err)
 
 
 def test_a_folder_that_is_no_journal_is_not_taken_for_an_empty_one(
