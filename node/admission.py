@@ -16,7 +16,7 @@ from protocol.publisher_chain import REFRAMED, is_chain_id
 from protocol.streamr.stream_message import EncryptionType, MessageType, SignatureType, StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 
-MAX_CHAIN_ID_CHARACTERS: Final = 64  # clients draw 20
+MAX_CHAIN_ID_CHARACTERS: Final = 64  # clients use 20
 
 
 class Admission:
@@ -26,7 +26,7 @@ class Admission:
         self._verifier = Verifier()
 
     def admit(self, message: StreamMessage, user: str) -> None:
-        """Let the message pass, or not. A signed one is its signer's, whoever brings it; an unsigned one the user's.
+        """Check a message. A signed one belongs to its signer, whoever sends it; an unsigned one to the user.
 
         Raises: `Refused`.
         """
@@ -41,7 +41,7 @@ class Admission:
         check_signature(self.verdict(message))
 
     def admit_relayed(self, message: StreamMessage) -> None:
-        """Let a message of another node pass, which has admitted it by its own permissions.
+        """Check a message that another node has admitted by its own permissions.
 
         The stream may be unknown here. Raises: `Refused`.
         """
@@ -75,7 +75,7 @@ def check_timestamp(message: StreamMessage, now_ms: int) -> None:
 
 
 def check_chain_id(message: StreamMessage) -> None:
-    """Bounded for all, and of a fixed form for Headgate publishers, so that no field can be moved into it.
+    """Checks the length of a chain id, and its form for Headgate publishers, so that it cannot contain another field.
 
     Raises: `Refused`.
     """
@@ -102,7 +102,7 @@ def check_settings(message: StreamMessage, stream: Stream) -> None:
 
 
 def check_key_exchange(message: StreamMessage) -> None:
-    """What is passed on to the owner of a key exchange stream. Raises: `Refused`."""
+    """Checks a message on a key exchange stream. Raises: `Refused`."""
     if key_exchange_owner(message.message_id.stream_id) is None or message.message_id.stream_partition != 0:
         raise _failed("keys are exchanged only on partition 0 of a key exchange stream")
     if message.message_type is MessageType.MESSAGE:
@@ -112,7 +112,7 @@ def check_key_exchange(message: StreamMessage) -> None:
 
 
 def check_signature(verdict: Verdict) -> None:
-    """A message need not be signed here, but what is signed must verify. Raises: `Refused`."""
+    """Refuses an invalid signature; an unsigned message is accepted here. Raises: `Refused`."""
     if not verdict and verdict is not Verdict.UNSIGNED:
         raise _failed(f"the signature is not valid: {verdict.value}")
 

@@ -14,7 +14,13 @@ from typing import Any, Final
 from node.config import DEFAULT_DATA, DEFAULT_LISTEN, NodeConfig, load_config
 from node.mqtt_bridge.command import add_mqtt_arguments, plan_mqtt_bridge
 from node.overlay.command import add_overlay_arguments, plan_overlay
-from node.permissions.commands import add_grant_arguments, add_revoke_arguments, run_grant, run_revoke
+from node.permissions.commands import (
+    add_data_argument,
+    add_grant_arguments,
+    add_revoke_arguments,
+    run_grant,
+    run_revoke,
+)
 from node.service import Node
 from node.storage import DATABASE_NAME, read_grants, read_stored_streams, read_totals, reading, used_bytes
 from node.streams import ANYBODY
@@ -57,13 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("stat", "show totals of the storage"),
     ):
         reading = actions.add_parser(name, help=what)
-        reading.add_argument(
-            "--data",
-            type=local_path,
-            default=DEFAULT_DATA,
-            metavar="DIR",
-            help="data directory of the node (default: %(default)s)",
-        )
+        add_data_argument(reading)
         reading.add_argument("--json", action="store_true", help="print JSON")
 
 

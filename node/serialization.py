@@ -1,7 +1,7 @@
-"""Messages of streams as websocket frames, in whatever versions a client asked for.
+"""Stream messages as websocket frames, in the versions that a client requested.
 
-A message is stored and passed on as the text it came in. Where the client wants that very version the text is put into
-its envelope as it is, which costs next to nothing; only otherwise is it read and written anew.
+A message is stored and delivered as the text that was received. If the client requested that version, the text is put
+into its envelope unchanged, which is cheap; otherwise it is parsed and converted.
 """
 
 import struct
@@ -25,7 +25,7 @@ _SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Str
 
 
 class Versions(NamedTuple):
-    """What a client wants everything to be written in."""
+    """The protocol versions that a client requested."""
 
     control: int
     stream: int
@@ -51,11 +51,11 @@ def text_frame(text: str) -> bytes:
 
 
 class Frames(NamedTuple):
-    """Messages as frames in one piece, and what became of each."""
+    """Messages as frames, and how many of them."""
 
     data: bytes
-    messages: int  # that it holds
-    unsupported: int  # messages that the client's versions cannot hold, and that were left out
+    messages: int
+    unsupported: int  # messages left out, because the versions have no form for them
 
 
 class Broadcast(NamedTuple):
@@ -63,7 +63,7 @@ class Broadcast(NamedTuple):
 
     message: StreamMessage
     text: str  # the message as it is stored, in its own version
-    offset: int | None = None  # what it is known by to legacy clients, once it is stored
+    offset: int | None = None  # its number for legacy clients, once it is stored
     previous_offset: int | None = None
 
     @property
@@ -77,14 +77,14 @@ class Broadcast(NamedTuple):
 
 
 def readable_broadcasts(stored: Iterable[str]) -> Iterator[Broadcast]:
-    """Stored messages, but for what damage to the database made of some."""
+    """Stored messages, without those that are damaged."""
     for text in stored:
         with suppress(WireError):
             yield Broadcast(parse_stream_message(text), text)
 
 
 class BroadcastRun:
-    """Messages of one partition, in their order. They are put into frames once for all who want the same versions."""
+    """Messages of one partition, in order. Their frames are made once for all subscribers with the same versions."""
 
     __slots__ = ("_frames", "broadcasts")
 
@@ -99,12 +99,12 @@ class BroadcastRun:
 
 
 def unicast_frames(texts: Iterable[str], request_id: str, versions: Versions) -> Frames:
-    """Stored messages as an answer to a resend."""
+    """Stored messages as the response to a resend."""
     return _join(_unicast_frame(text, request_id, versions) for text in texts)
 
 
 def legacy_unicast_frames(texts: Sequence[StoredText], request_id: str, versions: Versions) -> Frames:
-    """Stored messages with their offsets as an answer to a resend of the legacy API."""
+    """Stored messages with their offsets as the response to a resend of the legacy API."""
     previous = [None, *(text.offset for text in texts)]
     return _join(
         _unicast_frame(text, request_id, versions, LegacyOffsets(offset=offset, previous_offset=before))
@@ -133,7 +133,7 @@ def _convert(
     offsets: LegacyOffsets | None,
     envelope: Callable[..., BroadcastMessage | UnicastMessage],
 ) -> bytes | None:
-    """None where these versions cannot hold the message."""
+    """None if these versions have no form for the message."""
     version = versions.stream_version_of(message)
     try:
         if version in LEGACY_VERSIONS:
@@ -144,7 +144,7 @@ def _convert(
 
 
 def _legacy_message(message: StreamMessage, version: int, offsets: LegacyOffsets | None) -> StreamMessage:
-    """In a version without chains and references. What a signature of today covers is lost, and with it the signature.
+    """Convert to a version without chains and references, and so without a current signature, which covers them.
 
     Raises: `Unsupported`.
     """

@@ -17,7 +17,7 @@ from node.clients.session import Services
 from node.counters import Counters
 from node.http import Request, Response, Route, json_response
 from node.streams import StreamPart
-from runtime.prometheus_text import CONTENT_TYPE, Family, counter, encode_families, gauge
+from runtime.prometheus_text import CONTENT_TYPE, counter, encode_families, gauge
 
 PREFIX: Final = "headgate_node_"
 REFRESH_S: Final = 5
@@ -48,7 +48,7 @@ CountersOfPart = Callable[[], Mapping[str, int]]
 
 
 class StatusApi:
-    """`parts` are counters of what was attached to the node, by its name."""
+    """`parts` are the counters of attached parts, by name."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class StatusApi:
         self._check(request)
         failing = self._services.counters.storage_failing
         health = '<span class="bad">storage failing</span>' if failing else '<span class="good">serving</span>'
-        gauges = [(_words(name), value) for name, value in (await self._gauges()).items()]
+        gauges = [(_label(name), value) for name, value in (await self._gauges()).items()]
         body = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate node</title>'
             f'<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="{REFRESH_S}">'
@@ -121,16 +121,16 @@ class StatusApi:
         return dict(sorted(counters.items()))
 
     def _counter_rows(self) -> list[tuple[str, int]]:
-        own = _counter_rows(self._services.counters)
-        return own + [(_words(name), value) for name, value in self._count_parts().items()]
+        counts = _counts(self._services.counters) | self._count_parts()
+        return [(_label(name), count) for name, count in counts.items()]
 
     async def _stream_rows(self) -> list[tuple[str | int, ...]]:
         subscribers = self._services.hub.subscribed_parts
         rows: list[tuple[str | int, ...]] = []
         for part in (await self._services.storage.totals())[:MAX_SHOWN_STREAMS]:
             if part.stream_id is not None:
-                watching = subscribers.get(StreamPart(part.stream_id, part.partition), 0)
-                rows.append((part.stream_id, part.partition, part.messages, part.bytes, watching))
+                count = subscribers.get(StreamPart(part.stream_id, part.partition), 0)
+                rows.append((part.stream_id, part.partition, part.messages, part.bytes, count))
         return rows
 
 
@@ -138,25 +138,22 @@ STREAM_COLUMNS: Final = ("stream", "partition", "messages", "bytes", "subscriber
 
 
 def metrics_text(counters: Counters, gauges: Mapping[str, float], of_parts: Mapping[str, int]) -> bytes:
+    own = _counts(counters)
     return encode_families(
         [
-            *(_own_family(each.name, getattr(counters, each.name)) for each in fields(counters)),
-            *(counter(f"{PREFIX}{name}_total", count) for name, count in of_parts.items()),
+            *(gauge(f"{PREFIX}{name}", getattr(counters, name)) for name in sorted(GAUGES)),
+            *(counter(f"{PREFIX}{name}_total", count) for name, count in (own | dict(of_parts)).items()),
             *(gauge(f"{PREFIX}{name}", value) for name, value in gauges.items()),
         ]
     )
 
 
-def _own_family(name: str, value: int) -> Family:
-    return gauge(f"{PREFIX}{name}", value) if name in GAUGES else counter(f"{PREFIX}{name}_total", value)
-
-
-def _words(name: str) -> str:
+def _label(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _counter_rows(counters: Counters) -> list[tuple[str, int]]:
-    return [(_words(each.name), getattr(counters, each.name)) for each in fields(counters) if each.name not in GAUGES]
+def _counts(counters: Counters) -> dict[str, int]:
+    return {each.name: getattr(counters, each.name) for each in fields(counters) if each.name not in GAUGES}
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str | float]]) -> str:

@@ -1,4 +1,4 @@
-"""A mosquitto broker for tests: `with mosquitto(folder) as broker:`; it can be stopped, killed and restarted.
+"""A mosquitto broker for tests: `with Broker(folder) as broker:`; it can be stopped, killed and restarted.
 
 A test that uses it is marked with `@pytest.mark.needs("mosquitto", "mosquitto")`.
 """
@@ -8,10 +8,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from testbed.errors import BenchError
 from testbed.processes import free_port
@@ -45,6 +43,13 @@ class Broker:
         self._configuration.write_text(text, encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def start(self) -> None:
         """Returns when it listens. Raises: BenchError."""
         try:
@@ -56,7 +61,11 @@ class Broker:
             )
         except FileNotFoundError:
             raise BenchError("mosquitto is not installed; apt-get install mosquitto") from None
-        self._wait_until_it_listens(self._process)
+        try:
+            self._wait_until_it_listens(self._process)
+        except BenchError:
+            self.kill()
+            raise
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
@@ -88,13 +97,3 @@ class Broker:
                 time.sleep(0.02)  # there is no event for the start of another program
             else:
                 return
-
-
-@contextmanager
-def mosquitto(folder: Path, more_configuration: str = "") -> Iterator[Broker]:
-    broker = Broker(folder, more_configuration)
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.stop()

@@ -49,8 +49,7 @@ async def run_scenario(
     began_s = time.monotonic()
     run_folder = _make_folder(scenario.name, folder)
     bench = Bench(scenario, run_folder, agent_environment)
-    judgement: Judgement | None = None
-    evidence: Evidence | None = None
+    judgement = evidence = None
     problems: tuple[str, ...] = ()
     try:
         async with bench:

@@ -17,9 +17,9 @@ class Workers:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Call it in a thread and wait for its end, even if the task is cancelled meanwhile.
+        """Call a function in a thread and wait for its end, even if the task is cancelled meanwhile.
 
-        Otherwise the next request could find the call still working on the same files.
+        Otherwise the call could still use the same files as the next request.
         """
         future = asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **named))
         cancelled: asyncio.CancelledError | None = None

@@ -1,4 +1,4 @@
-"""Limits per device: how often it may ask, how fast it may send, and one request at a time for each archive.
+"""Limits per device: the rate of requests, the rate of bytes, and one request at a time for each archive.
 
 A device whose link broke reconnects while the collector still waits for bytes on the old connection. Its new request
 does not wait for the old one to time out: it cancels it.
@@ -32,7 +32,7 @@ class DeviceRates:
         self._buckets: OrderedDict[bytes, _Buckets] = OrderedDict()
 
     def count_request(self, device: bytes, now_s: float) -> None:
-        """Raises: UploadRefused if the device asks too often. A refused request is not counted."""
+        """Raises: UploadRefused if the device sends requests too often. A refused request is not counted."""
         wait_s = self._of(device).requests.take_if_available(1, now_s)
         if wait_s > 0:
             raise UploadRefused(
@@ -65,7 +65,7 @@ class _Holder:
             self._task.cancel()
 
     def is_only_superseded(self) -> bool:
-        """Whether nothing else cancelled the task; if so, it may go on."""
+        """Whether nothing else cancelled the task; if so, it may continue."""
         return self.is_superseded and self._task.uncancel() == 0
 
 
@@ -77,7 +77,7 @@ class ArchiveLocks:
 
     @asynccontextmanager
     async def hold(self, key: Hashable) -> AsyncIterator[None]:
-        """Raises: UploadRefused in the block, once a newer request wants the key."""
+        """Raises: UploadRefused in the block, when a newer request needs the key."""
         while (older := self._holders.get(key)) is not None:
             older.supersede()
             await older.ended.wait()

@@ -4,8 +4,8 @@
 revoked device stays, as a record of the enrolment.
 
 A device that was enrolled by its address alone has no archive key yet. The first key that it offers, with a binding by
-its address, is noted in `devices/<address>.offered`, and its archives are refused until the operator has compared that
-key with the device's own and confirmed it. The server writes these notes and nothing else, so it cannot undo a decision
+its address, is stored in `devices/<address>.offered`, and its archives are refused until the operator has compared that
+key with the device's own and confirmed it. The server writes only these `.offered` files, so it cannot undo a decision
 of the operator.
 """
 
@@ -44,7 +44,7 @@ class Device:
     archive_key: bytes | None = None  # None: not confirmed yet, so nothing is accepted
     revoked_at_ms: int | None = None
     label: str = ""
-    offered_key: bytes | None = None  # what the device itself says its archive key is; waits for the operator
+    offered_key: bytes | None = None  # the archive key that the device sends, not confirmed by the operator
 
     def __post_init__(self) -> None:
         if len(self.label) > MAX_LABEL_CHARACTERS or not self.label.isprintable():
@@ -78,13 +78,13 @@ class AllowList:
             self._offer_path(device.address).unlink(missing_ok=True)
 
     def confirm(self, address: bytes, key: str) -> Device:
-        """Accept the archive key of a device that was enrolled by its address. `key` is all of it, or how it begins.
+        """Accept the archive key of a device that was enrolled by its address. `key` is the whole key or its beginning.
 
-        Raises: ConfigError unless that names one key for certain.
+        Raises: ConfigError unless that identifies one key.
         """
         device, name = self.find(address), checksum_address(address)
         if device is None:
-            raise ConfigError(f"{name} is not enrolled; headgate collector enrol {name} --archive-key KEY does both")
+            raise ConfigError(f"{name} is not enrolled; run: headgate collector enrol {name} --archive-key KEY")
         confirmed = _confirmed_key(device, key.lower().removeprefix("0x"))
         if device.archive_key not in (None, confirmed):
             raise ConfigError(f"{name} has the archive key {device.archive_key.hex()}; enrol it again to change that")
@@ -110,7 +110,7 @@ class AllowList:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            raise ConfigError(f"{path}: not what 'headgate collector enrol' wrote; enrol the device again") from None
+            raise ConfigError(f"{path}: damaged; enrol the device again") from None
         if device.archive_key is not None:
             return device
         return dataclasses.replace(device, offered_key=self._find_offer(address))
@@ -134,13 +134,11 @@ class AllowList:
         if device.archive_key is None:
             raise self._unconfirmed(device, claim.binding.archive_key)
         if device.archive_key != claim.binding.archive_key:
-            problem = (
-                f"{name} is enrolled with another archive key; enrol what headgate keys export-public writes there"
-            )
+            problem = f"{name} has another archive key; enrol the output of headgate keys export-public"
             raise UploadRefused(Refusal.DEVICE_UNKNOWN, problem)
 
     def _unconfirmed(self, device: Device, key: bytes) -> UploadRefused:
-        """Note the first key that is offered, and say how it is confirmed."""
+        """Record the first key that is offered. Returns the refusal, with the command that confirms the key."""
         name, start = checksum_address(device.address), key.hex()[:MIN_KEY_DIGITS]
         command = f"headgate collector confirm {name} {start}"
         if device.offered_key is None:
@@ -177,11 +175,11 @@ class AllowList:
 def parse_address(text: str) -> bytes:
     """Raises: ConfigError, also for mixed case whose EIP-55 checksum is wrong."""
     if not _ADDRESS.fullmatch(text):
-        raise ConfigError(f"{text[:60]!r} is no address: 0x and 40 hex digits are expected")
+        raise ConfigError(f"{text[:60]!r} is not an address: expected 0x and 40 hex digits")
     address = bytes.fromhex(text[2:])
     digits = text[2:]
     if digits not in (digits.lower(), digits.upper()) and text != checksum_address(address):
-        raise ConfigError(f"{text}: a digit is wrong, for its capitals do not fit; compare it with the device's own")
+        raise ConfigError(f"{text}: its EIP-55 checksum is wrong; compare it with the address shown on the device")
     return address
 
 
@@ -199,7 +197,7 @@ def _key_from(digits: str) -> bytes:
 
 
 def _confirmed_key(device: Device, digits: str) -> bytes:
-    """The key that the operator named in full, or that the device offered and that begins so. Raises: ConfigError."""
+    """The key given in full, or the offered key that begins with these digits. Raises: ConfigError."""
     if len(digits) == 2 * ED25519_KEY_BYTES:
         return _key_from(digits)
     if len(digits) < MIN_KEY_DIGITS:
@@ -212,15 +210,15 @@ def _confirmed_key(device: Device, digits: str) -> bytes:
 
 
 def addresses_in(folder: Path) -> frozenset[str]:
-    """Who is or was on the allow-list in this folder, in lower case, for whoever judges what the collector has taken.
+    """The addresses of enrolled and revoked devices, in lower case. Raises: OSError.
 
-    Revoked devices too: what was taken from them while they were trusted stays true. Raises: OSError.
+    Revoked devices are included: archives that were accepted before the revocation stay valid.
     """
     return frozenset(path.stem.lower() for path in folder.iterdir() if path.suffix == SUFFIX)
 
 
 def device_from_public_file(path: Path, now_ms: int, label: str) -> Device:
-    """The device that `headgate keys export-public` described. Raises: ConfigError unless its binding is true."""
+    """The device that `headgate keys export-public` described. Raises: ConfigError unless its binding is valid."""
     with path.open("rb") as file:
         data = file.read(MAX_DEVICE_FILE_BYTES)
     try:
@@ -231,7 +229,7 @@ def device_from_public_file(path: Path, now_ms: int, label: str) -> Device:
             signature=bytes.fromhex(found["binding"].removeprefix("0x")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path}: not what 'headgate keys export-public' writes: {error}") from None
+        raise ConfigError(f"{path}: not a file of 'headgate keys export-public': {error}") from None
     return Device(address=binding.address, archive_key=binding.archive_key, enrolled_at_ms=now_ms, label=label)
 
 

@@ -8,7 +8,7 @@ __all__ = ["ConfigError", "UploadRefused"]
 
 
 class UploadRefused(HeadgateError):
-    """A request of a device is refused. The one reaction: answer with the refusal, count it, go on with the next."""
+    """A request of a device is refused. The one reaction: respond with the refusal, count it, continue."""
 
     exit_code = 69
 

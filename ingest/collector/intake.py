@@ -1,7 +1,7 @@
-"""From a claim to a receipt, as steps on the disk. Every call may block; the server makes them in worker threads.
+"""The steps from a claim to a receipt, on the disk. Every call may block; the server makes them in worker threads.
 
-The order is the promise: check all bytes → durable under the final name → sign the receipt → durable receipt → answer.
-A crash between any two of these leaves a state from which the same request goes on.
+The order is guaranteed: check all bytes → durable under the final name → sign the receipt → durable receipt → response.
+After a crash between any two of these, the same request continues from there.
 """
 
 import time
@@ -29,7 +29,7 @@ class Intake:
         self._encryption_key = encryption_key
 
     def admit(self, claim: UploadClaim) -> None:
-        """Raises: UploadRefused if nothing of what is claimed would ever be accepted."""
+        """Raises: UploadRefused if the claimed archive would never be accepted."""
         if claim.collector_key != self.receipts.collector_key:
             raise UploadRefused(Refusal.OTHER_COLLECTOR, f"this collector's key is {self.receipts.collector_key.hex()}")
         self.allow_list.check(claim)
@@ -37,10 +37,10 @@ class Intake:
             problem = f"{claim.size_bytes} bytes, and at most {self._limits.max_archive_bytes} are accepted"
             raise UploadRefused(Refusal.TOO_LARGE, problem)
 
-    def give_missing_receipt(self, claim: UploadClaim) -> bytes | None:
-        """For an archive that was stored when a crash kept us from giving one; None if what is stored is damaged.
+    def issue_missing_receipt(self, claim: UploadClaim) -> bytes | None:
+        """Sign the receipt of an archive that was stored before a crash. None if the stored file is damaged.
 
-        A damaged file there is as good as none: an upload will replace it.
+        An upload replaces a damaged file.
         """
         stored = self.landing.path(claim.archive)
         if is_of_another_device(stored, claim):
@@ -49,15 +49,15 @@ class Intake:
             verify_archive(stored, claim, self._encryption_key)
         except UploadRefused:
             return None
-        return self.receipts.give(claim, _now_ms())
+        return self.receipts.issue(claim, _now_ms())
 
     def offset(self, claim: UploadClaim) -> int:
         return self.uploads.offset(claim)
 
     def begin(self, claim: UploadClaim, offset: int | None, length: int) -> UploadFile:
-        """Open the part for `length` bytes from `offset`, or from the first byte, whatever is there, if that is None.
+        """Open the part for `length` bytes from `offset`; None: from the first byte, whatever is stored.
 
-        Raises: UploadRefused if it cannot go on from there.
+        Raises: UploadRefused if it cannot continue from there.
         """
         expected = self.uploads.offset(claim)
         if offset is None:
@@ -72,7 +72,7 @@ class Intake:
         return self.uploads.open(claim, offset)
 
     def complete(self, claim: UploadClaim) -> bytes:
-        """Check what came in, store it, and give the receipt. Raises: UploadRefused; then the upload is deleted."""
+        """Check the upload, store it, and sign the receipt. Raises: UploadRefused, after deleting the upload."""
         upload = self.uploads.path(claim)
         try:
             verify_archive(upload, claim, self._encryption_key)
@@ -80,12 +80,12 @@ class Intake:
             self.uploads.discard(claim)
             raise
         now_ms = _now_ms()
-        self.landing.take(upload, claim.archive, now_ms)
-        return self.receipts.give(claim, now_ms)
+        self.landing.store(upload, claim.archive, now_ms)
+        return self.receipts.issue(claim, now_ms)
 
 
 def describe(claim: UploadClaim) -> str:
-    """For the log."""
+    """The fields of a claim for the log."""
     return f"device={checksum_address(claim.device)} archive={claim.archive.hex()} size_bytes={claim.size_bytes}"
 
 

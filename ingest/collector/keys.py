@@ -5,7 +5,7 @@
     keys/public.json    both public keys, for the configuration of devices; the collector reads the encryption key here
 
 A private file is `HGCKEY` and the version (2 bytes), the kind of key (one byte, `S` or `X`), 32 bytes of key, and the
-SHA-256 of all before it, so that damage is told from a wrong key. Files that others can read are refused.
+SHA-256 of all before it, so that damage is distinguished from a wrong key. Files that others can read are refused.
 """
 
 import hashlib
@@ -42,18 +42,18 @@ class KeyKind(IntEnum):
 
 
 class PublicKeys(NamedTuple):
-    """What a device must know of its collector."""
+    """The public keys of a collector, which its devices need."""
 
     signing: bytes  # Ed25519; receipts are checked with it
     encryption: bytes  # X25519; archives are encrypted for it
 
 
 def create_keys(folder: Path, random_bytes: Callable[[int], bytes]) -> PublicKeys:
-    """New keys in `folder`. Raises: ConfigError if there is any key already: receipts given so far depend on it."""
+    """Create new keys in `folder`. Raises: ConfigError if a key exists: receipts signed so far depend on it."""
     make_directory(folder, mode=PRIVATE_DIRECTORY)
     _check_folder(folder)
     if any((folder / name).exists() for name in (SIGNING_KEY, DECRYPTION_KEY, PUBLIC_KEYS)):
-        raise ConfigError(f"{folder}: there are keys already, and they are left as they are")
+        raise ConfigError(f"{folder}: keys exist already, and were not changed")
     signing, decryption = SigningKey(random_bytes(KEY_BYTES)), PrivateKey(random_bytes(KEY_BYTES))
     public = PublicKeys(bytes(signing.verify_key), bytes(decryption.public_key))
     create_file(folder / DECRYPTION_KEY, _encode(KeyKind.DECRYPTION, bytes(decryption)))
@@ -79,7 +79,7 @@ def load_public_keys(folder: Path) -> PublicKeys:
             found = json.loads(file.read(MAX_PUBLIC_FILE_BYTES))
         public = PublicKeys(bytes.fromhex(found["signing_key"]), bytes.fromhex(found["encryption_key"]))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there are no keys yet; make them with 'headgate collector keys init'") from None
+        raise ConfigError(f"{path}: there are no keys yet; create them with 'headgate collector keys init'") from None
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{path}: not a file of public keys; restore it from your copy") from None
     if {len(public.signing), len(public.encryption)} != {KEY_BYTES}:
@@ -114,4 +114,4 @@ def _read(path: Path, kind: KeyKind) -> bytes:
 def _check_folder(folder: Path) -> None:
     mode = folder.stat().st_mode
     if mode & _ANYONE_ELSE:
-        raise ConfigError(f"{folder}: others can enter it (mode {stat.S_IMODE(mode):04o}); chmod 700 it")
+        raise ConfigError(f"{folder}: other users can enter it (mode {stat.S_IMODE(mode):04o}); run chmod 700")

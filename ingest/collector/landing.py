@@ -1,7 +1,7 @@
 """The landing area: `<sha256>.hga`, flat, each file whole, checked and durable from the moment it has its name.
 
-The ingest lists this folder and nothing else. A file's times are those of its arrival, whatever a device's clock says:
-Spark's file source skips files that look old beside the newest.
+The ingest lists only this folder. The times of a file are those of its arrival, whatever a device's clock is: Spark's
+file source skips files that are much older than the newest.
 """
 
 import os
@@ -27,11 +27,11 @@ class Landing:
     def holds(self, sha256: bytes) -> bool:
         return self.path(sha256).is_file()
 
-    def take(self, upload: Path, sha256: bytes, arrived_at_ms: int) -> None:
+    def store(self, upload: Path, sha256: bytes, arrived_at_ms: int) -> None:
         """Give a checked upload its final name. Durable when this returns.
 
-        Raises: OSError. The upload is gone then: after an fsync that failed, what memory shows of a file proves nothing
-        about the disk, so its bytes are not to be trusted a second time.
+        Raises: OSError, after deleting the upload: after a failed fsync the page cache may differ from the disk, so
+        its bytes must not be used again.
         """
         try:
             _sync_with_times(upload, arrived_at_ms)

@@ -1,8 +1,7 @@
-"""Receipts given: `receipts/<device>/<sha256>.receipt`. One that was given is given again, and only signed anew, with
-the time it had, when the collector has another key since.
+"""Stored receipts: `receipts/<device>/<sha256>.receipt`. The same receipt is sent every time; it is signed again, with
+its original time, only if the collector has a new key.
 
-A receipt outlives its archive in the landing area: whoever removes an archive from there answers for it, and a device
-that asks again still gets the same receipt.
+A receipt stays when its archive is removed from the landing area, so a device that asks again gets the same receipt.
 """
 
 from pathlib import Path
@@ -27,7 +26,7 @@ class Receipts:
         return bytes(self._key.verify_key)
 
     def find(self, claim: UploadClaim) -> bytes | None:
-        """The receipt as it was given. Raises: WireError if the file is damaged."""
+        """The stored receipt. Raises: WireError if the file is damaged."""
         path = self._path(claim)
         try:
             with path.open("rb") as file:
@@ -39,8 +38,8 @@ class Receipts:
             replace_file(path, receipt.to_bytes())
         return receipt.to_bytes()
 
-    def give(self, claim: UploadClaim, now_ms: int) -> bytes:
-        """Sign and keep one. Call it only for an archive that is checked and durable."""
+    def issue(self, claim: UploadClaim, now_ms: int) -> bytes:
+        """Sign and store a receipt. Call it only for an archive that is checked and durable."""
         path = self._path(claim)
         receipt = self._sign(claim, claim.size_bytes, now_ms).to_bytes()
         make_directory(path.parent, mode=PRIVATE_DIRECTORY)

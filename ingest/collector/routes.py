@@ -1,4 +1,4 @@
-"""Answers the collector's requests. Errors become responses here, and nowhere else."""
+"""Serves the requests to the collector. Errors become responses only here."""
 
 import asyncio
 import errno
@@ -38,7 +38,7 @@ _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 _METHODS = {ARCHIVES_PATH: ("HEAD", "PUT", "PATCH"), RECEIPTS_PATH: ("GET", "HEAD")}
 
 
-_CLOSING: Final = (400, 401, 403, 431)  # a client that was refused for who or what it is has to connect anew
+_CLOSING: Final = (400, 401, 403, 431)  # a client that is refused with one of these has to connect again
 _REFUSALS: Final = {408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 431: Refusal.HEAD_TOO_LARGE, 500: Refusal.FAULT}
 BUSY_RETRY_S: Final = 30
 
@@ -152,11 +152,11 @@ class Routes(_Refuser):
             digest = digest_in_path(request.target, prefix)
             if digest is not None:
                 if request.method not in methods:
-                    raise UploadRefused(Refusal.METHOD_NOT_ALLOWED, f"only {', '.join(methods)} are answered here")
+                    raise UploadRefused(Refusal.METHOD_NOT_ALLOWED, f"only {', '.join(methods)} are allowed here")
                 claim = await self._admit(request, digest)
                 request.admit()
                 return await self._serve_archive(request, claim)
-        raise UploadRefused(Refusal.NOT_FOUND, "there are /archives/<sha256> and /receipts/<sha256>, in lower case")
+        raise UploadRefused(Refusal.NOT_FOUND, "expected /archives/<sha256> or /receipts/<sha256>, in lower case")
 
     async def _admit(self, request: Request, digest: bytes) -> UploadClaim:
         claim = _claim_of(request, digest)
@@ -179,7 +179,7 @@ class Routes(_Refuser):
     async def _find_receipt(self, claim: UploadClaim) -> bytes | None:
         receipt = await self._disk.run(self._intake.receipts.find, claim)
         if receipt is None and await self._disk.run(self._intake.landing.holds, claim.archive):
-            receipt = await self._checks.run(self._intake.give_missing_receipt, claim)
+            receipt = await self._checks.run(self._intake.issue_missing_receipt, claim)
         return receipt
 
     async def _offset_response(self, claim: UploadClaim, *, is_stored: bool) -> Response:
@@ -189,7 +189,7 @@ class Routes(_Refuser):
         return Response(headers={UPLOAD_OFFSET: str(offset), UPLOAD_COMPLETE: INCOMPLETE})
 
     async def _repeat_receipt(self, request: Request, claim: UploadClaim, receipt: bytes) -> Response:
-        """A body that was not held back is read to its end: many clients read no response before they have sent all."""
+        """Read the body first, unless it is held back: many clients send all of it before they read the response."""
         if not request.body.is_held_back:
             async for piece in request.body:
                 await self._slow_down(claim, len(piece))
@@ -225,7 +225,7 @@ class Routes(_Refuser):
 
 
 def _fault(error: OSError | HeadgateError) -> UploadRefused:
-    """For a failure of our disk or of a file of ours: the log has the details, the client only that it may retry."""
+    """The refusal for a failed disk or a damaged file. The log has the details, the client only the time to retry."""
     log.error("a request failed; problem=%s", error)
     if isinstance(error, OSError) and error.errno in _DISK_IS_FULL:
         return UploadRefused(Refusal.NO_SPACE, "the collector's disk is full", retry_after_s=300)

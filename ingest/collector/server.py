@@ -49,13 +49,13 @@ class Collector:
         self._tls = None if settings.tls is None else _tls_context(settings.tls)
         limits = _http_limits(settings.limits)
         self._listeners = [(self._server(self._routes, limits, self._tls), (settings.host, settings.port))]
-        if settings.monitoring is not None:  # with a table of connections of its own, which the devices cannot fill
+        if settings.monitoring is not None:  # its own table of connections, which devices cannot fill
             few = MAX_MONITORING_CONNECTIONS
             limits = replace(limits, max_connections=few, max_connections_per_address=few)
             self._listeners.append((self._server(self._monitoring, limits, None), settings.monitoring))
 
     async def run(self, announce: Callable[[str], None]) -> None:
-        """Serve until `stop`. `announce` gets the address that devices use, once, when it is listened on."""
+        """Serve until `stop`. `announce` is called once with the URL for devices, when it listens."""
         try:
             async with asyncio.TaskGroup() as group:
                 urls = [await self._start(server, *address) for server, address in self._listeners]

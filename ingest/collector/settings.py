@@ -24,7 +24,7 @@ class Limits:
     device_bytes_per_s: int = 64 * MEBI
     device_requests_per_s: float = 20.0
     head_timeout_s: float = 20.0  # for a whole request head, and for the next one on a kept connection
-    patience_s: float = 30.0  # of waiting for a body, for each min_patience_bytes of it
+    patience_s: float = 30.0  # longest wait for each min_patience_bytes of a body
     min_patience_bytes: int = 4096
     shutdown_grace_s: float = 10.0
 
@@ -77,4 +77,4 @@ class Settings:
     folders: Folders
     limits: Limits = field(default_factory=Limits)
     tls: TlsFiles | None = None
-    monitoring: tuple[str, int] | None = None  # /metrics and /healthz are served here, and not beside the archives
+    monitoring: tuple[str, int] | None = None  # address for /metrics and /healthz, which --listen does not serve then

@@ -1,8 +1,8 @@
-"""Unfinished uploads: `<uploads>/<device>/<sha256>.part`, as long as what has come in of it.
+"""Unfinished uploads: `<uploads>/<device>/<sha256>.part`, with the bytes received so far.
 
 Promises: a part only grows by bytes of requests whose claim the device signed; it never becomes an archive unless all
-of it was checked. It is a convenience and may vanish: after a crash, by age, or when its device begins too many. Then
-the device sends again from the first byte.
+of it was checked. A part may be lost: after a crash, by age, or when its device starts too many uploads. Then the
+device sends again from the first byte.
 """
 
 import os
@@ -34,7 +34,7 @@ class UploadFile:
         return self.size_bytes - self.offset
 
     def append(self, data: bytes) -> None:
-        """Raises: OSError, with `offset` telling how much of `data` was taken."""
+        """Raises: OSError, with `offset` after the bytes that were written."""
         if len(data) > self.missing_bytes:
             raise UploadRefused(Refusal.BAD_LENGTH, f"more than the {self.size_bytes} bytes of the claim")
         rest = memoryview(data)
@@ -61,7 +61,7 @@ class Uploads:
         return self._folder / claim.device.hex() / f"{claim.archive.hex()}{SUFFIX}"
 
     def offset(self, claim: UploadClaim) -> int:
-        """How much of the archive is here. A part longer than the archive is none of it."""
+        """The number of bytes that are stored. A part longer than the archive counts as none."""
         try:
             size_bytes = self.path(claim).stat().st_size
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class Uploads:
         with self._lock:
             if not path.parent.is_dir():  # a part need not survive a power cut: no sync for each
                 make_directory(path.parent, mode=PRIVATE_DIRECTORY)
-            self._make_way(path)
+            self._delete_excess(path)
             self._check_space(claim.size_bytes - offset)
             upload = UploadFile(path, claim.size_bytes, offset=offset)
             self._open.add(upload)
@@ -105,7 +105,7 @@ class Uploads:
     def _is_open(self, path: Path) -> bool:
         return any(upload.path == path for upload in self._open)
 
-    def _make_way(self, path: Path) -> None:
+    def _delete_excess(self, path: Path) -> None:
         """Delete the device's oldest other uploads beyond the limit."""
         others = [each for each in path.parent.glob(f"*{SUFFIX}") if each != path]
         excess = len(others) + 1 - self._limits.max_uploads_per_device
@@ -117,12 +117,12 @@ class Uploads:
         for each in idle[:excess]:
             each.unlink(missing_ok=True)
 
-    def _check_space(self, wanted_bytes: int) -> None:
+    def _check_space(self, required_bytes: int) -> None:
         """Space that other uploads still need counts as used."""
         promised_bytes = sum(upload.missing_bytes for upload in self._open)
         free_bytes = self.free_bytes()
-        if free_bytes - promised_bytes - wanted_bytes < self._limits.min_free_bytes:
-            raise UploadRefused(Refusal.NO_SPACE, f"no space for {wanted_bytes} more bytes", retry_after_s=300)
+        if free_bytes - promised_bytes - required_bytes < self._limits.min_free_bytes:
+            raise UploadRefused(Refusal.NO_SPACE, f"no space for {required_bytes} more bytes", retry_after_s=300)
 
     def free_bytes(self) -> int:
         status = os.statvfs(self._folder)

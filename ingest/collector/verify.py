@@ -1,12 +1,12 @@
-"""Whether a file is the archive that a claim names, to its last byte, and signed by the device.
+"""Checks whether a file is the archive that a claim names, and is signed by the device.
 
     digest    the whole file hashes to its name
-    encrypted it is encrypted for this collector; what is in it shows only at ingest
-    open      header, manifest and signature are true, the device and its archive key are the claim's, which the
+    encrypted it is encrypted for this collector; its contents are checked by the ingest
+    open      header, manifest and signature are valid, the device and its archive key are the claim's, which the
               operator confirmed, and each block is the one it signed
 
-Blocks are hashed, never decompressed: a bomb in one costs nothing here, and the ingest judges what they hold. Memory is
-a manifest's (bounded by the format) and one buffer's, whatever the file.
+Blocks are hashed, never decompressed, so a decompression bomb costs nothing here. Memory is bounded by one manifest
+(bounded by the format) and one buffer.
 """
 
 import hashlib
@@ -40,8 +40,8 @@ def verify_archive(path: Path, claim: UploadClaim, encryption_key: bytes) -> Non
 def is_of_another_device(path: Path, claim: UploadClaim) -> bool:
     """Whether a stored open archive belongs to another device than the claim's, or to another archive key.
 
-    It costs the header and the manifest, not a hash of the file, so that asking for the archives of others is cheap.
-    A damaged file says nothing here. Raises: OSError.
+    Reads the header and the manifest only, so that requests for archives of other devices are cheap. False for a
+    damaged file. Raises: OSError.
     """
     with path.open("rb", buffering=0) as file:
         stored = _StoredFile(file.fileno())

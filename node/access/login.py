@@ -1,6 +1,6 @@
-"""Login: challenges that only the holder of a key can answer, and session tokens for clients that did.
+"""Login: challenges that clients sign with their keys, and session tokens for those that did.
 
-Everything here is in memory, bounded, and gone after a restart; clients then log in again by themselves.
+Everything is in bounded memory. After a restart clients log in again by themselves.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _ALPHANUMERIC: Final = string.ascii_letters + string.digits
 class Challenge:
     id: str
     text: str
-    address: str  # in lower case: whom the challenge was made for
+    address: str  # in lower case; must sign the challenge
     expires_at_ms: int
 
 
@@ -39,16 +39,16 @@ class Session:
 
 
 class Sessions:
-    """`api_keys` are the addresses of old clients that know a key instead of signing, by the `digest_of` their key."""
+    """`api_keys` are the addresses of old clients that cannot sign, by the `digest_of` of their API keys."""
 
     def __init__(self, clock_ms: Callable[[], int], api_keys: Mapping[bytes, str] | None = None) -> None:
         self._clock_ms = clock_ms
         self._api_keys = api_keys or {}
-        self._challenges: dict[str, Challenge] = {}  # the one that expires first comes first
-        self._sessions: dict[str, Session] = {}  # likewise
+        self._challenges: dict[str, Challenge] = {}  # in order of expiry
+        self._sessions: dict[str, Session] = {}  # in order of expiry
 
     def challenge(self, address: str) -> Challenge:
-        """A text for the holder of the address to sign, once."""
+        """A text that the holder of the address must sign. It can be used once."""
         challenge_id = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(TOKEN_CHARACTERS))
         challenge = Challenge(
             id=challenge_id,
@@ -62,7 +62,7 @@ class Sessions:
         return challenge
 
     def respond(self, challenge_id: str, signature: str, address: str) -> Session:
-        """A session for the one who signed the challenge. Right or wrong, the challenge is used up.
+        """Open a session if the signature of the challenge is valid. The challenge cannot be used again.
 
         Raises: `Refused`, AUTHENTICATION_FAILED.
         """
@@ -74,7 +74,7 @@ class Sessions:
         return self.open(challenge.address)
 
     def open(self, address: str) -> Session:
-        """A session for an address whose holder is known."""
+        """Open a session for an authenticated address."""
         expires_at_ms = self._clock_ms() + SESSION_LIFE_MS
         session = Session(token=secrets.token_urlsafe(TOKEN_BYTES), address=address, expires_at_ms=expires_at_ms)
         if len(self._sessions) >= MAX_SESSIONS:
@@ -83,14 +83,14 @@ class Sessions:
         return session
 
     def user_of(self, token: str) -> str:
-        """The address that the token was given to. Raises: `Refused`, AUTHENTICATION_FAILED."""
+        """The address of the session with this token. Raises: `Refused`, AUTHENTICATION_FAILED."""
         session = self._sessions.get(token)
         if session is None or session.expires_at_ms <= self._clock_ms():
             raise _failed("the session token is unknown or expired")
         return session.address
 
     def user_of_api_key(self, key: str) -> str:
-        """The address that the key stands for. Raises: `Refused`, AUTHENTICATION_FAILED."""
+        """The address of this API key. Raises: `Refused`, AUTHENTICATION_FAILED."""
         user = self._api_keys.get(digest_of(key))
         if user is None:
             raise _failed("the API key is unknown")
@@ -101,26 +101,20 @@ class Sessions:
 
     def drop_expired(self) -> None:
         now_ms = self._clock_ms()
-        for entries in (self._challenges, self._sessions):
-            _drop_expired(entries, now_ms)
+        self._challenges = {key: each for key, each in self._challenges.items() if each.expires_at_ms > now_ms}
+        self._sessions = {key: each for key, each in self._sessions.items() if each.expires_at_ms > now_ms}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
 
 def digest_of(key: str) -> bytes:
-    """What an API key is looked up by, so that how long that takes tells nothing of the key."""
+    """The hash by which an API key is looked up, so that the time of the lookup reveals nothing about the key."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).digest()
 
 
-def _drop_expired(entries: dict[str, Challenge] | dict[str, Session], now_ms: int) -> None:
-    expired = [key for key, entry in entries.items() if entry.expires_at_ms <= now_ms]
-    for key in expired:
-        del entries[key]
-
-
 def _signer_of(text: str, signature: str) -> str | None:
-    """The address that signed the text; None where the signature is no signature."""
+    """The address that signed the text; None if the signature is invalid."""
     try:
         raw = bytes.fromhex(signature.removeprefix("0x"))
     except ValueError:

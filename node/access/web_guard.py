@@ -2,12 +2,12 @@
 
 | node listens on | `Host` must be |
 |---|---|
-| this machine alone | a name of this machine, or one of `access.hosts` |
+| loopback | a name of this machine, or one of `access.hosts` |
 | another address, `access.hosts` given | a name of this machine, a numeric address, or one of `access.hosts` |
-| another address | anything, but for the status pages while they are for this machine alone |
+| another address | anything, except for status pages that only this machine may see |
 
 `Origin`, which browsers send, must be one of `access.origins` or the node's own. Pages of these origins may read the
-answers (CORS).
+responses (CORS).
 """
 
 import re
@@ -42,7 +42,7 @@ class WebGuard:
             raise _refused(f"Pages of {_shown(origin or '')} may not use this node", "access.origins")
 
     def check_status(self, request: Request) -> None:
-        """For pages that are shown because the caller is on this machine. Raises: `Refused`, PERMISSION_DENIED."""
+        """The check for pages that only this machine may see. Raises: `Refused`, PERMISSION_DENIED."""
         if self._guards_status:
             self._check_host(request.headers.get("host", ""))
 
@@ -51,7 +51,7 @@ class WebGuard:
             raise _refused(f"This node does not accept the host name {_shown(host)}", "access.hosts")
 
     def preflight(self, request: Request) -> Response | None:
-        """The answer to a browser that asks what a page of another origin may do; None where it asks something else."""
+        """The response to a CORS preflight request of a browser; None for any other request."""
         requested = request.headers.get("access-control-request-headers", "")
         if request.method != "OPTIONS" or "origin" not in request.headers:
             return None
@@ -61,7 +61,7 @@ class WebGuard:
         return Response(status=HTTPStatus.NO_CONTENT, headers={**headers, **self.headers(request)})
 
     def headers(self, request: Request) -> dict[str, str]:
-        """What lets a page of an allowed origin read the answer; nothing where the caller is no such page."""
+        """The CORS headers for a request with an allowed origin; none without an origin."""
         origin = request.headers.get("origin")
         return {} if origin is None else {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 

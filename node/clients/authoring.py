@@ -1,7 +1,7 @@
 """Messages that the node creates for clients that send only content: legacy clients and plain HTTP.
 
-They are on a chain that is new with every start of the node. A message for which the client names a time before the
-last one's keeps that time; it only takes a sequence number that no other has.
+Their chain is new with every start of the node. A message whose timestamp is older than that of the previous one is
+published with that timestamp, and a sequence number that no other message has.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from protocol.streamr.stream_message import SignatureType, StreamMessage
 from protocol.streamr.stream_message.partitioner import partition_of
 
 CHAIN_ID_BYTES: Final = 15
-MAX_PLACES: Final = 10_000
-_Place = tuple[str, int, str]  # stream, partition, user
+MAX_CHAINS: Final = 10_000
+_Chain = tuple[str, int, str]  # stream, partition, user
 
 
 class Author:
     def __init__(self) -> None:
         self.chain_id = secrets.token_urlsafe(CHAIN_ID_BYTES)
-        self._latest_ms: dict[_Place, int] = {}  # where nothing was written for longest comes first
+        self._latest_ms: dict[_Chain, int] = {}  # least recently written first
         self._sequence_number = 0
 
     def write(self, stream: Stream, content: str, *, user: str, timestamp: int, key: str | None) -> StreamMessage:
-        """An unsigned message of the user's. Raises: `Refused`, INVALID_REQUEST."""
+        """Make an unsigned message of the user. Raises: `Refused`, INVALID_REQUEST."""
         partition = choose_partition(stream, key)
         sequence_number = self._next_sequence_number((stream.id, partition, user), timestamp)
         try:
@@ -37,11 +37,11 @@ class Author:
         except ValueError as problem:
             raise Refused(ErrorCode.INVALID_REQUEST, f"The message is not valid: {problem}") from None
 
-    def _next_sequence_number(self, place: _Place, timestamp: int) -> int:
-        latest_ms = self._latest_ms.pop(place, -1)
-        if len(self._latest_ms) >= MAX_PLACES:
+    def _next_sequence_number(self, chain: _Chain, timestamp: int) -> int:
+        latest_ms = self._latest_ms.pop(chain, -1)
+        if len(self._latest_ms) >= MAX_CHAINS:
             del self._latest_ms[next(iter(self._latest_ms))]
-        self._latest_ms[place] = max(latest_ms, timestamp)
+        self._latest_ms[chain] = max(latest_ms, timestamp)
         if timestamp > latest_ms:
             return 0
         self._sequence_number += 1
@@ -56,10 +56,10 @@ def choose_partition(stream: Stream, key: str | None) -> int:
 
 
 def signed_legacy_message(request: LegacyPublishRequest, partition: int, timestamp: int) -> StreamMessage:
-    """A message that its signature identifies by time and content alone.
+    """A message whose signature covers only its timestamp and content.
 
-    So the content gives it its sequence number: another message of the same millisecond is another message, while the
-    same one, from whichever client, is a duplicate. Raises: `Refused`, INVALID_REQUEST.
+    Its sequence number is derived from the content, so that different messages of one millisecond have different ids,
+    and the same message from another client is a duplicate. Raises: `Refused`, INVALID_REQUEST.
     """
     digest = hashlib.sha256(request.content.encode(errors="surrogatepass")).digest()
     sequence_number = int.from_bytes(digest[:4]) >> 1

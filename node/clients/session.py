@@ -1,4 +1,4 @@
-"""The websocket session of one client: its requests and their answers, in control versions 0, 1 and 2.
+"""The websocket session of one client: requests and responses, in control versions 0, 1 and 2.
 
     /api/v1/ws?controlLayerVersion=2&messageLayerVersion=32
 
@@ -6,9 +6,9 @@ Any control version may be combined with any message version. If one of the two 
 as by real brokers, and the client uses the legacy JSON API: control version 0, and message version 28, or 29 for a
 message with a signature that such clients can check (they drop unsigned messages of streams that require signatures).
 
-Answers are in the versions that the client named when it connected, whatever version the request is in. A successful
-publish has no answer. A resend is answered by "resending", the messages and "resent", or by "no resend" if there are
-none.
+Responses use the versions that the client named when it connected, whatever the version of the request. A successful
+publish has no response. The response to a resend is "resending", the messages and "resent", or "no resend" if there
+are none.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Services:
 
 
 class ClientSession:
-    """One client. As a `Subscriber`, it gets the messages of what it subscribed to."""
+    """One connected client. It is a `Subscriber`."""
 
     def __init__(self, connection: WebsocketConnection, versions: Versions, services: Services) -> None:
         self._connection = connection
@@ -90,7 +90,7 @@ class ClientSession:
         self._resends: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Answer requests until the client leaves."""
+        """Serve requests until the client disconnects."""
         try:
             async with asyncio.TaskGroup() as group:
                 async for data in self._connection.messages():
@@ -110,7 +110,7 @@ class ClientSession:
     # --- requests ---
 
     async def _slow_down(self) -> None:
-        """While this waits, nothing more is read from the client, and in the end it has to wait as well."""
+        """Wait if the client sends too fast. Nothing is read from it meanwhile, so TCP slows it down."""
         wait_s = self._requests.take(1, self._services.clock_s())
         if wait_s > 0:
             self._services.counters.throttled += 1
@@ -118,7 +118,7 @@ class ClientSession:
         await self._services.hub.wait_for_space()
 
     def answer(self, data: bytes, group: asyncio.TaskGroup) -> None:
-        """Do what one request asks for. Whatever it is, the client gets an answer, and nothing is raised."""
+        """Serve one request. Every error becomes a response; nothing is raised."""
         try:
             request = parse_control_message(data)
         except WireError as problem:
@@ -164,13 +164,8 @@ class ClientSession:
         self._connection.send_frames(frames.data)
 
     def _acknowledge(self, request: StreamRequest, kind: Acknowledgement) -> None:
-        self._send(
-            kind(
-                request_id=request.request_id,
-                stream_id=request.stream_id,
-                stream_partition=request.stream_partition,
-            )
-        )
+        part = StreamPart(request.stream_id, request.stream_partition)
+        self._send(kind(request_id=request.request_id, **part.fields()))
 
     def _send_error(self, request_id: str, code: ErrorCode, problem: str) -> None:
         self._send(ErrorResponse(request_id=request_id, error_message=problem, error_code=code.value))
@@ -186,7 +181,7 @@ class ClientSession:
         message = request.stream_message
         is_signed = message.signature_type is not SignatureType.NONE
         user = ANYBODY if is_signed else self._user_of(request.session_token)
-        self._hand_over(request, message, user)
+        self._publish_message(request, message, user)
 
     def _publish_legacy(self, request: LegacyPublishRequest) -> None:
         services = self._services
@@ -199,9 +194,9 @@ class ClientSession:
             )
         else:
             message = signed_legacy_message(request, choose_partition(stream, request.partition_key), now_ms)
-        self._hand_over(request, message, user, may_be_late=True)
+        self._publish_message(request, message, user, may_be_late=True)
 
-    def _hand_over(
+    def _publish_message(
         self, request: ControlMessage, message: StreamMessage, user: str, *, may_be_late: bool = False
     ) -> None:
         done = partial(self._refuse_unstored, request)

@@ -65,7 +65,7 @@ def _settings(arguments: argparse.Namespace, tracker_url: str) -> OverlaySetting
         tracker_url=tracker_url,
         address=arguments.advertise,
         peer_type=PeerType(arguments.peer_type),
-        speaks_network_layer=arguments.network_layer,
+        uses_network_layer=arguments.network_layer,
     )
 
 

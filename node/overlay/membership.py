@@ -1,13 +1,13 @@
 """A node's membership in one network: connects a `Mesh` to sockets, a clock and a tracker.
 
     tracker ── instruction ──> Mesh ──> links to neighbours
-    hub ── message taken ──> every neighbour but the one it came from
-    neighbour ── message ──> recent? ──> hub, which checks, stores and passes it on as if a client had published it
+    hub ── stored message ──> every neighbour except its source
+    neighbour ── message ──> recent? ──> hub, which checks, stores and delivers it like a message of a client
 
-Two nodes that were told of each other may dial each other at the same moment. Of the two links the one is used that
-the node with the lower address dialled; both ends come to the same result without asking. The other is closed a little
-later, so that nothing on its way is lost, and so that one is left where the far end decides otherwise. A far end that
-decides at once may lose what was sent over the link it closes: recent messages go again over the one that is left.
+Two nodes may dial each other at the same moment. Both use the link that the node with the lower address dialled. The
+other link is closed after `DUPLICATE_GRACE_S`, so that no message in flight is lost, and one link is left if the peer
+decides otherwise. A peer that closes a link at once may lose messages in flight: recent messages are sent again over
+the other link.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class _Link:
     dialect: Dialect
     address: str
     dialled_by: str
-    origin: str  # what the neighbour is charged as
+    origin: str  # the network that is charged for its messages
     resends: set[asyncio.Task[None]] = field(default_factory=set)
 
 
@@ -86,41 +86,41 @@ class Membership:
         self._identity = identity
         self._make_dialect = make_dialect
         self._group = group
-        keeps_everything = identity.peer_type is PeerType.STORAGE
-        self._mesh = Mesh(identity.address, chance=chance, keeps_everything=keeps_everything)
-        self._links: dict[str, list[_Link]] = {}  # by address; the first is used, there may be others for a moment
+        stores_all = identity.peer_type is PeerType.STORAGE
+        self._mesh = Mesh(identity.address, chance=chance, stores_all=stores_all)
+        self._links: dict[str, list[_Link]] = {}  # by address; the first is used, others are being closed
         self._tracker = TrackerLink(
             tracker_url,
             identity,
             make_dialect=make_dialect,
             status=lambda: write_status(self._mesh.status()),
-            connected=self._mesh.forget_counters,
-            instruct=lambda instruction: self._act(self._mesh.instruct(instruction, time.monotonic())),
+            connected=self._mesh.reset_counters,
+            instruct=lambda instruction: self._execute(self._mesh.instruct(instruction, time.monotonic())),
             counters=self.counters,
             chance=chance,
         )
 
     def start(self) -> None:
         self._start(self._tracker.run(), "following the tracker")
-        self._start(self._tick_forever(), "keeping links")
+        self._start(self._tick_forever(), "managing links")
 
     def want(self, part: StreamPart, *, wanted: bool) -> None:
-        self._act(self._mesh.want(part, time.monotonic(), wanted=wanted))
+        self._execute(self._mesh.want(part, time.monotonic(), wanted=wanted))
 
-    def spread(self, broadcast: Broadcast, source: object) -> None:
-        """Pass a message on to the neighbours, but not to the one that it came from."""
+    def forward(self, broadcast: Broadcast, source: object) -> None:
+        """Forward a message to the neighbours, except to its source."""
         part = broadcast.part
-        came_from, origin = (source.address, source.origin) if isinstance(source, _Link) else (None, "")
-        self._act(self._mesh.use(part, time.monotonic(), added_by=origin))
-        for address in self._mesh.neighbours(part) - {came_from}:
+        sender, origin = (source.address, source.origin) if isinstance(source, _Link) else (None, "")
+        self._execute(self._mesh.use(part, time.monotonic(), added_by=origin))
+        for address in self._mesh.neighbours(part) - {sender}:
             self._send_broadcast(address, broadcast)
 
     async def serve(self, hello: Hello, websocket: Connection) -> None:
-        """Talk to a node that connected here."""
+        """Serve a node that connected here."""
         if hello.address is None:
             await websocket.close(1002, "address not given")
             return
-        await self._carry(websocket, hello.address, hello.peer_id, dialled_by=hello.address)
+        await self._run_link(websocket, hello.address, hello.peer_id, dialled_by=hello.address)
 
     # --- links ---
 
@@ -130,13 +130,13 @@ class Membership:
             async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
                 headers = websocket.response.headers if websocket.response else None
                 peer_id = read_peer_id(single_headers(headers)) if headers else address
-                await self._carry(websocket, address, peer_id, dialled_by=self._identity.address)
+                await self._run_link(websocket, address, peer_id, dialled_by=self._identity.address)
         except (OSError, WireError) as problem:
             log.debug("cannot connect to a neighbour; address=%s problem=%s", address, problem)
             if address not in self._links:
-                self._act(self._mesh.link_down(address, time.monotonic()))
+                self._execute(self._mesh.link_down(address, time.monotonic()))
 
-    async def _carry(self, websocket: Connection, address: str, peer_id: str, *, dialled_by: str) -> None:
+    async def _run_link(self, websocket: Connection, address: str, peer_id: str, *, dialled_by: str) -> None:
         link = _Link(
             connection=PeerConnection(websocket),
             dialect=self._make_dialect(),
@@ -166,7 +166,7 @@ class Membership:
         if len(links) == 1:
             self.counters["links_opened"] += 1
             log.info("neighbour connected; address=%s", link.address)
-            self._act(self._mesh.link_up(link.address, peer_id, time.monotonic(), origin=link.origin))
+            self._execute(self._mesh.link_up(link.address, peer_id, time.monotonic(), origin=link.origin))
         else:
             self._start(self._close_duplicates(link.address), "closing duplicate links")
 
@@ -180,9 +180,9 @@ class Membership:
                 del self._links[link.address]
                 self.counters["links_closed"] += 1
                 log.info("neighbour disconnected; address=%s", link.address)
-                self._act(self._mesh.link_down(link.address, time.monotonic()))
+                self._execute(self._mesh.link_down(link.address, time.monotonic()))
             else:
-                self._act(self._mesh.link_replaced(link.address))
+                self._execute(self._mesh.link_replaced(link.address))
 
     async def _close_duplicates(self, address: str) -> None:
         await asyncio.sleep(DUPLICATE_GRACE_S)
@@ -199,13 +199,13 @@ class Membership:
         match message:
             case BroadcastMessage():
                 await self._hub.wait_for_space()
-                self._take(message, link)
+                self._accept(message, link)
             case ResendLastRequest() | ResendFromRequest() | ResendRangeRequest():
                 self._start_resend(message, link)
             case _:
-                self._act(self._mesh.receive(link.address, message, time.monotonic()))
+                self._execute(self._mesh.receive(link.address, message, time.monotonic()))
 
-    def _take(self, message: BroadcastMessage, link: _Link) -> None:
+    def _accept(self, message: BroadcastMessage, link: _Link) -> None:
         self.counters["received_messages"] += 1
         if message.stream_message.message_id in self._recent:
             self.counters["duplicate_messages"] += 1
@@ -252,9 +252,9 @@ class Membership:
         except Unsupported:
             self.counters["unsupported_messages"] += 1
 
-    # --- what the mesh wants done ---
+    # --- the actions of the mesh ---
 
-    def _act(self, actions: list[Action]) -> None:
+    def _execute(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case Dial(address):
@@ -291,4 +291,4 @@ class Membership:
     async def _tick_forever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._act(self._mesh.tick(time.monotonic()))
+            self._execute(self._mesh.tick(time.monotonic()))

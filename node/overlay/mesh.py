@@ -3,25 +3,24 @@
 Every event is a method call that returns actions; the mesh opens no socket and reads no clock. Neighbours
 are known by their websocket addresses, because that is what a tracker names. For one partition and one neighbour:
 
-    told by the tracker ──> Dial ──> link is up ──> subscribe at it ──> linked ──> Replay, messages flow both ways
-                              ^                                           │
-                              └── after a delay, while still wanted <─────┴── link is down: Report
-    the neighbour subscribes here ──────────────────────────────────────> linked
+    instructed by the tracker ──> Dial ──> link is up ──> subscribe at it ──> linked ──> Replay, then messages both ways
+                                    ^                                           │
+                                    └── after a delay, while instructed <───────┴── link is down: Report
+    the neighbour subscribes here ────────────────────────────────────────────> linked
 
-A tracker tells both ends at once. The one with the higher address waits a little before it dials, so that there is
-mostly one link and not two.
+A tracker instructs both nodes at once. The one with the higher address waits before it dials, so that there is usually
+one link and not two.
 
-A partition is left when no client wants it, nothing was published to it for a while, and no tracker or neighbour asked
-for it; a storage node never leaves, unless only a neighbour added the partition.
+A partition is left when no client needs it, nothing was published to it for a while, and no tracker or neighbour
+requested it. A storage node leaves only partitions that a neighbour added.
 
-Neighbours are not authenticated, so partitions that only they add are limited, per machine and in all:
-partitions are left for clients and for the tracker.
+Neighbours are not authenticated, so the number of partitions that only they add is limited, per machine and in total.
 
-A link that an instruction does not name is given up when every neighbour in it was tried, and one of them is linked:
-messages must have a way in the meantime.
+A link that an instruction does not name is closed when every neighbour in it was tried and one of them is linked, so
+that messages can flow meanwhile.
 
-The counter in a status says which instruction was followed. An instruction counts as followed once every neighbour in
-it was tried: a status sent while the first attempt is still under way must not be taken for a failed one.
+The counter in a status names the last instruction that was followed. An instruction counts as followed when every
+neighbour in it was tried: a status sent during the first attempt must not look like a failure.
 """
 
 from collections import Counter
@@ -36,22 +35,22 @@ from protocol.streamr.control import ControlMessage, SubscribeRequest, Unsubscri
 from protocol.streamr.tracker import InstructionMessage
 
 MAX_PARTS: Final = 10_000
-MAX_PARTS_OF_NEIGHBOURS: Final = 5_000  # of these, that only neighbours asked for or published to
-MAX_PARTS_OF_ONE_ORIGIN: Final = 1_000  # of these, that neighbours on one machine did
+MAX_PARTS_OF_NEIGHBOURS: Final = 5_000  # that only neighbours added
+MAX_PARTS_OF_ONE_ORIGIN: Final = 1_000  # that neighbours on one machine added
 MAX_NEIGHBOURS: Final = 100
 IDLE_PART_S: Final = 600.0
 IDLE_LINK_S: Final = 10.0
-COURTESY_S: Final = 0.5
+DIAL_DELAY_S: Final = 0.5
 
 
 class Dial(NamedTuple):
-    """Open a link. Answer with `link_up` or `link_down`."""
+    """Open a link. Call `link_up` or `link_down` then."""
 
     address: str
 
 
 class HangUp(NamedTuple):
-    """Close a link that serves nothing any more. No `link_down` is needed."""
+    """Close an unused link. No `link_down` is needed."""
 
     address: str
 
@@ -62,14 +61,14 @@ class Send(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """Give a new neighbour what was passed on lately."""
+    """Send recent messages to a new neighbour."""
 
     address: str
     part: StreamPart
 
 
 class Report(NamedTuple):
-    """The status has changed; let the tracker know soon."""
+    """Report the changed status to the tracker soon."""
 
 
 Action = Dial | HangUp | Send | Replay | Report
@@ -77,7 +76,7 @@ Action = Dial | HangUp | Send | Replay | Report
 
 @dataclass(slots=True)
 class _Part:
-    is_wanted_here: bool = False  # by a client, or because the node keeps everything
+    is_requested: bool = False  # by a client
     used_s: float = 0.0
     wanted: set[str] = field(default_factory=set)  # addresses, by the last instruction
     untried: set[str] = field(default_factory=set)
@@ -85,8 +84,8 @@ class _Part:
     linked: set[str] = field(default_factory=set)
     counter: int = 0  # of the last instruction
     followed_counter: int = 0
-    takes_any_counter: bool = False
-    added_by: str = ""  # the origin of the neighbour without which the partition would not be here
+    accepts_any_counter: bool = False
+    added_by: str = ""  # the origin of the neighbour that added the partition
 
 
 @dataclass(slots=True)
@@ -101,10 +100,10 @@ class _Peer:
 
 
 class Mesh:
-    def __init__(self, own_address: str, *, chance: Random, keeps_everything: bool) -> None:
+    def __init__(self, own_address: str, *, chance: Random, stores_all: bool) -> None:
         self.own_address = own_address
         self._chance = chance
-        self._keeps_everything = keeps_everything
+        self._stores_all = stores_all
         self._parts: dict[StreamPart, _Part] = {}
         self._peers: dict[str, _Peer] = {}
         self._added: Counter[str] = Counter()  # partitions, by the origin that added them
@@ -125,7 +124,7 @@ class Mesh:
             for name, part in self._parts.items()
         }
 
-    # --- what this node wants ---
+    # --- requests of this node ---
 
     def want(self, part: StreamPart, now_s: float, *, wanted: bool) -> list[Action]:
         """The first client subscribed to a partition, or the last one left."""
@@ -133,11 +132,11 @@ class Mesh:
             return []
         state, actions = self._enter(part, now_s)
         if state is not None:
-            state.is_wanted_here, state.used_s = wanted, now_s
+            state.is_requested, state.used_s = wanted, now_s
         return actions
 
     def use(self, part: StreamPart, now_s: float, *, added_by: str = "") -> list[Action]:
-        """A message of the partition is about to be passed on; `added_by` is the origin of the neighbour it is of."""
+        """A message of the partition will be forwarded; `added_by` is the origin of the neighbour that sent it."""
         state, actions = self._enter(part, now_s, added_by=added_by)
         if state is not None:
             state.used_s = now_s
@@ -163,27 +162,27 @@ class Mesh:
         )
 
     def _adopt(self, part: _Part) -> None:
-        """A client or the tracker has a use for the partition, or it is left: its origin is charged no longer."""
+        """Stop charging the origin: a client or the tracker needs the partition, or it is left."""
         if part.added_by:
             self._added[part.added_by] -= 1
             if not self._added[part.added_by]:
                 del self._added[part.added_by]
             part.added_by = ""
 
-    # --- what the tracker wants ---
+    # --- instructions of the tracker ---
 
-    def forget_counters(self) -> None:
-        """Another tracker, or the same after a restart, may count anew."""
+    def reset_counters(self) -> None:
+        """Accept any counter in the next instruction, because a new tracker starts counting again."""
         for part in self._parts.values():
-            part.takes_any_counter = True
+            part.accepts_any_counter = True
 
     def instruct(self, instruction: InstructionMessage, now_s: float) -> list[Action]:
-        """Follow an instruction. One with a lower counter than the last is late, and is not followed."""
+        """Follow an instruction, unless its counter is lower than that of the last one."""
         name = StreamPart(instruction.stream_id, instruction.stream_partition)
         part, actions = self._enter(name, now_s)
-        if part is None or (0 < instruction.counter < part.counter and not part.takes_any_counter):
+        if part is None or (0 < instruction.counter < part.counter and not part.accepts_any_counter):
             return actions
-        part.takes_any_counter = False
+        part.accepts_any_counter = False
         part.wanted = set(instruction.node_addresses[:MAX_NEIGHBOURS]) - {self.own_address}
         part.counter, part.used_s = instruction.counter, now_s
         part.untried = {address for address in part.wanted if not self._is_up(address)}
@@ -212,7 +211,7 @@ class Mesh:
         if peer.is_dialling or peer.redial_s is not None:
             return []
         if self.own_address > address:
-            peer.redial_s = now_s + COURTESY_S
+            peer.redial_s = now_s + DIAL_DELAY_S
             return []
         peer.is_dialling = True
         return [Dial(address)]
@@ -220,7 +219,7 @@ class Mesh:
     # --- links ---
 
     def link_up(self, address: str, peer_id: str, now_s: float, *, origin: str = "") -> list[Action]:
-        """A link is open, from either side. `origin` is what the neighbour is charged as; by default its address."""
+        """A link is open, from either side. `origin` is charged for the neighbour; by default its address."""
         peer = self._peer(address)
         peer.origin = origin or address
         peer.peer_id, peer.is_up, peer.is_dialling, peer.redial_s = peer_id, True, False, None
@@ -251,8 +250,8 @@ class Mesh:
         return [*actions, Report()]
 
     def link_replaced(self, address: str) -> list[Action]:
-        """One of several links to a neighbour has ended. What was sent over it last may be lost, with the subscription
-        that the neighbour knew it by: both go over the link that is left."""
+        """One of several links to a neighbour has ended. The subscription and the last messages may be lost with it, so
+        both are sent again over another link."""
         actions: list[Action] = []
         for name, part in self._parts.items():
             if address in part.linked:
@@ -261,7 +260,7 @@ class Mesh:
         return actions
 
     def receive(self, address: str, message: ControlMessage, now_s: float) -> list[Action]:
-        """A neighbour subscribes or unsubscribes. Its messages do not come here."""
+        """A neighbour subscribes or unsubscribes."""
         if not self._is_up(address):
             return []
         match message:
@@ -277,13 +276,13 @@ class Mesh:
         return []
 
     def use_link(self, address: str, now_s: float) -> None:
-        """A link serves something else than a partition: it is not idle now."""
+        """A link is used for something other than a partition, so it is not idle."""
         peer = self._peers.get(address)
         if peer is not None and peer.idle_since_s is not None:
             peer.idle_since_s = now_s
 
     def tick(self, now_s: float) -> list[Action]:
-        """Dial again whom it is time to dial, leave what is not used, and close links that serve nothing."""
+        """Dial neighbours again, leave unused partitions, and close unused links."""
         actions = self._dial_again(now_s)
         for name in [name for name, part in self._parts.items() if self._is_unused(part, now_s)]:
             actions += self._leave(name, now_s)
@@ -301,7 +300,7 @@ class Mesh:
 
     def _is_unused(self, part: _Part, now_s: float) -> bool:
         is_old = part.used_s < now_s - IDLE_PART_S
-        return is_old and not (part.is_wanted_here or (self._keeps_everything and not part.added_by))
+        return is_old and not (part.is_requested or (self._stores_all and not part.added_by))
 
     def _leave(self, name: StreamPart, now_s: float) -> list[Action]:
         actions: list[Action] = []

@@ -23,16 +23,16 @@ from protocol.errors import WireError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:
-    """How a node takes part. `peer_id` and `address` default to what others reach it at.
+    """How a node joins the overlay. `peer_id` and `address` default to the listening address.
 
-    A storage node joins every partition and so keeps what others publish; another joins those that its clients use.
+    A storage node joins every partition; another node joins those that its clients use.
     """
 
     tracker_url: str
     address: str | None = None
     peer_id: str | None = None
     peer_type: PeerType = PeerType.STORAGE
-    speaks_network_layer: bool = False
+    uses_network_layer: bool = False
 
     def __post_init__(self) -> None:
         for name, url in (("tracker", self.tracker_url), ("address", self.address)):
@@ -44,12 +44,12 @@ class OverlaySettings:
 
 
 class Overlay:
-    """One node's part in the network. `listener` is the port for neighbours."""
+    """The overlay of one node. `listener` is the port for neighbours."""
 
     def __init__(
         self, hub: Hub, storage: Storage, listener: socket.socket, settings: OverlaySettings, *, chance: Random
     ) -> None:
-        """Raises: `ConfigError` where nobody could tell others how to reach this node."""
+        """Raises: `ConfigError` if other nodes could not reach this node."""
         if settings.address is None and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
             raise ConfigError(f"overlay: others cannot connect to {shown_address(listener)}; add --advertise URL")
         self.address = settings.address or f"ws://{shown_address(listener)}"
@@ -61,23 +61,23 @@ class Overlay:
         self._peer_id = settings.peer_id or self.address
         self._recent = RecentMessages()
         self._memberships: dict[str, Membership] = {}
-        self._recall()
+        self._load_recent()
         hub.listen_to_interest(self._want)
-        hub.listen_to_messages(self._spread)
+        hub.listen_to_messages(self._forward)
 
     @property
     def counters(self) -> Counter[str]:
         """The sums of the counters of all memberships."""
         return sum((membership.counters for membership in self._memberships.values()), Counter())
 
-    def _recall(self) -> None:
-        """What was stored just before the node ended is given to new neighbours: it may not have been passed on."""
+    def _load_recent(self) -> None:
+        """Load the messages stored just before the last stop, which may not have been forwarded, for new neighbours."""
         stored = self._storage.latest(int(time.time() - RECENT_S))
         for broadcast in readable_broadcasts(reversed(stored)):
             self._recent.add(broadcast, time.monotonic())
 
     async def run(self) -> None:
-        """Take part until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             for path in self._paths():
                 self._memberships[path] = self._make_membership(path, group)
@@ -89,7 +89,7 @@ class Overlay:
                 await running.serve_forever()
 
     def _paths(self) -> list[str]:
-        return [PLAIN_PATH, NETWORK_LAYER_PATH] if self._settings.speaks_network_layer else [PLAIN_PATH]
+        return [PLAIN_PATH, NETWORK_LAYER_PATH] if self._settings.uses_network_layer else [PLAIN_PATH]
 
     def _make_membership(self, path: str, group: asyncio.TaskGroup) -> Membership:
         identity = Identity(peer_id=self._peer_id, address=self.address + path, peer_type=self._settings.peer_type)
@@ -110,7 +110,7 @@ class Overlay:
         for membership in self._memberships.values():
             membership.want(part, wanted=wanted)
 
-    def _spread(self, broadcast: Broadcast, source: object) -> None:
+    def _forward(self, broadcast: Broadcast, source: object) -> None:
         self._recent.add(broadcast, time.monotonic())
         for membership in self._memberships.values():
-            membership.spread(broadcast, source)
+            membership.forward(broadcast, source)

@@ -1,4 +1,4 @@
-"""The node's connection to its tracker: reports changes, and passes on instructions."""
+"""The node's connection to its tracker: reports changes, and receives instructions."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ from node.peers.handshake import Identity, dial_url, hello_headers
 from protocol.errors import WireError
 from protocol.streamr.tracker import InstructionMessage, StatusMessage
 
-STATUS_PAUSE_S: Final = 0.1  # what changes within it is told at once
+STATUS_PAUSE_S: Final = 0.1  # changes within it are reported together
 STATUS_INTERVAL_S: Final = 30.0
 
 log = logging.getLogger(__name__)
 
 
 class TrackerLink:
-    """`status` gives what to report, `connected` is called with each new connection, `instruct` with instructions."""
+    """`status` returns the status to report; `connected` is called for each connection, `instruct` for instructions."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class TrackerLink:
         self._instruct = instruct
         self._counters = counters
         self._chance = chance
-        self._has_news = asyncio.Event()
+        self._has_changed = asyncio.Event()
 
     def report(self) -> None:
-        """Something changed; let the tracker know soon."""
-        self._has_news.set()
+        """Report the changed status soon."""
+        self._has_changed.set()
 
     async def run(self) -> None:
         """Stay connected until cancelled. While the tracker cannot be reached, links between nodes stay as they are."""
@@ -59,14 +59,14 @@ class TrackerLink:
                 async with dial(url, hello_headers(self._identity.peer_id, self._identity.peer_type)) as websocket:
                     failures = 0
                     log.info("tracker connected; url=%s", self._url)
-                    await self._talk(PeerConnection(websocket))
+                    await self._serve(PeerConnection(websocket))
                 log.warning("tracker disconnected, keeping the links to neighbours; url=%s", self._url)
             except OSError as problem:
                 log.debug("cannot connect to the tracker; url=%s problem=%s", self._url, problem)
             failures += 1
             await asyncio.sleep(RECONNECT.wait_s(failures, self._chance.random()))
 
-    async def _talk(self, connection: PeerConnection) -> None:
+    async def _serve(self, connection: PeerConnection) -> None:
         dialect = self._make_dialect()
         self._connected()
         reporting = asyncio.create_task(self._report_forever(connection, dialect))
@@ -93,10 +93,10 @@ class TrackerLink:
 
     async def _report_forever(self, connection: PeerConnection, dialect: Dialect) -> None:
         while True:
-            self._has_news.clear()
+            self._has_changed.clear()
             status = StatusMessage(version=1, request_id=str(uuid4()), status=self._status())
             connection.send(dialect.write_tracker(status))
             await asyncio.sleep(STATUS_PAUSE_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STATUS_INTERVAL_S):
-                    await self._has_news.wait()
+                    await self._has_changed.wait()

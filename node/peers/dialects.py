@@ -27,15 +27,13 @@ _STREAM_VERSION_BESIDE_CONTROL_1: Final = 31
 
 
 class Dialect(Protocol):
-    """Reading raises `WireError`. Writing raises `Unsupported` if the peer's version cannot hold the message."""
+    """Reading raises `WireError`. Writing raises `Unsupported` if the peer's version has no form for the message."""
 
     def read_tracker(self, text: str | bytes) -> TrackerMessage: ...
     def write_tracker(self, message: TrackerMessage) -> str: ...
     def read_control(self, text: str | bytes) -> ControlMessage: ...
     def write_control(self, message: ControlMessage) -> str: ...
-
-    def write_broadcast(self, broadcast: Broadcast) -> str:
-        """A message for a neighbour."""
+    def write_broadcast(self, broadcast: Broadcast) -> str: ...
 
 
 class Plain:

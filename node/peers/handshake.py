@@ -1,7 +1,7 @@
 """The handshake of nodes and trackers: identity, type and address of the peer, exchanged in headers.
 
-The peer id stands in the header `streamr-peer-id`, both ways. Up to release 22 the header `streamr-peer-type` stands
-beside it, and whoever connects gives the address at which others reach it: `/ws?address=ws://host:port`.
+The peer id is in the header `streamr-peer-id`, in both directions. Up to release 22 there is the header
+`streamr-peer-type`, too, and the node that connects gives the address at which others reach it: `/ws?address=ws://host:port`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class PeerType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """What a peer says when it connects. `endpoint` is the path without the `/ws` that peers append to an address."""
+    """The identity that a peer sends when it connects. `endpoint` is the path without the `/ws` that peers append."""
 
     endpoint: str
     peer_id: str
@@ -62,7 +62,7 @@ def read_peer_id(headers: Mapping[str, str]) -> str:
 
 
 def check_address(address: str) -> str:
-    """The same address, if it is one that a node can be reached at. Raises: `Corrupt`."""
+    """Returns the address, without a slash at its end, if a node can be reached at it. Raises: `Corrupt`."""
     problem = (
         f"handshake: an address must be ws://HOST:PORT or wss://HOST:PORT of up to {MAX_ADDRESS_LENGTH} characters"
     )

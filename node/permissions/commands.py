@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Final
 
 from node.config import DEFAULT_DATA, EVERYBODY
@@ -10,10 +9,11 @@ from node.errors import ConfigError
 from node.permissions.operator import PermissionEditor, edit_permissions
 from node.streams import ANYBODY, Grant, Operation
 from protocol.ethereum.hashing import is_address
+from runtime.local_paths import local_path
 
 EVERYTHING: Final = "everything"
 OPERATIONS: Final = {operation.removeprefix("stream_"): operation for operation in Operation}
-NEEDS_GET: Final = (Operation.PUBLISH, Operation.SUBSCRIBE)  # clients ask for the stream before they do either
+NEEDS_GET: Final = (Operation.PUBLISH, Operation.SUBSCRIBE)  # clients get the stream before both
 
 
 def add_grant_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +28,13 @@ def _add_arguments(parser: argparse.ArgumentParser, count: str, what: str) -> No
     parser.add_argument("stream", metavar="STREAM", help="the id of the stream")
     parser.add_argument("user", metavar="USER", help=f"Ethereum address (0x…), or {EVERYBODY}")
     parser.add_argument("operations", nargs=count, metavar="OPERATION", help=f"{what}: {', '.join(_choices())}")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=DEFAULT_DATA,
-        metavar="DIR",
-        help="data directory of the node (default: %(default)s)",
-    )
+    add_data_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the change as JSON")
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    text = "data directory of the node (default: %(default)s)"
+    parser.add_argument("--data", type=local_path, default=DEFAULT_DATA, metavar="DIR", help=text)
 
 
 def _choices() -> list[str]:

@@ -1,7 +1,7 @@
 """The registry of streams and permissions: in memory, to check every message, and on disk.
 
-Changes are made one at a time, and a permission to change is checked when its turn comes: by then the stream may have
-been deleted, and made again by another. Memory changes after the disk.
+Changes are made one at a time, and each checks its permission when its turn comes, because the stream may have been
+deleted meanwhile and created again by another user. Memory changes after the disk.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 class Registry:
     def __init__(self, storage: Storage, limits: Limits) -> None:
-        """Blocks while it reads what there is: for the start only."""
+        """Blocks while it loads the tables: only for the start."""
         self._storage = storage
         self._max_grants_per_stream = limits.max_grants_per_stream
         self._changing = asyncio.Lock()
@@ -54,7 +54,7 @@ class Registry:
 
     @property
     def grants(self) -> int:
-        """How many permissions there are on all streams."""
+        """The number of permissions on all streams."""
         return sum(map(len, self._grants.values()))
 
     def __iter__(self) -> Iterator[Stream]:
@@ -71,36 +71,33 @@ class Registry:
         return stream
 
     def may(self, user: str, stream_id: str, operation: Operation) -> bool:
-        """Whether the user (an address in lower case, or `ANYBODY`) may do this, by their own right or the public's."""
+        """Whether the user (an address in lower case, or `ANYBODY`) has this permission, or the public has it."""
         grants = self._grants.get(stream_id, _NO_GRANTS)
         return Grant(stream_id, user, operation) in grants or Grant(stream_id, ANYBODY, operation) in grants
 
     def require(self, user: str, stream_id: str, operation: Operation) -> Stream:
-        """The stream, if the user has this permission on it; the operator has all.
+        """The stream, if the user has this permission on it; the operator has all permissions.
 
         Raises: `Refused`: NOT_FOUND, PERMISSION_DENIED.
         """
         stream = self.get(stream_id)
         if user != OPERATOR and not self.may(user, stream_id, operation):
-            who = user or "anonymous"
-            raise Refused(ErrorCode.PERMISSION_DENIED, f"{who} is not allowed {operation} on stream {stream_id}")
+            problem = f"{user or 'anonymous'} is not allowed {operation} on stream {stream_id}"
+            raise Refused(ErrorCode.PERMISSION_DENIED, problem)
         return stream
 
     def grants_on(self, stream_id: str) -> list[tuple[int, Grant]]:
         return [(number, grant) for grant, number in self._grants.get(stream_id, _NO_GRANTS).items()]
 
     def users_with(self, stream_id: str, operation: Operation) -> list[str]:
-        """The addresses that were granted this; the public is not one."""
+        """The addresses that have this permission, without the public."""
         grants = self._grants.get(stream_id, _NO_GRANTS)
         return [grant.user for grant in grants if grant.operation is operation and grant.user != ANYBODY]
 
     # --- changes ---
 
     async def create(self, stream: Stream, holder: Holder) -> None:
-        """Make a stream on which its owner may do everything.
-
-        Raises: `Refused` where it exists, or there are too many.
-        """
+        """Create a stream on which its owner has all permissions. Raises: `Refused` if it exists, or by a quota."""
         grants = [Grant(stream.id, holder.owner, operation) for operation in Operation]
         async with self._changing:
             if stream.id in self._streams or key_exchange_owner(stream.id):
@@ -114,9 +111,9 @@ class Registry:
             self._charge(stream.id, holder, 1)
 
     async def declare(self, streams: Sequence[tuple[Stream, list[Grant]]]) -> None:
-        """Have exactly these streams declared, each with these settings and exactly these grants.
+        """Declare exactly these streams, each with these settings and exactly these grants.
 
-        One that was declared before and is no longer loses all grants, and exists only as long as it has messages.
+        A stream that is no longer declared loses all grants, and is deleted if it has no messages.
         """
         async with self._changing:
             changed = await self._storage.write(self._storage.tables.declare, streams)
@@ -127,7 +124,7 @@ class Registry:
             log.warning("stream is no longer declared: its permissions were removed; stream=%s", stream_id)
 
     async def change(self, stream: Stream, *, by: str) -> None:
-        """Give an existing stream other settings. Raises: `Refused`."""
+        """Change the settings of a stream. Raises: `Refused`."""
         async with self._changing:
             self._require_change(by, stream.id, Operation.EDIT)
             await self._storage.write(self._storage.tables.change_stream, stream)
@@ -142,10 +139,7 @@ class Registry:
             del self._streams[stream_id], self._grants[stream_id]
 
     async def grant(self, grant: Grant, *, by: str) -> int:
-        """Give a permission; nothing changes where it was given before. The number by which it can be revoked.
-
-        Raises: `Refused`.
-        """
+        """Grant a permission, unless it exists. Returns the number by which it can be revoked. Raises: `Refused`."""
         async with self._changing:
             self._require_change(by, grant.stream_id, Operation.SHARE)
             grants, holder = self._grants[grant.stream_id], self._holders[grant.stream_id]
@@ -161,7 +155,7 @@ class Registry:
             return number
 
     async def revoke(self, stream_id: str, number: int, *, by: str) -> bool:
-        """Take a permission back. Whether there was one of this number. Raises: `Refused`."""
+        """Revoke a permission. Returns whether there was one with this number. Raises: `Refused`."""
         async with self._changing:
             self._require_change(by, stream_id, Operation.SHARE)
             grants = self._grants[stream_id]

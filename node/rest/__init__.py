@@ -1,4 +1,4 @@
-"""The REST interface under `/api/v1`: what stock clients, brokers and scripts call."""
+"""The REST interface under `/api/v1`: for stock clients, brokers and scripts."""
 
 from node.access.policy import Access
 from node.clients.session import Services

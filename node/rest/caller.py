@@ -25,9 +25,9 @@ class Caller:
         raise bad_request("The Authorization header must be 'Bearer TOKEN' or 'token KEY'")
 
     def stream_for(self, request: Request, operation: Operation) -> Stream:
-        """The stream in the path, for a caller who may do this with it.
+        """The stream in the path, if the caller has this permission on it.
 
-        Key exchange streams exist by themselves, for everybody. Raises: `Refused`.
+        Key exchange streams always exist, for all callers. Raises: `Refused`.
         """
         stream_id = request.arguments["stream"]
         if key_exchange_owner(stream_id):
@@ -35,7 +35,7 @@ class Caller:
         return self._registry.require(self.user_of(request), stream_id, operation)
 
     def part_for(self, request: Request, operation: Operation) -> StreamPart:
-        """The partition in the path, for a caller who may do this with its stream. Raises: `Refused`."""
+        """The partition in the path, if the caller has this permission on its stream. Raises: `Refused`."""
         stream = self.stream_for(request, operation)
         text = request.arguments["partition"]
         if not (text.isascii() and text.isdecimal() and len(text) <= 3) or int(text) >= stream.partitions:

@@ -11,7 +11,7 @@ query holds the other fields of a signed message, and the node publishes exactly
 | `range` | these, and `toTimestamp`, `toSequenceNumber` (the last) |
 
 `format=raw` gives one StreamMessage per line; `protocol` a JSON array of them, each as a string; the default, `object`,
-a JSON array of objects. The answer is written page by page while it is read, so its size is not limited by memory.
+a JSON array of objects. The response is sent page by page while it is read, so its size is not limited by memory.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from protocol.streamr.stream_message import (
 from runtime.client_network import client_network
 
 STORAGE_NODE_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
-"""The node stores every stream and has no key of its own to be known by."""
+"""The node stores every stream, and has no key and no address."""
 _ENCRYPTION_TYPES: Final = {
     str(int(kind)): kind for kind in EncryptionType if kind is not EncryptionType.NEW_KEY_AND_AES
 }
@@ -110,7 +110,7 @@ class ReadingApi:
         return json_response([{"storageNodeAddress": STORAGE_NODE_ADDRESS}])
 
     async def add_storage_node(self, request: Request) -> Response:
-        """The node stores everything by itself, so there is nothing to do but to say so."""
+        """The node stores every stream anyway, so this only confirms it."""
         self._caller.stream_for(request, Operation.EDIT)
         return json_response({"storageNodeAddress": STORAGE_NODE_ADDRESS})
 
@@ -154,7 +154,7 @@ def _as_object(text: str) -> bytes:
 
 
 def _parsed(content: str) -> Any:
-    """Readers of objects want the content's JSON, not its text; content that is no JSON stays text."""
+    """The parsed content; content that is not JSON stays text."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -198,7 +198,7 @@ class PublishingApi:
 
 def _settle(stored: "asyncio.Future[None]", problem: StorageError | Refused | None) -> None:
     if stored.done():
-        return  # the client did not wait for it
+        return  # the client has disconnected
     if problem is None:
         stored.set_result(None)
     else:

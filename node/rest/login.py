@@ -1,15 +1,14 @@
 """Logging in and out.
 
-| request | answer |
+| request | response |
 |---|---|
 | `POST /login/challenge/{address}` | `{id, challenge, expires}` |
 | `POST /login/response` `{challenge: {id, …}, signature, address}` | `{token, expires}` |
-| `POST /login/apikey` `{apiKey}` | `{token, expires}`, for old clients that the settings name |
+| `POST /login/apikey` `{apiKey}` | `{token, expires}`, for old clients that the configuration names |
 | `POST /logout` | 204 |
 | `GET /users/me` | `{username, name}` |
 
-Guessing is useless, since every challenge is used up by one answer; it is also slow, since each machine gets so many
-challenges and answers a second.
+Guessing is prevented: a challenge is valid for one response, and the rate of logins of each machine is limited.
 """
 
 from collections import OrderedDict
@@ -27,7 +26,7 @@ from node.rest.caller import Caller
 from protocol.ethereum.hashing import is_address
 from runtime.token_bucket import TokenBucket
 
-MAX_REMEMBERED_PEERS: Final = 10_000
+MAX_PEERS: Final = 10_000
 LOGIN_BURST: Final = 100
 
 
@@ -36,7 +35,7 @@ class LoginApi:
         self._services = services
         self._access = access
         self._caller = caller
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by machine; the longest unheard of first
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by machine; least recently used first
 
     def routes(self) -> list[Route]:
         return [
@@ -48,7 +47,7 @@ class LoginApi:
         ]
 
     async def challenge(self, request: Request) -> Response:
-        if (refusal := self._refuse_haste(request)) is not None:
+        if (refusal := self._limit_rate(request)) is not None:
             return refusal
         address = request.arguments["address"]
         if not is_address(address):
@@ -60,13 +59,13 @@ class LoginApi:
         )
 
     async def respond(self, request: Request) -> Response:
-        if (refusal := self._refuse_haste(request)) is not None:
+        if (refusal := self._limit_rate(request)) is not None:
             return refusal
-        challenge_id, signature, address = _read_answer(request)
+        challenge_id, signature, address = _read_response(request)
         return self._open_session(lambda sessions: sessions.respond(challenge_id, signature, address))
 
     async def log_in_by_api_key(self, request: Request) -> Response:
-        if (refusal := self._refuse_haste(request)) is not None:
+        if (refusal := self._limit_rate(request)) is not None:
             return refusal
         key = request.json().get("apiKey")
         if not isinstance(key, str):
@@ -93,20 +92,20 @@ class LoginApi:
             raise Refused(ErrorCode.AUTHENTICATION_FAILED, "Not logged in")
         return json_response({"username": user, "name": user})
 
-    def _refuse_haste(self, request: Request) -> Response | None:
+    def _limit_rate(self, request: Request) -> Response | None:
         bucket = self._buckets.pop(request.peer, None)
         if bucket is None:
             bucket = TokenBucket(self._services.limits.max_logins_per_s, burst=LOGIN_BURST)
-            if len(self._buckets) >= MAX_REMEMBERED_PEERS:
+            if len(self._buckets) >= MAX_PEERS:
                 self._buckets.popitem(last=False)
         self._buckets[request.peer] = bucket
         if bucket.take_if_available(1, self._services.clock_s()) == 0:
             return None
         self._services.counters.logins_refused += 1
-        return json_response({"error": "Too many logins; wait a little"}, HTTPStatus.TOO_MANY_REQUESTS)
+        return json_response({"error": "Too many logins; try again later"}, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-def _read_answer(request: Request) -> tuple[str, str, str]:
+def _read_response(request: Request) -> tuple[str, str, str]:
     body = request.json()
     challenge = body.get("challenge")
     found = (challenge.get("id") if isinstance(challenge, dict) else None, body.get("signature"), body.get("address"))

@@ -1,6 +1,6 @@
 """REST: streams, their settings, and the permissions on them.
 
-| request | answer |
+| request | response |
 |---|---|
 | `POST /streams` `{id?, name?, partitions?, …}` | the stream; without an id, the node generates one |
 | `GET /streams` `?name` | the streams that the caller may see |

@@ -1,11 +1,9 @@
 """The node's storage: streams, permissions and messages, in one SQLite file."""
 
-from node.storage.arrival_queries import ArrivalQuery, StoredText
-from node.storage.database import DATABASE_NAME, MAX_INTEGER, reading
+from node.storage.database import DATABASE_NAME, reading
 from node.storage.messages import Charge, Entry, Outcome
 from node.storage.queries import MAX_SEQUENCE_NUMBER, ResendLast, ResendQuery, ResendRange
 from node.storage.registry import (
-    Declared,
     PartTotals,
     StoredStream,
     read_grants,
@@ -16,11 +14,8 @@ from node.storage.storage import Storage, used_bytes
 
 __all__ = [
     "DATABASE_NAME",
-    "MAX_INTEGER",
     "MAX_SEQUENCE_NUMBER",
-    "ArrivalQuery",
     "Charge",
-    "Declared",
     "Entry",
     "Outcome",
     "PartTotals",
@@ -29,7 +24,6 @@ __all__ = [
     "ResendRange",
     "Storage",
     "StoredStream",
-    "StoredText",
     "read_grants",
     "read_stored_streams",
     "read_totals",

@@ -1,21 +1,21 @@
-"""The node's one file: an SQLite database in write-ahead mode.
+"""The database of the node: one SQLite file in write-ahead mode.
 
-Promises: what was committed survives the death of the process and of the power (`synchronous=FULL`); a reader never
-waits for the writer, nor the writer for a reader. One connection writes, from one thread; others only read. One node
-uses the directory at a time.
+Promises: committed data survives the end of the process and a power cut (`synchronous=FULL`); readers and the writer
+never wait for each other. One connection writes, from one thread; others only read. One node uses the directory at a
+time.
 
 | table | one row per |
 |---|---|
 | `streams` | stream: its settings, its owner, the address it was made from, whether the configuration declares it |
 | `grants` | permission |
 | `parts` | stream partition with messages, with its totals; one whose stream was deleted belongs to no stream |
-| `chains` | chain with messages: its partition, publisher in lower case, id, the user that is charged, and its totals |
+| `chains` | chain with messages: its partition, publisher in lower case, id, the user that is charged, totals |
 | `messages` | message, found in the order in which it is resent: by time, sequence number, chain; `body` is its text |
 
-Bodies lie in the order of arrival, apart from the index that orders them: a table ordered by a key of several columns
-would keep longer bodies on pages of their own, at four times the space. `stored_at_s` is when a message came, by the
-node's clock, and never goes back: age is counted from then on, whatever time the message itself tells.
-A message's number is never given again, so that it can be its offset (`node.storage.arrival_queries`).
+Bodies are stored in order of arrival, and ordered by an index: a table with a key of several columns would store longer
+bodies on extra pages, in four times the space. `stored_at_s` is the time of arrival by the clock of the node; it never
+decreases, and retention counts from it, whatever the timestamp of the message. The number of a message is never reused,
+so that it can be its offset (`node.storage.arrival_queries`).
 """
 
 import fcntl
@@ -69,9 +69,9 @@ COMMIT;
 
 
 def lock_directory(directory: Path) -> int:
-    """Make the directory where there is none, and keep every other node out of it for as long as this is open.
+    """Create the directory if it is missing, and lock it. Returns the descriptor of the lock.
 
-    The descriptor of the lock. Raises: `StorageError` where another node has it; OSError.
+    Raises: `DataInUse` if another node has locked it; OSError.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o750)
     descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -84,10 +84,7 @@ def lock_directory(directory: Path) -> int:
 
 
 def open_writer(directory: Path) -> sqlite3.Connection:
-    """The connection that writes; makes the tables where there are none.
-
-    Raises: `StorageError` where the file cannot be used.
-    """
+    """Open the connection that writes, and create missing tables. Raises: `StorageError`."""
     path = directory / DATABASE_NAME
     with _opening(path, "rwc", "cannot be opened") as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -100,7 +97,7 @@ def open_writer(directory: Path) -> sqlite3.Connection:
 
 
 def open_reader(directory: Path) -> sqlite3.Connection:
-    """A connection that can change nothing. Raises: `StorageError` where there is no such database."""
+    """Open a read-only connection. Raises: `StorageError` if there is no database."""
     path = directory / DATABASE_NAME
     with _opening(path, "ro", "cannot be read; is this the data directory of a node?") as connection:
         _check_version(connection, path)
@@ -109,7 +106,7 @@ def open_reader(directory: Path) -> sqlite3.Connection:
 
 @contextmanager
 def _opening(path: Path, mode: str, problem: str) -> Iterator[sqlite3.Connection]:
-    """A connection that is closed only where something goes wrong with it. Raises: `StorageError`."""
+    """A new connection, which is closed if the block raises. Raises: `StorageError`."""
     with ExitStack() as undo:
         try:
             uri = f"{path.absolute().as_uri()}?mode={mode}"
@@ -126,14 +123,14 @@ def _opening(path: Path, mode: str, problem: str) -> Iterator[sqlite3.Connection
 
 @contextmanager
 def reading(directory: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that can change nothing, closed in the end. Raises: `StorageError`, whatever fails."""
+    """A read-only connection for the block. Raises: `StorageError`."""
     with closing(open_reader(directory)) as connection, translate_errors():
         yield connection
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Whatever SQLite cannot do is a `StorageError`."""
+    """Turn errors of SQLite into `StorageError`."""
     try:
         yield
     except sqlite3.Error as problem:

@@ -14,8 +14,8 @@ from node.errors import Refused
 from node.limits import NO_HOLDER, Holder, Quota
 from node.streams import StreamPart
 
-MAX_REMEMBERED_PLACES: Final = 10_000
-MESSAGE_OVERHEAD_BYTES: Final = 64  # what a message takes up beside its text, about
+MAX_CACHED_CHAINS: Final = 10_000
+MESSAGE_OVERHEAD_BYTES: Final = 64  # of a message in addition to its text, approximately
 ROWS_AT_ONCE: Final = 32  # half the cost of one by one; more gain little
 
 _INTO_MESSAGES: Final = "INTO messages (part, timestamp, sequence, chain, stored_at_s, body) VALUES"
@@ -59,11 +59,11 @@ _HEAVIEST: Final = f"""
 """  # noqa: S608 - columns of ours
 
 Outcome = int | Refused
-"""What became of an entry: its number, 0 where the same was stored before, or why it was refused."""
+"""The result for an entry: its number, 0 for a duplicate, or the reason of its refusal."""
 
 Charge = Literal["origin", "owner"]
 Key = tuple[str, int, str, str]  # stream, partition, publisher, chain
-Place = tuple[int, int]  # numbers of the partition and the chain
+ChainNumber = tuple[int, int]  # numbers of the partition and the chain
 Row = tuple[int, int, int, int, int, str]
 
 
@@ -83,18 +83,18 @@ class MessageWriter:
     def __init__(self, connection: sqlite3.Connection, chain_quota: Quota) -> None:
         self._connection = connection
         self._chain_quota = chain_quota
-        self._places: dict[Key, Place] = {}
+        self._places: dict[Key, ChainNumber] = {}
         self._latest_s: int = (connection.execute(_LATEST).fetchone() or (0,))[0]
         self._count_chains()
 
     def append(self, batch: Sequence[Entry], now_s: int) -> list[Outcome]:
-        """Store the batch, durably, but for entries that would begin a chain beyond the quota."""
+        """Store the batch durably, except entries of a new chain beyond the quota."""
         self._latest_s = max(self._latest_s, now_s)
         try:
             with transaction(self._connection):
                 return self._insert(batch)
         except BaseException:
-            self.forget_numbers()  # some were given out by the transaction that did not happen
+            self.clear_cache()  # some are of the transaction that failed
             self._count_chains()
             raise
 
@@ -119,30 +119,32 @@ class MessageWriter:
         return [refused[index] if index in refused else next(outcomes) for index in range(len(batch))]
 
     def _row(self, entry: Entry) -> Row:
-        """Raises: `Refused` where the chain would be one too many."""
+        """Raises: `Refused` if a new chain exceeds the quota."""
         key = (*entry.part, entry.publisher, entry.chain)
         place = self._places.get(key) or self._connection.execute(_FIND_CHAIN, key).fetchone()
         if place is None:
             self._chain_quota.check(entry.holder)
             place = self._make_chain(entry)
             self._chain_quota.add(entry.holder)
-        _remember(self._places, key, place)
+        if len(self._places) >= MAX_CACHED_CHAINS:
+            del self._places[next(iter(self._places))]
+        self._places[key] = place
         part, chain_number = place
         return part, entry.timestamp, entry.sequence, chain_number, self._latest_s, entry.body
 
-    def _make_chain(self, entry: Entry) -> Place:
+    def _make_chain(self, entry: Entry) -> ChainNumber:
         self._connection.execute(_MAKE_PART, entry.part)
         (part,) = self._connection.execute(_FIND_PART, entry.part).fetchone()
         row = (part, entry.publisher, entry.chain, *entry.holder)
         return part, cast("int", self._connection.execute(_MAKE_CHAIN, row).lastrowid)
 
     def _insert_rows(self, rows: list[Row]) -> list[int]:
-        """The numbers of the rows, 0 for those that were there.
+        """Insert rows. Returns their numbers, 0 for duplicates.
 
-        All at once, as they are all new mostly; where they are too few or one is not, one by one.
+        Usually all are new and are inserted at once; if there is a duplicate, or they are few, one by one.
         """
         if len(rows) == ROWS_AT_ONCE:
-            with suppress(sqlite3.IntegrityError):  # then none of them was inserted
+            with suppress(sqlite3.IntegrityError):  # a duplicate: none was inserted
                 last = self._connection.execute(_INSERT_ALL, tuple(chain.from_iterable(rows))).lastrowid or 0
                 return list(range(last - len(rows) + 1, last + 1))
         return [self._insert_if_new(row) for row in rows]
@@ -156,11 +158,11 @@ class MessageWriter:
         return self._delete(_DELETE_OLD, {"part": part, "before_s": before_s, "limit": limit})
 
     def delete_of_heaviest(self, limit: int, *, max_bytes: int, by: Charge = "origin", beyond_bytes: int = 0) -> int:
-        """Delete the oldest messages of the heaviest user, if that has more than `beyond_bytes`: up to `limit` of them,
-        and until `max_bytes` are freed or no more than `beyond_bytes` are left.
+        """Delete the oldest messages of the heaviest user with more than `beyond_bytes`: at most `limit` messages,
+        until `max_bytes` are freed or `beyond_bytes` are left.
 
-        First the heaviest origin is chosen, then its heaviest owner (or the other way round), then the largest
-        partition of theirs: many identities of one machine together weigh as much as one.
+        The heaviest origin is chosen, then its heaviest owner (or the other way round), then their largest partition:
+        many identities of one machine count together.
         """
         order = ("origin", "owner", "part") if by == "origin" else ("owner", "origin", "part")
         chosen: dict[str, object] = {}
@@ -171,12 +173,12 @@ class MessageWriter:
             chosen[column], weight, messages = found
             if column == by:
                 max_bytes = min(max_bytes, weight - beyond_bytes)
-        limit = min(limit, 1 + 2 * max_bytes * messages // weight)  # large messages are not read for nothing
+        limit = min(limit, 1 + 2 * max_bytes * messages // weight)  # reads few messages if they are large
         bounds = {"limit": limit, "max_bytes": max_bytes, "overhead": MESSAGE_OVERHEAD_BYTES}
         return self._delete(_DELETE_OF_HOLDER, {**chosen, **bounds})
 
     def _heaviest(self, column: str, chosen: Mapping[str, object], beyond_bytes: int) -> tuple[object, int, int] | None:
-        """The value of the column that weighs most, its weight, and how many messages it has."""
+        """The heaviest value of a column, its weight, and its number of messages."""
         where = " AND ".join(f"{name} = :{name}" for name in chosen) or "messages > 0"
         sql = _HEAVIEST.format(column=column, where=where)
         found = self._connection.execute(sql, {**chosen, "beyond": beyond_bytes}).fetchone()
@@ -203,7 +205,7 @@ class MessageWriter:
         for holder in holders:
             self._chain_quota.add(holder, -1)
         if holders:
-            self.forget_numbers()
+            self.clear_cache()
 
     def _count_chains(self) -> None:
         rows = self._connection.execute("SELECT owner, origin, count(*) FROM chains GROUP BY owner, origin").fetchall()
@@ -212,19 +214,19 @@ class MessageWriter:
             self._chain_quota.add(Holder(owner, origin), count)
 
     def drop_empty_parts(self) -> None:
-        """Forget partitions and chains that hold nothing."""
+        """Delete partitions and chains without messages."""
         with transaction(self._connection):
             self._connection.execute("DELETE FROM parts WHERE messages = 0")
             gone = self._delete_empty_chains()
         self._release(gone)
-        self.forget_numbers()
+        self.clear_cache()
 
-    def forget_numbers(self) -> None:
+    def clear_cache(self) -> None:
         self._places.clear()
 
 
 class _Totals:
-    """How many messages and bytes come or go, by partition and by chain."""
+    """Changes of the numbers of messages and bytes, by partition and chain."""
 
     def __init__(self) -> None:
         self.messages: Counter[tuple[int, int]] = Counter()
@@ -246,7 +248,7 @@ class _Totals:
 
 
 class transaction:  # noqa: N801 - used as a statement, like a function
-    """BEGIN … COMMIT, or ROLLBACK where the block raises."""
+    """BEGIN … COMMIT, or ROLLBACK if the block raises."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -259,9 +261,3 @@ class transaction:  # noqa: N801 - used as a statement, like a function
             self._connection.execute("COMMIT")
         elif self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-
-def _remember(places: dict[Key, Place], key: Key, place: Place) -> None:
-    if len(places) >= MAX_REMEMBERED_PLACES:
-        del places[next(iter(places))]
-    places[key] = place

@@ -103,7 +103,7 @@ class Storage:
     async def delete_stream(self, stream_id: str) -> None:
         def delete() -> None:
             self.tables.delete_stream(stream_id)
-            self.messages.forget_numbers()
+            self.messages.clear_cache()
 
         await self.write(delete)
 

@@ -1,13 +1,13 @@
-"""The tracker on a port of its own.
+"""The server of a tracker, on its own port.
 
 | path | for |
 |---|---|
-| `/` and `/ws` | nodes that speak tracker messages, version 1 or 2 |
-| `/network` and `/network/ws` | old nodes, which speak frames of the network layer |
-| `/topology` | people and programs: every partition, its nodes and their neighbours, as JSON |
-| `/healthz` | whoever watches over it |
+| `/` and `/ws` | nodes that send tracker messages, version 1 or 2 |
+| `/network` and `/network/ws` | old nodes, which send frames of the network layer |
+| `/topology` | operators: every partition, its nodes and their neighbours, as JSON |
+| `/healthz` | health checks |
 
-Nodes of the two kinds know nothing of each other; a Headgate node that is in both passes messages between them.
+Nodes of the two kinds do not connect to each other; a Headgate node in both networks forwards messages between them.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class _Connected(NamedTuple):
 
 
 class _Network:
-    """The nodes that speak one dialect, and the tracker they speak to."""
+    """The nodes that use one dialect, and their tracker."""
 
     def __init__(self, tracker: Tracker, make_dialect: Callable[[], Dialect]) -> None:
         self._tracker = tracker
@@ -127,7 +127,7 @@ class TrackerServer:
 
     @property
     def counters(self) -> Counter[str]:
-        """What was counted of nodes of all dialects together."""
+        """The sums of the counters of both dialects."""
         return self._plain.counters + self._network_layer.counters
 
     def _make_tracker(self) -> Tracker:

@@ -1,17 +1,17 @@
 """Status messages of nodes: the stream partitions a node is in, and its neighbours there.
 
-The protocol calls a status any JSON. Releases of the network differ in what they put there:
+The protocol allows any JSON as a status. The releases of the network differ:
 
-| release | form | tells of |
+| release | form | covers |
 |---|---|---|
 | up to 22 | `{streams: {"id::0": {inboundNodes, outboundNodes, counter}}}` | everything |
 | 23 to 28 | the same with `singleStream: true` | one partition |
 | 30 | `{stream: {streamKey: "id::0", inboundNodes, outboundNodes, counter}}` | one partition |
-| 32 on | `{streamPart: {id, partition, neighbors, counter}}` | one partition; wants an acknowledgement |
+| 32 on | `{streamPart: {id, partition, neighbors, counter}}` | one partition; requires an acknowledgement |
 
 The counter is that of the last instruction that the node followed; -1 says that it leaves the partition. Other members
-(`rtts`, `location`, `started`, `extra`) are for monitoring and are not read. A status in none of these forms tells of
-nothing, which is no error: the documents' own example is the word "status".
+(`rtts`, `location`, `started`, `extra`) are for monitoring and are not read. A status in another form is ignored,
+because the protocol allows any JSON: the example in its documents is the string "status".
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _SEPARATOR: Final = "::"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartStatus:
-    """How a node is linked in one partition. Release 18 and older have no counter: what they say is always current."""
+    """The links of a node in one partition. Releases up to 18 have no counter: their status is always current."""
 
     linked: frozenset[str] = frozenset()
     counter: int | None = None
@@ -46,15 +46,15 @@ class PartStatus:
 class NodeStatus:
     parts: Mapping[StreamPart, PartStatus] = field(default_factory=dict)
     is_complete: bool = False  # whether the node is in no other partition
-    wants_acknowledgement: bool = False
+    requires_acknowledgement: bool = False
 
 
 def read_status(status: Any) -> NodeStatus:
-    """Raises: `Corrupt`, which says what is wrong and where."""
+    """Raises: `Corrupt`."""
     match status:
         case {"streamPart": {"id": str() as stream_id, "partition": partition, **entry}}:
             part = _check_part(stream_id, partition)
-            return NodeStatus(parts={part: _read_entry(entry, ".streamPart")}, wants_acknowledgement=True)
+            return NodeStatus(parts={part: _read_entry(entry, ".streamPart")}, requires_acknowledgement=True)
         case {"stream": {"streamKey": str() as key, **entry}}:
             return NodeStatus(parts={read_part_key(key): _read_entry(entry, ".stream")})
         case {"streams": dict() as streams, **rest}:

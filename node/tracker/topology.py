@@ -1,14 +1,14 @@
 """The topology of one stream partition: which nodes are neighbours.
 
-The topology is the graph that the tracker wants. It keeps four promises after every change, and a test holds it to
-each of them with random histories:
+The topology is the graph that the tracker aims for. After every change it has four properties, which a test checks with
+random histories:
 
-1. Connected: a message put in at any node can reach every other.
+1. Connected: a message of any node can reach every other.
 2. Bounded: no node has more than `max_neighbours`.
-3. Calm: a node that comes or goes touches its own surroundings only. Nodes that do as they are told change nothing.
-4. Deterministic: the same history and the same chance give the same graph.
+3. Local: a node that joins or leaves changes only links near it. Nodes that follow their instructions change nothing.
+4. Deterministic: the same history and the same seed give the same graph.
 
-How it repairs:
+Repairs:
 
 | problem | remedy |
 |---|---|
@@ -21,8 +21,8 @@ tree, whose leaves have one neighbour and room for another. So the first remedy 
 
 A pair that could not connect is left alone for a while, unless nothing else would join two parts.
 
-With `repair=False` a change is noted and nothing else is done about it, until the next repair: for a tracker that has
-yet to hear from nodes that are there.
+With `repair=False` a change is only recorded, until the next repair: for a tracker that has not received the status of
+all nodes yet.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -37,7 +37,7 @@ Pair = frozenset[str]
 
 
 class Topology:
-    """The wanted graph. Every method that changes it gives the nodes whose neighbours are not what they were."""
+    """The graph. Every method that changes it returns the nodes whose neighbours have changed."""
 
     def __init__(self, chance: Random, max_neighbours: int = DEFAULT_MAX_NEIGHBOURS) -> None:
         if max_neighbours < LEAST_MAX_NEIGHBOURS:
@@ -61,22 +61,22 @@ class Topology:
             self._neighbours[node] = set()
             if repair:
                 self._repair(now_s)
-        return self._take_changes()
+        return self._pop_changes()
 
     def leave(self, node: str, now_s: float, *, repair: bool = True) -> frozenset[str]:
-        """Let a node go, and close the hole that it leaves."""
+        """Remove a node, and repair the graph."""
         for neighbour in sorted(self._neighbours.get(node, ())):
             self._unlink(node, neighbour)
         self._neighbours.pop(node, None)
         self._changed.discard(node)
         self._failed_until_s = {pair: until for pair, until in self._failed_until_s.items() if node not in pair}
-        return self.repair(now_s) if repair else self._take_changes()
+        return self.repair(now_s) if repair else self._pop_changes()
 
     def report(self, node: str, linked: Iterable[str], now_s: float, *, repair: bool = True) -> frozenset[str]:
-        """Take a node's word for whom it is linked with, once it had the time to do what it was told last.
+        """Apply the links that a node reports, after it had the time to follow its last instruction.
 
-        Links that exist are kept where there is room, so that a tracker that starts anew finds its network rather
-        than shuffling it. A wanted link that does not exist is given up as one that could not be made.
+        Existing links stay if there are free slots, so that a restarted tracker does not change its network. An
+        instructed link that does not exist counts as failed.
         """
         linked = set(linked) - {node}
         is_new = node not in self._neighbours
@@ -85,27 +85,27 @@ class Topology:
             self._unlink(node, missing)
             self._failed_until_s[Pair((node, missing))] = now_s + FAILED_PAIR_S
         for extra in sorted(linked - own):
-            if extra in self._neighbours and self._has_room(node) and self._has_room(extra):
+            if extra in self._neighbours and self._has_free_slot(node) and self._has_free_slot(extra):
                 self._link(node, extra)
-        if repair and (is_new or self._changed or self._forget_old_failures(now_s)):
+        if repair and (is_new or self._changed or self._drop_old_failures(now_s)):
             self._repair(now_s)
-        return self._take_changes()
+        return self._pop_changes()
 
     def repair(self, now_s: float) -> frozenset[str]:
-        """Make the promises true again."""
+        """Restore the properties of the graph."""
         self._repair(now_s)
-        return self._take_changes()
+        return self._pop_changes()
 
     def _repair(self, now_s: float) -> None:
-        self._forget_old_failures(now_s)
+        self._drop_old_failures(now_s)
         self._join_parts()
         self._fill_free_slots()
 
-    def _take_changes(self) -> frozenset[str]:
+    def _pop_changes(self) -> frozenset[str]:
         changed, self._changed = frozenset(self._changed), set()
         return changed
 
-    def _forget_old_failures(self, now_s: float) -> bool:
+    def _drop_old_failures(self, now_s: float) -> bool:
         old = [pair for pair, until_s in self._failed_until_s.items() if until_s <= now_s]
         for pair in old:
             del self._failed_until_s[pair]
@@ -119,7 +119,7 @@ class Topology:
             joined += part
 
     def _parts(self) -> list[list[str]]:
-        """The nodes, grouped by what can reach each other."""
+        """The connected parts of the graph."""
         parts: list[list[str]] = []
         seen: set[str] = set()
         for node in sorted(self._neighbours):
@@ -130,10 +130,10 @@ class Topology:
         return parts
 
     def _open_slots(self, part: list[str]) -> list[str]:
-        """The nodes of this part that have room; if there are none, two are made to have it."""
-        with_room = [node for node in part if self._has_room(node)]
-        if with_room:
-            return self._shuffled(with_room)
+        """The nodes of this part with free slots; if there are none, an edge is cut to free two."""
+        with_slots = [node for node in part if self._has_free_slot(node)]
+        if with_slots:
+            return self._shuffled(with_slots)
         pair = self._chance.choice(circle_edges(self._neighbours, part[0]))
         self._unlink(*pair)
         return list(pair)
@@ -143,24 +143,24 @@ class Topology:
         return next(pairs, (some[0], others[0]))
 
     def _fill_free_slots(self) -> None:
-        for node in self._shuffled(sorted(node for node in self._neighbours if self._has_room(node))):
-            for other in self._shuffled(self._strangers(node)):
-                if self._has_room(node) and self._has_room(other):
+        for node in self._shuffled(sorted(node for node in self._neighbours if self._has_free_slot(node))):
+            for other in self._shuffled(self._candidates(node)):
+                if self._has_free_slot(node) and self._has_free_slot(other):
                     self._link(node, other)
-            while self._free_slots(node) >= 2 and self._enter_an_edge(node):
+            while self._free_slots(node) >= 2 and self._split_edge(node):
                 pass
 
-    def _strangers(self, node: str) -> list[str]:
+    def _candidates(self, node: str) -> list[str]:
         """The nodes that could still become neighbours of this node."""
-        not_strangers = self._neighbours[node] | {node}
+        excluded = self._neighbours[node] | {node}
         return sorted(
-            other for other in self._neighbours if other not in not_strangers and not self._has_failed(node, other)
+            other for other in self._neighbours if other not in excluded and not self._has_failed(node, other)
         )
 
-    def _enter_an_edge(self, node: str) -> bool:
-        strangers = self._strangers(node)
-        for one in self._shuffled(strangers):
-            ends = self._shuffled(sorted(self._neighbours[one].intersection(strangers)))
+    def _split_edge(self, node: str) -> bool:
+        candidates = self._candidates(node)
+        for one in self._shuffled(candidates):
+            ends = self._shuffled(sorted(self._neighbours[one].intersection(candidates)))
             if ends:
                 self._unlink(one, ends[0])
                 self._link(node, one)
@@ -174,7 +174,7 @@ class Topology:
     def _free_slots(self, node: str) -> int:
         return self._max_neighbours - len(self._neighbours[node])
 
-    def _has_room(self, node: str) -> bool:
+    def _has_free_slot(self, node: str) -> bool:
         return self._free_slots(node) > 0
 
     def _has_failed(self, one: str, other: str) -> bool:
@@ -192,7 +192,7 @@ class Topology:
 
 
 def circle_edges(neighbours: Mapping[str, Set[str]], start: str) -> list[tuple[str, str]]:
-    """Edges in reach of a node without any one of which everything is still in reach."""
+    """The edges reachable from a node that lie on a circle: each can be cut without disconnecting the graph."""
     found_from = _spanning_tree(neighbours, start)
     return [
         (node, neighbour)
@@ -203,7 +203,7 @@ def circle_edges(neighbours: Mapping[str, Set[str]], start: str) -> list[tuple[s
 
 
 def _spanning_tree(neighbours: Mapping[str, Set[str]], root: str) -> dict[str, str | None]:
-    """Every node in reach, with the one through which it was found first."""
+    """Every reachable node, with the node from which it was found."""
     found_from: dict[str, str | None] = {root: None}
     queue = [root]
     for node in queue:

@@ -1,18 +1,18 @@
 """The tracker: nodes report their address and streams, and it assigns them neighbours.
 
-It knows nothing of sockets or clocks: whoever carries messages calls `connect`, `receive` and `disconnect`, and sends
-what they answer. For every stream partition there is one `Topology` per way of connecting, because a node that others
-reach by a websocket address and a node that they reach through WebRTC cannot be neighbours.
+It has no sockets and no clock: the server calls `connect`, `receive` and `disconnect`, and sends the messages that they
+return. For every stream partition there is one `Topology` per kind of connection, because a node that others reach by a
+websocket address and a node that they reach through WebRTC cannot be neighbours.
 
-An instruction's counter grows by one each time. A status that does not yet know of the last instruction says how
-things were before it, so it moves nothing. After a restart the tracker counts on from what nodes report.
+The counter of instructions grows by one each time. A status with an older counter describes the links before the last
+instruction, so it changes nothing. After a restart the tracker continues from the counters that nodes report.
 
-A tracker that has just started finds a network that works. An instruction names all the neighbours that a node shall
-have, so it cuts the links to those that the tracker does not know. Therefore no node of a partition is instructed while
-a node of it reports a link to one that has not reported itself: until that has happened, or the time is over within
-which nodes find their tracker again. In the same way a storage node is in no partition before it has reported its own.
+A tracker that has just started finds a working network. An instruction names all neighbours of a node, so it would cut
+the links to nodes that the tracker does not know yet. Therefore no node of a partition is instructed while one of its
+nodes reports a link to a node without a status: until that node has reported, or `REUNION_S` is over. In the same way a
+storage node is in no partition before it has reported its own partitions.
 
-Storage nodes are put into every partition, so that whatever anybody publishes is kept; that is what they are for.
+Storage nodes are in every partition, so that all messages are stored.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ from protocol.streamr.tracker import (
 
 MAX_OVERLAYS: Final = 100_000
 REUNION_S: Final = 40.0  # after the start; nodes try at least every 30 s to reach their tracker
-REPORT_S: Final = 5.0  # after connecting, a node has reported all its partitions; one that has none may say nothing
+REPORT_S: Final = 5.0  # after it, a connected node has reported all its partitions
 UNKNOWN_PEER: Final = "RTC_UNKNOWN_PEER"
 
 
@@ -57,7 +57,7 @@ class Peer:
 
 
 class Outgoing(NamedTuple):
-    """A message, and whom to send it to."""
+    """A message and its receiver."""
 
     peer_id: str
     message: TrackerMessage
@@ -73,7 +73,7 @@ class _Known:
     """The tracker's state of a connected peer."""
 
     peer: Peer
-    version: int  # of the protocol, as the peer last spoke it
+    version: int  # of the protocol, of the peer's last message
     connected_at_s: float
     has_reported: bool = False  # all the partitions that it is in
     sent_counters: dict[StreamPart, int] = field(default_factory=dict)  # of every partition that it is in
@@ -81,7 +81,7 @@ class _Known:
 
 
 class Tracker:
-    """Raises nothing: what a peer says wrongly is counted in `counters`, and answered where the protocol can."""
+    """Raises nothing: invalid messages are counted in `counters`, and answered if the protocol allows it."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Tracker:
         self._max_overlays = max_overlays
         self._known: dict[str, _Known] = {}
         self._overlays: dict[_OverlayKey, Topology] = {}
-        self._waiting: set[_OverlayKey] = set()  # in which no node is instructed yet
+        self._waiting: set[_OverlayKey] = set()  # whose nodes are not instructed yet
         self._waits_until_s: float | None = None
 
     @property
@@ -115,7 +115,7 @@ class Tracker:
         return sorted({key.part for key in self._overlays})
 
     def connect(self, peer: Peer, now_s: float) -> list[Outgoing]:
-        """A node connected. One of the same id that is still there has lost its connection without knowing."""
+        """A node connected. An existing connection with the same id is dead."""
         if self._waits_until_s is None:
             self._waits_until_s = now_s + REUNION_S
         outgoing = self.disconnect(peer.peer_id, now_s)
@@ -135,7 +135,7 @@ class Tracker:
         match message:
             case StatusMessage():
                 self.counters["statuses"] += 1
-                return self._take_status(known, message, now_s)
+                return self._apply_status(known, message, now_s)
             case StorageNodesRequest():
                 self.counters["storage_look_ups"] += 1
                 return [Outgoing(peer_id, self._storage_nodes(message))]
@@ -145,7 +145,7 @@ class Tracker:
         self.counters["unexpected_messages"] += 1
         return []
 
-    def _take_status(self, known: _Known, message: StatusMessage, now_s: float) -> list[Outgoing]:
+    def _apply_status(self, known: _Known, message: StatusMessage, now_s: float) -> list[Outgoing]:
         try:
             status = read_status(message.status)
         except WireError:
@@ -153,14 +153,14 @@ class Tracker:
             return []
         outgoing = self._acknowledge(known, message, status)
         for part, reported in status.parts.items():
-            outgoing += self._take_part(known, part, reported, now_s)
+            outgoing += self._apply_part(known, part, reported, now_s)
         if status.is_complete and not known.peer.is_storage:
             left = [part for part in known.sent_counters if part not in status.parts]
             outgoing += self._leave_all(known, left, now_s)
         return outgoing + self._note_complete_report(known, now_s) if status.is_complete else outgoing
 
     def tick(self, now_s: float) -> list[Outgoing]:
-        """What to send because time has passed. To be called `REPORT_S` after a storage node connected."""
+        """The messages that are due. To be called `REPORT_S` after a storage node connected."""
         silent = [known for known in self._known.values() if now_s - known.connected_at_s >= REPORT_S]
         return [each for known in silent for each in self._note_complete_report(known, now_s)]
 
@@ -172,14 +172,14 @@ class Tracker:
         return self._join_as_storage(known, now_s) if known.peer.is_storage else []
 
     def _acknowledge(self, known: _Known, message: StatusMessage, status: NodeStatus) -> list[Outgoing]:
-        if not status.wants_acknowledgement or message.version != LATEST_TRACKER_VERSION:
+        if not status.requires_acknowledgement or message.version != LATEST_TRACKER_VERSION:
             return []
         return [
             Outgoing(known.peer.peer_id, StatusAckMessage(request_id=message.request_id, **part.fields()))
             for part in status.parts
         ]
 
-    def _take_part(self, known: _Known, part: StreamPart, reported: PartStatus, now_s: float) -> list[Outgoing]:
+    def _apply_part(self, known: _Known, part: StreamPart, reported: PartStatus, now_s: float) -> list[Outgoing]:
         peer_id, key = known.peer.peer_id, _OverlayKey(part, known.peer.address is not None)
         if reported.leaves:
             return self._leave(peer_id, key, now_s)
@@ -200,7 +200,7 @@ class Tracker:
         return self._instruct(key, changed | uninstructed | {peer_id}, now_s)
 
     def _open_overlay(self, key: _OverlayKey, now_s: float) -> Topology | None:
-        """A new overlay with the storage nodes in it, who have yet to be told; None where there are too many."""
+        """A new overlay with the storage nodes, not instructed yet; None if there are too many overlays."""
         if len(self._overlays) >= self._max_overlays:
             self.counters["refused_overlays"] += 1
             return None
@@ -211,7 +211,7 @@ class Tracker:
         return overlay
 
     def _join_as_storage(self, known: _Known, now_s: float) -> list[Outgoing]:
-        """Put a storage node into the partitions in which it is not yet."""
+        """Add a storage node to the partitions that it is not in."""
         peer_id, by_address = known.peer.peer_id, known.peer.address is not None
         outgoing = []
         for key, overlay in self._overlays.items():
@@ -245,13 +245,13 @@ class Tracker:
         return self._waits_until_s is not None and now_s < self._waits_until_s
 
     def _has_to_wait(self, key: _OverlayKey, nodes: frozenset[str], now_s: float) -> bool:
-        """Whether one of the nodes is linked with one that the tracker has yet to hear from."""
+        """Whether one of the nodes is linked to a node that has not reported yet."""
         return self._is_reunion(now_s) and any(
             self._known[node].reported.get(key.part, frozenset()) - nodes for node in nodes
         )
 
     def _instruct(self, key: _OverlayKey, nodes: Iterable[str], now_s: float) -> list[Outgoing]:
-        """Tell these nodes whom to be linked with, unless they said that they are."""
+        """Instruct these nodes, unless they have reported the right links."""
         overlay = self._overlays.get(key)
         if overlay is None:
             return []
@@ -290,7 +290,7 @@ class Tracker:
         )
 
     def _relay(self, known: _Known, message: RelayMessage) -> list[Outgoing]:
-        """Pass a message on to the node that it is for, from the node that it says it is from."""
+        """Forward a message to its target, if its originator is the sender."""
         match message.originator:
             case {"peerId": originator} if originator != known.peer.peer_id:
                 self.counters["forged_relays"] += 1

@@ -31,10 +31,15 @@ class AgentPart:
         self, folder: Path, volume: Volume | None, clock: ControlledClock | None, environment: Mapping[str, str]
     ) -> None:
         self.folder = folder
+        self.data = (folder if volume is None else volume.mount_point) / "data"
+        self.config = folder / "headgate.toml"
+        self.witness = folder / "witness.jsonl"
+        self.status_file = folder / "status.json"
         self.volume = volume
         self.clock = clock
         self.key_file = folder / "keys" / "device.keys"
         self.keys = DeviceKeys.generate(os.urandom)
+        self.address = f"0x{self.keys.address.hex()}"
         create_key_file(self.key_file, self.keys, None)
         self.process = RestartableProcess(
             *("run", "--config", str(self.config)),
@@ -43,26 +48,6 @@ class AgentPart:
             environment={**environment, **({} if clock is None else clock.environment)},
         )
         self._fresh_from_s = 0.0
-
-    @property
-    def address(self) -> str:
-        return f"0x{self.keys.address.hex()}"
-
-    @property
-    def data(self) -> Path:
-        return (self.folder if self.volume is None else self.volume.mount_point) / "data"
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "headgate.toml"
-
-    @property
-    def witness(self) -> Path:
-        return self.folder / "witness.jsonl"
-
-    @property
-    def status_file(self) -> Path:
-        return self.folder / "status.json"
 
     # Starting and stopping block, so an event loop calls them in a thread.
 

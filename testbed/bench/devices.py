@@ -23,9 +23,6 @@ TICK_S: Final = 0.02
 MAX_UNACKNOWLEDGED: Final = 500
 
 
-LineOf = Callable[[int], bytes]
-
-
 def count_line(number: int) -> bytes:
     return b'{"n": %d}\n' % number
 
@@ -69,7 +66,7 @@ class CountingDevice(ABC):
 class SerialDevice(CountingDevice):
     """Waits while the line is full, as with flow control. Bytes on the line are lost when it is unplugged."""
 
-    def __init__(self, log: Path, rate_hz: float, port: PtyPort, line_of: LineOf = count_line) -> None:
+    def __init__(self, log: Path, rate_hz: float, port: PtyPort, line_of: Callable[[int], bytes] = count_line) -> None:
         """`line_of` formats a number as a line."""
         super().__init__(log, rate_hz)
         self.port = port

@@ -30,10 +30,6 @@ class Judgement:
     archives: int
     lost_explained: int  # reported by the devices in signed messages
 
-    @property
-    def is_good(self) -> bool:
-        return not self.problems
-
     def as_line(self) -> str:
         return (
             f"{self.produced} produced, {self.seen} seen by others, {self.arrived} in the lake from {self.archives}"

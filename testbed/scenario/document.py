@@ -158,10 +158,8 @@ def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
             yield from _link_problems(f"{path}.target", document, names)
         else:
             yield from _part_problems(f"{path}.target", document, section, names)
-        if (
-            isinstance(fault, PowerCut | FillDisk)
-            and getattr(document.agents.get(names[0]), "disk_megabytes", 1) is None
-        ):
+        agent = document.agents.get(names[0])
+        if isinstance(fault, PowerCut | FillDisk) and agent is not None and agent.disk_megabytes is None:
             yield f"{path}.target: {fault.target} has no disk of its own; set disk_megabytes"
         if isinstance(moment := fault.moment, Progress):
             part, *name = moment.part.split(".")

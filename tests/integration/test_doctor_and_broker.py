@@ -8,7 +8,7 @@ import pytest
 
 from agent.config.configuration import load_config
 from agent.operator.doctor.connections import LinkFacts, gather_link, link_targets
-from testbed.mosquitto import Broker, mosquitto
+from testbed.mosquitto import Broker
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
 
@@ -32,7 +32,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     passwords = tmp_path / "passwords"
     subprocess.run(["mosquitto_passwd", "-b", "-c", passwords, "gateway", PASSWORD], check=True, capture_output=True)
     more = f"password_file {passwords}\nlog_type all"
-    with mosquitto(tmp_path / "broker", more) as running:
+    with Broker(tmp_path / "broker", more) as running:
         yield running
 
 

@@ -18,7 +18,7 @@ from node.mqtt_bridge.settings import MqttSettings, Route
 from node.streams import ANYBODY
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
-from testbed.mosquitto import Broker, mosquitto
+from testbed.mosquitto import Broker
 from testbed.processes import node_arguments, running
 from tests.support.small_client import MessageMaker, SmallClient
 from tests.support.within import within
@@ -33,7 +33,7 @@ TIMEOUT_S = 30
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    with mosquitto(tmp_path / "broker") as broker:
+    with Broker(tmp_path / "broker") as broker:
         yield broker
 
 

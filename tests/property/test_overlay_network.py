@@ -54,7 +54,7 @@ class World:
         return Tracker(chance=Random(self.chance.getrandbits(32)), new_request_id=lambda: "r", max_neighbours=3)
 
     def start(self, name: str, *, is_storage: bool = False) -> None:
-        self.meshes[name] = Mesh(name, chance=self.chance, keeps_everything=True)
+        self.meshes[name] = Mesh(name, chance=self.chance, stores_all=True)
         self.memories[name] = ChainMemory()
         for number in sorted(self.disks[name]):
             self.is_new(name, number)
@@ -166,7 +166,7 @@ class World:
                 self.to_tracker[name].append(StatusMessage(version=1, request_id="s", status=status))
             case "find tracker":
                 self.without_tracker.discard(name)
-                self.meshes[name].forget_counters()
+                self.meshes[name].reset_counters()
                 peer = Peer(peer_id=name, address=name, is_storage=name in self.storages)
                 self.send(self.tracker.connect(peer, self.now_s))
                 self.reporting.add(name)

@@ -15,7 +15,7 @@ def test_a_receipt_that_cannot_be_written_is_given_later_and_the_archive_is_not_
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(collector.intake.receipts, "give", no_space)
+        full.setattr(collector.intake.receipts, "issue", no_space)
         assert collector.put(ARCHIVE).code == "no-space"
         assert collector.receipts() == []
     assert collector.put(ARCHIVE).status == 200

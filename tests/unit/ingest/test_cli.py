@@ -184,6 +184,6 @@ def test_a_mistyped_device_is_refused_and_not_taken_for_a_list_of_nobody(
 ) -> None:
     run = ["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t")]
     assert main([*run, "--device", "0x7E5F4552091A69125d5DfCb7b8C2659029395Bd"]) == 78
-    assert "is no address" in capsys.readouterr().err
+    assert "is not an address" in capsys.readouterr().err
     assert main([*run, "--devices", str(tmp_path / "nowhere")]) == 66
     assert "no such folder of devices" in capsys.readouterr().err

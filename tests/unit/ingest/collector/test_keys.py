@@ -31,7 +31,7 @@ def test_keys_are_private_and_belong_together(folder: Path) -> None:
 
 def test_keys_are_never_replaced(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ConfigError, match="left as they are"):
+    with pytest.raises(ConfigError, match="were not changed"):
         create_keys(folder, os.urandom)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -44,7 +44,7 @@ def test_a_key_that_others_can_read_is_refused(folder: Path) -> None:
 
 def test_a_folder_that_others_can_enter_is_refused(folder: Path) -> None:
     folder.chmod(0o750)
-    with pytest.raises(ConfigError, match="others can enter"):
+    with pytest.raises(ConfigError, match="other users can enter"):
         load_signing_key(folder / SIGNING_KEY)
 
 

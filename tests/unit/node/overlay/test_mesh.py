@@ -2,7 +2,7 @@ from dataclasses import replace
 from random import Random
 
 from node.overlay.mesh import (
-    COURTESY_S,
+    DIAL_DELAY_S,
     IDLE_LINK_S,
     IDLE_PART_S,
     MAX_PARTS,
@@ -26,8 +26,8 @@ PART = StreamPart("stream", 0)
 A, B, C = "ws://a", "ws://b", "ws://c"
 
 
-def make_mesh(*, keeps_everything: bool = True) -> Mesh:
-    return Mesh("ws://0", chance=Random(1), keeps_everything=keeps_everything)
+def make_mesh(*, stores_all: bool = True) -> Mesh:
+    return Mesh("ws://0", chance=Random(1), stores_all=stores_all)
 
 
 def instruction(*addresses: str, counter: int = 1) -> InstructionMessage:
@@ -72,10 +72,10 @@ def test_an_instruction_makes_the_node_dial_and_then_subscribe_and_replay() -> N
 
 
 def test_of_two_that_are_told_of_each_other_the_one_with_the_higher_address_waits_for_the_other_to_dial() -> None:
-    mesh = Mesh("ws://z", chance=Random(1), keeps_everything=True)
+    mesh = Mesh("ws://z", chance=Random(1), stores_all=True)
     assert mesh.instruct(instruction(A, B), 0) == [Report(), Report()]
     mesh.link_up(A, "id of a", 0.1)
-    assert mesh.tick(COURTESY_S) == [Dial(B)]
+    assert mesh.tick(DIAL_DELAY_S) == [Dial(B)]
 
 
 def test_an_instruction_is_followed_only_when_every_neighbour_was_tried() -> None:
@@ -144,7 +144,7 @@ def test_a_late_instruction_is_not_followed() -> None:
 def test_a_tracker_that_counts_anew_is_followed() -> None:
     mesh = make_mesh()
     mesh.instruct(instruction(A, counter=5), 0)
-    mesh.forget_counters()
+    mesh.reset_counters()
     assert Dial(B) in mesh.instruct(instruction(B, counter=1), 0)
 
 
@@ -184,15 +184,15 @@ def test_a_link_that_serves_nothing_is_closed_after_a_while_but_not_one_that_doe
     assert mesh.receive(A, subscribe(), 5 + IDLE_LINK_S) == [], "what was still on its way"
 
 
-def test_a_node_that_keeps_everything_never_leaves_a_partition() -> None:
-    mesh = make_mesh(keeps_everything=True)
+def test_a_node_that_stores_all_never_leaves_a_partition() -> None:
+    mesh = make_mesh(stores_all=True)
     mesh.use(PART, 0)
     mesh.tick(IDLE_PART_S * 2)
     assert mesh.parts == [PART]
 
 
 def test_another_node_leaves_what_it_has_not_used_for_a_while() -> None:
-    mesh = make_mesh(keeps_everything=False)
+    mesh = make_mesh(stores_all=False)
     mesh.instruct(instruction(A), 0)
     mesh.link_up(A, "id of a", 0)
     mesh.want(PART, 0, wanted=True)
@@ -242,7 +242,7 @@ def test_a_partition_that_a_client_wants_as_well_is_charged_to_no_neighbour_any_
 
 
 def test_a_storage_node_leaves_what_only_a_neighbour_added_and_may_add_it_again() -> None:
-    mesh = make_mesh(keeps_everything=True)
+    mesh = make_mesh(stores_all=True)
     for number in range(MAX_PARTS_OF_ONE_ORIGIN):
         mesh.use(StreamPart("flood", number), 0, added_by="10.0.0.1")
     mesh.use(PART, 0)

@@ -37,7 +37,7 @@ def test_a_connection_that_ends_with_news_to_report_ends_the_reporting(monkeypat
             counters=Counter(), chance=Random(1),
         )  # fmt: skip
         connection = FakeConnection()
-        talking = asyncio.create_task(link._talk(cast("PeerConnection", connection)))
+        talking = asyncio.create_task(link._serve(cast("PeerConnection", connection)))
         for _ in range(10):  # until it waits for news
             await asyncio.sleep(0)
         link.report()  # wakes the reporting in the same turn of the loop in which it is cancelled

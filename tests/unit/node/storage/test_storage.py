@@ -13,17 +13,16 @@ from node.errors import Refused, StorageError
 from node.limits import Holder, Quota, QuotaLimits
 from node.storage import (
     DATABASE_NAME,
-    ArrivalQuery,
     Entry,
     ResendLast,
     ResendQuery,
     ResendRange,
     Storage,
     StoredStream,
-    StoredText,
     reading,
 )
 from node.storage import queries as queries_module
+from node.storage.arrival_queries import ArrivalQuery, StoredText
 from node.storage.messages import ROWS_AT_ONCE
 from node.streams import ANYBODY, Grant, Operation, StreamPart
 from protocol.streamr.ids import MessageRef

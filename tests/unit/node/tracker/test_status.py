@@ -22,7 +22,7 @@ LINKS = {"inboundNodes": ["a"], "outboundNodes": ["a", "b"], "counter": 5}
         ({"stream": {"streamKey": "stream::3", **LINKS}}, NodeStatus(parts={PART: LINKED})),
         (
             {"streamPart": {"id": "stream", "partition": 3, "neighbors": ["a", "b"], "counter": 5}},
-            NodeStatus(parts={PART: LINKED}, wants_acknowledgement=True),
+            NodeStatus(parts={PART: LINKED}, requires_acknowledgement=True),
         ),
         ({"streams": {"stream::3": {}}}, NodeStatus(parts={PART: PartStatus()}, is_complete=True)),
         ({"streams": [], "started": 0, "rtts": {}}, NodeStatus(is_complete=True)),
