@@ -1,7 +1,7 @@
 /* Headgate link: readings from a microcontroller to a gateway, over a serial line, with nothing lost on the way.
  *
  * The gateway begins (SYNC), the device answers (HELLO) and describes its sensors and commands; records of
- * readings wait in a queue here until the gateway says that they are durable on its disk. Chapter 10 of
+ * readings wait in a queue here until the gateway acknowledges them as durable. Chapter 10 of
  * docs/wire-formats.md has every byte and every rule; this header is all an application needs.
  *
  *     static hg_link_t link;
@@ -72,7 +72,7 @@
 #define HG_MAX_SAMPLES 64
 #define HG_MAX_LOG_BYTES 120          /* longer lines are cut; must fit HG_MTU 160 */
 #define HG_CALL_INTERVAL_MS 1000u     /* between HELLOs while there is no session */
-#define HG_SILENCE_MS 3000u           /* without a word from the gateway the session ends */
+#define HG_SILENCE_MS 3000u           /* without a frame from the gateway the session ends */
 #define HG_STUFFING_BYTES (HG_MTU / 254 + 1)
 
 /* ---- Values ---- */

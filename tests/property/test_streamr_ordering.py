@@ -62,7 +62,7 @@ def test_everything_newer_than_the_first_arrival_is_delivered_in_the_end(indices
 
 @settings(deadline=None)
 @given(st.permutations(range(2, 12)))
-def test_resend_of_what_is_asked_for_fills_every_gap(arriving: list[int]) -> None:
+def test_resend_of_the_requested_range_fills_every_gap(arriving: list[int]) -> None:
     orderer = Orderer()
     events = orderer.add(CHAIN[0], 0)
     for place in arriving[:5]:

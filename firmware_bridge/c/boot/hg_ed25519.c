@@ -247,16 +247,16 @@ static bool point_decode(point_t *point, const uint8_t bytes[32])
 
 static bool point_encodes_as(const point_t *point, const uint8_t bytes[32])
 {
-    number_t inverse, x, y, wanted;
+    number_t inverse, x, y, given;
     field_power(&inverse, &point->z, &PRIME_MINUS_2);
     field_multiply(&x, &point->x, &inverse);
     field_multiply(&y, &point->y, &inverse);
     reduce(&x, &PRIME);
     reduce(&y, &PRIME);
     y.limb[7] |= bit(&x, 0) << 31;
-    load(&wanted, bytes);
+    load(&given, bytes);
     for (unsigned i = 0; i < 8; i++) {
-        if (y.limb[i] != wanted.limb[i]) {
+        if (y.limb[i] != given.limb[i]) {
             return false;
         }
     }

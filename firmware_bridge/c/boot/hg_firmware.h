@@ -12,7 +12,7 @@
  *   - the boot loader finds a whole, verified image, the old or the new one, and never runs any other;
  *   - an update goes on where it stopped, at most one sector earlier.
  *
- * Nothing here is called from interrupts, uses a heap, or keeps a global.
+ * Nothing here is called from interrupts, uses a heap, or has a global.
  */
 #ifndef HG_FIRMWARE_H
 #define HG_FIRMWARE_H

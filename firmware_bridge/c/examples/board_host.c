@@ -3,7 +3,7 @@
  *     firmware-host [--fd N] [--id NAME] [--interval-ms N] [--key HEX]
  *
  * It uses the file descriptor N (a socket, or the master of a pty), else on its standard input and output, and
- * ends when the far end closes. A reset is ending the process and starting another. */
+ * ends when the other end closes. A reset is ending the process and starting another. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -117,7 +117,7 @@ int main(int count, char **words)
     static app_t app;
     uint32_t interval_ms = parse_options(count, words);
     clock_gettime(CLOCK_MONOTONIC, &started);
-    signal(SIGPIPE, SIG_IGN);      /* writing says so as well */
+    signal(SIGPIPE, SIG_IGN);      /* write() reports it as well */
     fcntl(in_fd, F_SETFL, fcntl(in_fd, F_GETFL) | O_NONBLOCK);
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (app_init(&app, interval_ms) != HG_OK) {

@@ -118,7 +118,7 @@ def test_a_device_keeps_what_is_not_acknowledged_and_the_next_process_takes_it_o
 
 
 @pytest.mark.slow
-def test_an_outage_is_told_with_its_length_while_the_port_stays_open(tmp_path: Path) -> None:
+def test_an_outage_is_reported_with_its_length_while_the_port_stays_open(tmp_path: Path) -> None:
     async def test() -> None:
         async with plugged(tmp_path / "port") as plug:
             changes: list[DeviceChange] = []
@@ -182,11 +182,11 @@ def test_a_pattern_that_no_port_fits_says_what_was_tried(tmp_path: Path) -> None
     [
         ({"port": "/dev/ttyACM*"}, "device_id: missing; required where port is a pattern"),
         ({"sensor": "{room}"}, "sensor: a placeholder is wrong"),
-        ({"sensor": "{sensor:>99999999999}"}, "sensor: a placeholder is wrong: only a name may stand in braces"),
+        ({"sensor": "{sensor:>99999999999}"}, "sensor: a placeholder is wrong: only a name is allowed in braces"),
         ({"baudrate": 1}, "baudrate: 1 is not between"),
     ],
 )
-def test_wrong_settings_are_told(settings: dict[str, Any], problem: str) -> None:
+def test_wrong_settings_are_reported(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(Exception, match=problem):
         build("mcu", {"port": "/dev/ttyACM0", **settings})
 

@@ -330,7 +330,7 @@ def test_a_retained_last_will_of_a_device_is_read_where_retained_messages_are_ta
     run(test)
 
 
-def test_a_wrong_password_is_told_and_the_password_is_not(broker: Broker, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_without_the_password(broker: Broker, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     broker.stop()
     config = tmp_path / "mosquitto.conf"

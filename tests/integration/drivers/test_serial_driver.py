@@ -159,7 +159,7 @@ def test_one_device_in_trouble_leaves_another_alone(tmp_path: Path) -> None:
     with_cable(tmp_path, test)
 
 
-def test_a_port_held_by_another_program_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_by_another_program_is_reported(tmp_path: Path) -> None:
     async def test(cable: PtyPort) -> None:
         first, second = driver_of(str(cable.link)), driver_of(str(cable.link))
         await first.open()

@@ -109,7 +109,7 @@ def test_probe_takes_a_table_of_a_configuration_and_changes_to_it(
         (["--config", "/dev/null", "x"], 78, "there is no table [drivers.x]"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_exit_code(
+def test_a_problem_is_reported_with_its_exit_code(
     arguments: list[str], exit_code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["probe", *arguments]) == exit_code

@@ -25,7 +25,7 @@ async def _waiting(work: "asyncio.Task[object]") -> None:
     assert not work.done()
 
 
-def test_who_writes_is_told() -> None:
+def test_a_pending_write_fails() -> None:
     async def test() -> None:
         source, far = _source()
         with far:
@@ -38,7 +38,7 @@ def test_who_writes_is_told() -> None:
     asyncio.run(within(TIMEOUT_S, test()))
 
 
-def test_who_reads_is_told() -> None:
+def test_a_pending_read_fails() -> None:
     async def test() -> None:
         source, far = _source()
         with far:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from drivers.health import DeviceState, Health, Quality
 
 
-def test_each_change_is_told_once_with_how_long_the_state_before_lasted() -> None:
+def test_each_change_is_reported_once_with_the_duration_of_the_previous_state() -> None:
     health = Health("boiler", 1000)
     up = health.succeeded("", 2000)
     assert up is not None

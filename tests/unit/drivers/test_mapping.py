@@ -59,7 +59,7 @@ def test_what_is_no_number_is_unreadable_and_costs_nothing_beside_it(raw: object
     ("raw", "value"),
     [("19,4", 19.4), ("1.234,5", 1234.5), ("-1.234.567,89", -1234567.89), (",5", 0.5), ("19.4", 19.4), (19.4, 19.4)],
 )
-def test_a_decimal_comma_is_read_where_it_is_asked_for(raw: object, value: float) -> None:
+def test_a_decimal_comma_is_read_where_it_is_configured(raw: object, value: float) -> None:
     assert measure({"x": raw}, {"x": Quantity(decimal_comma=True)}) == ([("x", value, "")], [])
 
 

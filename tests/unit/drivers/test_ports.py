@@ -101,7 +101,9 @@ def test_what_is_not_on_usb_has_no_identity(port: str, tmp_path: Path) -> None:
     assert identity_of(port, tmp_path) is None
 
 
-def test_links_that_go_while_they_are_looked_at_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_are_removed_while_they_are_listed_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As when the last device is pulled, and udev takes the folder away."""
     plug_usb(tmp_path, "ttyUSB0", "1-1", vendor="0403", product="6001", serial="A10K")
 
@@ -130,6 +132,6 @@ def test_a_tcp_converter_has_a_host_and_a_port(text: str, address: tuple[str, in
     ["tcp://10.0.0.5", "tcp://h:", "tcp://h:abc", "tcp://h:0", "tcp://h:65536", "tcp://h:٣", "tcp://:1", "tcp://", "tcp://a/b:1",
      "tcp://u@h:1", "tcp://[::1:1", "tcp://a..b:1", "tcp://h:" + "1" * 5000],
 )  # fmt: skip
-def test_a_tcp_converter_without_host_or_port_is_refused_in_words(text: str) -> None:
+def test_a_tcp_converter_without_host_or_port_is_refused_with_the_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"port|host"):
         tcp_address(text)

@@ -74,7 +74,7 @@ def test_the_static_analyzer_has_nothing_to_say(options: list[str], tmp_path: Pa
 
 
 @needs_arm
-def test_the_library_keeps_nothing_and_calls_nobody(tmp_path: Path) -> None:
+def test_the_library_has_no_globals_and_calls_no_other_functions(tmp_path: Path) -> None:
     built = compile_all(CORTEX_M3, tmp_path, WITH_AUTH, WITH_UPDATE)
     symbols = subprocess.run(["arm-none-eabi-nm", str(built)], capture_output=True, text=True, check=True).stdout
     kinds = [(line.split()[-2], line.split()[-1]) for line in symbols.splitlines()]

@@ -11,7 +11,7 @@ def record(rseq: int, *values: int | None) -> Record:
     return Record(rseq=rseq, uptime_ms=rseq, samples=tuple(Sample(at, value) for at, value in enumerate(values)))
 
 
-def test_a_record_is_handed_over_once_and_durable_when_all_of_it_is() -> None:
+def test_a_record_is_delivered_once_and_durable_when_all_its_samples_are() -> None:
     records = ReceivedRecords()
     assert records.accept(record(5, 1, None, 3)) == [0, 2]
     assert records.accept(record(5, 1, None, 3)) == []
@@ -94,7 +94,7 @@ def test_a_token_names_its_sample(boot_id: bytes, rseq: int, sample: int) -> Non
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=60))
-def test_no_record_is_ever_handed_over_twice_and_none_is_called_durable_before_it_is(
+def test_no_record_is_delivered_twice_and_none_is_acknowledged_before_it_is_durable(
     steps: list[tuple[int, bool]],
 ) -> None:
     """Whatever is sent again, in an order that a device can send, and whenever commits come."""

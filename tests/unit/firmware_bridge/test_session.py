@@ -42,7 +42,7 @@ def test_a_reading_has_the_time_of_its_measurement_not_of_its_arrival() -> None:
     assert abs(bench.measured[0].taken_at_ms - measured_at_ms) <= 20
 
 
-def test_what_is_received_moves_the_window_and_what_is_committed_is_forgotten_by_the_device() -> None:
+def test_received_readings_move_the_window_and_committed_ones_are_dropped_by_the_device() -> None:
     bench = Bench(commit_ms=1500)
     bench.run(200)
     for value in range(20):
@@ -188,7 +188,7 @@ class Answer:
 
 
 @pytest.mark.parametrize("argument", [2**40, -(2**40), "x" * 5000])
-def test_an_argument_that_no_frame_can_hold_is_told_to_who_asked_and_to_nobody_else(argument: int | str) -> None:
+def test_an_argument_that_no_frame_can_hold_is_reported_to_the_caller_only(argument: int | str) -> None:
     bench, answer, next_answer = Bench(), Answer(), Answer()
     bench.run(500)
     bench.session.call("set_led", argument, answer, bench.now_ms)
@@ -224,7 +224,7 @@ def test_a_command_goes_on_in_the_next_session_of_the_same_boot() -> None:
     assert answer.outcomes == [CommandResult(id=1, status=CommandStatus.DONE, value=1)]
 
 
-def test_after_a_reset_nobody_knows_whether_a_command_ran_and_it_is_not_repeated() -> None:
+def test_after_a_reset_the_result_of_a_command_is_unknown_and_it_is_not_repeated() -> None:
     bench, answer = Bench(), Answer()
     bench.run(500)
     bench.session.call("set_led", 1, answer, bench.now_ms)
@@ -266,7 +266,7 @@ def test_a_request_that_is_never_answered_ends() -> None:
     assert answer.outcomes == [Unanswered("the device did not answer in time")]
 
 
-def test_a_firmware_question_is_answered_and_told() -> None:
+def test_a_firmware_request_gets_a_response_and_an_event() -> None:
     bench, answer = Bench(), Answer()
     bench.run(500)
     bench.session.send_reliable(UpdateQuery(), answer, bench.now_ms)
@@ -318,7 +318,7 @@ def test_without_the_same_key_there_is_no_session(host_key: bytes, device_key: b
     assert KEY.hex() not in repr(bench.session) + bench.session.problem
 
 
-def test_a_frame_that_somebody_else_makes_in_an_authenticated_session_is_counted_and_dropped() -> None:
+def test_a_forged_frame_in_an_authenticated_session_is_counted_and_dropped() -> None:
     bench = Bench(ModelDevice(key=KEY), key=KEY)
     bench.run(500)
     forged = Record(rseq=0, uptime_ms=1, samples=(Sample(0, 1),))

@@ -47,7 +47,7 @@ def test_an_update_is_sent_tried_and_confirmed() -> None:
     assert link.firmware == "1.1.0"
 
 
-def test_progress_is_told_from_the_first_byte_to_the_last() -> None:
+def test_progress_is_reported_from_the_first_byte_to_the_last() -> None:
     reached: list[int] = []
     asyncio.run(update_firmware(BootedLink(OLD, NEW), NEW, reached=reached.append))
     assert (reached[0], reached[-1]) == (0, 1900)
@@ -63,7 +63,7 @@ def test_chunks_are_as_large_as_the_device_takes(mtu: int, chunk_bytes: int) -> 
 
 @pytest.mark.parametrize("message", [UpdateBegin, UpdateChunk, UpdateEnd, UpdateConfirm, UpdateQuery])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_device_that_is_reset_in_the_middle_is_brought_there_all_the_same(message: type[Message], times: int) -> None:
+def test_a_device_that_is_reset_during_the_update_is_still_updated(message: type[Message], times: int) -> None:
     link = BootedLink(OLD, NEW, reset_before={message: times})
     assert update(link).result is UpdateResult.CONFIRMED
     link.reset()
@@ -98,7 +98,7 @@ def test_a_firmware_with_another_name_than_its_manifest_is_not_confirmed() -> No
         update(BootedLink(OLD, NEW, calls_itself="1.1"))
 
 
-def test_a_device_that_runs_it_already_is_left_alone_unless_told_otherwise() -> None:
+def test_a_device_that_runs_it_already_is_not_updated_unless_forced() -> None:
     link = BootedLink(OLD, NEW)
     assert update(link, OLD).result is UpdateResult.ALREADY_RUNS
     assert [type(message) for message in link.asked] == [UpdateQuery]
@@ -131,14 +131,14 @@ def test_a_refusal_names_its_reason(refused: Package, why: str) -> None:
         update(link, refused, is_forced=True)
 
 
-def test_a_device_without_updates_is_not_asked_for_any() -> None:
+def test_a_device_without_update_support_gets_no_update_request() -> None:
     link = BootedLink(OLD, features=Feature(0))
     with pytest.raises(CommandRejected, match="does not support updates over the link"):
         update(link)
     assert link.asked == []
 
 
-def test_a_device_that_stages_it_and_never_resets_is_told_of() -> None:
+def test_a_device_that_stages_it_and_never_resets_is_reported() -> None:
     class Stuck(BootedLink):
         async def ask(self, message: Message, patience_s: float) -> Message:
             is_early = isinstance(message, UpdateQuery) and not self.asked

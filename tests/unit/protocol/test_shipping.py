@@ -71,7 +71,7 @@ def test_every_beginning_of_a_claim_is_refused() -> None:
             UploadClaim.from_bytes(data[:end])
 
 
-def test_a_claim_of_a_later_version_is_told_apart() -> None:
+def test_a_claim_of_a_later_version_is_unsupported() -> None:
     later = CLAIM.to_bytes().replace(b"\x67version\x02", b"\x67version\x03")
     with pytest.raises(WireError, match="version 3"):
         UploadClaim.from_bytes(later)
@@ -104,7 +104,7 @@ def test_every_refusal_has_a_code_of_its_own_and_a_reaction() -> None:
     assert all(400 <= refusal.status < 600 for refusal in Refusal)
 
 
-def test_an_answer_of_a_stranger_is_met_with_care() -> None:
+def test_an_unknown_response_code_has_a_safe_reaction() -> None:
     assert reaction_to(502, None) == Reaction.RETRY
     assert reaction_to(429, "something new") == Reaction.RETRY
     assert reaction_to(418, "something new") == Reaction.ASK_OPERATOR

@@ -91,9 +91,7 @@ def test_a_directory_that_was_made_survives_a_power_cut_with_its_parents(tmp_pat
 
 
 @pytest.mark.parametrize("seed", seeds(test=4, soak=500))
-def test_a_directory_that_a_killed_process_made_is_durable_once_it_is_asked_for_again(
-    tmp_path: Path, seed: int
-) -> None:
+def test_a_directory_of_a_killed_process_is_durable_after_the_next_make_directory(tmp_path: Path, seed: int) -> None:
     with CrashingFolder(tmp_path / "data") as folder:
         (folder.path / "a").mkdir()
         make_directory(folder.path / "a")

@@ -104,7 +104,7 @@ def test_one_problem(table: dict[str, object], problem: str) -> None:
     assert problems_of(table) == [problem]
 
 
-def test_what_fields_say_together_is_told_per_field() -> None:
+def test_contradictions_between_fields_are_reported_per_field() -> None:
     assert problems_of({"baudrate": 9600, "first_s": 3}) == [
         "drivers.boiler.first_s: it is after last_s",
         "drivers.boiler.last_s: it is before first_s",

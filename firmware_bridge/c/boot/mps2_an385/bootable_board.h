@@ -3,7 +3,7 @@
  *     0x00000000  boot loader: what the board comes with, and nothing on the link can change
  *     0x00010000  where firmware is linked for and runs; the boot loader copies the chosen slot here
  *     0x20000000  RAM
- *     0x21000000  flash: RAM that plays NOR flash; QEMU can keep it in a file, and then it outlives the power
+ *     0x21000000  flash: RAM that simulates NOR flash; QEMU can store it in a file, so that it survives a power cut
  */
 #ifndef BOOTABLE_BOARD_H
 #define BOOTABLE_BOARD_H

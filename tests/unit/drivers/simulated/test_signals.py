@@ -57,7 +57,7 @@ def test_a_burst_knocks_and_dies_away() -> None:
     assert burst[start : start + 3] == [20.0, 14.0, 9.8]
 
 
-def test_a_blob_begins_and_ends_like_a_photograph_and_is_about_as_large_as_told() -> None:
+def test_a_blob_begins_and_ends_like_a_photograph_and_has_about_the_configured_size() -> None:
     blob = make_source(Signal(kind="blob", quantity="p", payload_bytes=1000), "1")(NOON_MS)
     assert isinstance(blob, bytes)
     assert blob.startswith(b"\xff\xd8\xff\xe0")

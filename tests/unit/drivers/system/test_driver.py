@@ -43,7 +43,7 @@ def test_use_and_traffic_are_those_since_the_last_look(tmp_path: Path) -> None:
     assert {"disk_free", "disk_use"} <= found.keys()
 
 
-def test_a_disk_that_never_answers_holds_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_never_responds_blocks_no_other_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the kernel does with a share whose server is gone."""
     answer = threading.Event()
 

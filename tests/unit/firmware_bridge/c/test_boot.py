@@ -106,7 +106,7 @@ def test_an_update_after_an_update_goes_to_the_slot_that_does_not_run() -> None:
     ],
     ids=["signed by a stranger", "another board", "a shorter board", "a longer board"],
 )
-def test_what_is_not_meant_for_this_device_does_not_run_whoever_put_it_there(content: Package) -> None:
+def test_firmware_for_another_device_does_not_run_however_it_was_written(content: Package) -> None:
     assert device_with(content, content).boot() is None
 
 

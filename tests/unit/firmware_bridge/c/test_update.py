@@ -72,7 +72,7 @@ def test_an_image_as_large_as_the_slot_fits() -> None:
     assert len(running.image) == CAPACITY_BYTES
 
 
-def test_an_image_that_is_not_the_manifests_is_refused_and_forgotten() -> None:
+def test_an_image_that_is_not_the_manifests_is_refused_and_discarded() -> None:
     device = running_old()
     assert device.begin(NEW) is Status.OK
     tampered = NEW.image[:1000] + bytes([NEW.image[1000] ^ 1]) + NEW.image[1001:]

@@ -49,7 +49,7 @@ def test_backends_make_the_same_signatures_and_public_keys() -> None:
     ],
 )
 @on_every_backend
-def test_signature_that_no_key_can_make_recovers_nobody(backend: Backend, signature: bytes) -> None:
+def test_signature_that_no_key_can_make_recovers_no_key(backend: Backend, signature: bytes) -> None:
     public_key = backend.load_public_key(backend.load_private_key(SECRET).public_key)
     assert backend.recover(DIGEST, signature) is None
     assert not public_key.verify(DIGEST, signature)

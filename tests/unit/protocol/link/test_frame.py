@@ -25,7 +25,7 @@ def test_noise_before_a_frame_costs_nothing_but_itself() -> None:
     assert frame == ACK
 
 
-def test_a_stream_without_a_zero_is_held_up_to_one_frame_and_then_told_as_one_damage() -> None:
+def test_a_stream_without_a_zero_is_held_up_to_one_frame_and_then_reported_as_one_damage() -> None:
     decoder = LinkDecoder()
     for _ in range(100):
         assert decoder.feed(b"\1" * 1000) == []
@@ -36,7 +36,7 @@ def test_a_stream_without_a_zero_is_held_up_to_one_frame_and_then_told_as_one_da
     assert frame == ACK
 
 
-def test_a_flood_is_told_the_same_whole_and_in_pieces() -> None:
+def test_a_flood_gives_the_same_events_whole_and_in_pieces() -> None:
     flood, decoder = b"\1" * 5000 + b"\0", LinkDecoder()
     pieces = [event for start in range(0, len(flood), 7) for event in decoder.feed(flood[start : start + 7])]
     assert pieces == LinkDecoder().feed(flood)

@@ -137,7 +137,7 @@ def test_a_frame_of_others_becomes_the_message(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", load("bad"), ids=lambda case: case["name"])
-def test_what_no_reader_may_take_is_told_by_its_kind(case: dict[str, str]) -> None:
+def test_invalid_vectors_are_refused_with_their_kind_of_error(case: dict[str, str]) -> None:
     (event,) = LinkDecoder().feed(bytes.fromhex(case["wire"]))
     if case["says"] == "payload":
         assert isinstance(event, Frame)

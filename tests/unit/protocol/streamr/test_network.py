@@ -110,7 +110,7 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
     assert str(caught.value).startswith(problem)
 
 
-def test_text_that_ends_too_soon_is_told_from_text_that_is_wrong() -> None:
+def test_text_that_ends_too_early_is_truncated_and_other_invalid_text_is_corrupt() -> None:
     whole = FRAMES[0]["serialized"]
     for length in range(len(whole)):
         with pytest.raises(Truncated):

@@ -144,7 +144,7 @@ def test_late_tick_asks_once_for_all_the_turns_it_missed() -> None:
     assert orderer.next_deadline_ms == 65_000
 
 
-def test_gap_behind_one_given_up_is_asked_for_a_resend_timeout_later() -> None:
+def test_gap_after_one_given_up_is_requested_a_resend_timeout_later() -> None:
     rules = OrderingRules(propagation_timeout_ms=1_000, resend_timeout_ms=300, max_gap_requests=1)
     orderer = Orderer(rules)
     for arrived in (message(1), message(3, 2), message(6, 5)):

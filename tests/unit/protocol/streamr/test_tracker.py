@@ -91,12 +91,12 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "[3,1]", "[1,7]", "[2,3]", "[1,14]", "[2,[]]", '["1",1]', "[true,1]"])
-def test_an_unknown_version_or_type_is_told_from_a_broken_message(text: str) -> None:
+def test_an_unknown_version_or_type_is_unsupported_and_not_corrupt(text: str) -> None:
     with pytest.raises(Unsupported):
         parse_tracker_message(text)
 
 
-def test_text_that_ends_too_soon_is_told_from_text_that_is_wrong() -> None:
+def test_text_that_ends_too_early_is_truncated_and_other_invalid_text_is_corrupt() -> None:
     whole = '[1,1,"r",{"streams":["a"],"started":12}]'
     for length in range(len(whole)):
         with pytest.raises(Truncated):

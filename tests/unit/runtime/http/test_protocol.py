@@ -56,7 +56,7 @@ def test_what_is_no_request_after_one_that_was_answered_is_refused() -> None:
     ("line", "keeps"),
     [(b"HTTP/1.1", True), (b"HTTP/1.0", False), (b"HTTP/1.1\r\nConnection: Close", False)],
 )
-def test_a_connection_goes_on_unless_it_is_old_or_asked_to_end(line: bytes, keeps: bool) -> None:
+def test_a_connection_stays_open_unless_http_1_0_or_close_is_requested(line: bytes, keeps: bool) -> None:
     protocol = HttpProtocol(LIMITS)
     protocol.feed(b"GET / " + line + b"\r\nHost: a\r\n\r\n")
     protocol.next_head()

@@ -347,7 +347,7 @@ async def echo(request: Request) -> Response:
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n"
 
 
-def test_a_body_is_read_and_asked_for_where_the_client_holds_it_back() -> None:
+def test_a_body_is_requested_by_100_continue_if_the_client_holds_it_back() -> None:
     async def run() -> None:
         async with serving(echo) as connect:
             client = await connect()
@@ -373,7 +373,7 @@ def test_a_body_that_is_too_large_or_too_slow_is_refused() -> None:
     assert asyncio.run(run(POST.replace(b"4", b"5") + b"\r\n")) == b"HTTP/1.1 413 Request Entity Too Large"
 
 
-def test_a_connection_is_handed_over_to_another_protocol() -> None:
+def test_a_connection_is_upgraded_to_another_protocol() -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes) -> None:
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
         while len(rest) < 5:

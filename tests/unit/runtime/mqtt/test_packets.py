@@ -123,7 +123,7 @@ def test_acknowledgements_come_in_one_piece_and_in_order() -> None:
     assert acknowledgements([1, 258, 65_535]) == b"\x40\2\0\1" + b"\x40\2\1\2" + b"\x40\2\xff\xff"
 
 
-def test_a_broker_first_sends_connack_and_then_what_was_asked_for() -> None:
+def test_a_broker_first_sends_connack_and_then_only_expected_packets() -> None:
     after = {0x20: "CONNACK", 0x40: "PUBACK", 0x90: "SUBACK", 0xD0: "PINGRESP"}
     for is_v5 in (False, True):
         for head in range(256):

@@ -89,14 +89,12 @@ BROADCAST = BroadcastMessage(stream_message=StreamMessage(MessageID("s", 0, 9, 1
         ),
     ],
 )
-def test_a_message_is_written_in_whatever_version_is_asked_for(
-    message: ControlMessage, version: int, expected: str
-) -> None:
+def test_a_message_is_written_in_the_requested_version(message: ControlMessage, version: int, expected: str) -> None:
     assert message.serialize(version=version) == expected
     assert parse_control_message(expected).serialize() == expected
 
 
-def test_the_stream_message_within_is_written_in_whatever_version_is_asked_for() -> None:
+def test_the_stream_message_within_is_written_in_the_requested_version() -> None:
     assert BROADCAST.serialize(version=1, stream_version=30) == '[1,0,[30,["s",0,9,1,"p","c"],null,27,"{}",0,null]]'
     assert BROADCAST.serialize(stream_version=32).startswith('[2,0,"",[32,')
 
@@ -167,7 +165,7 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
         '{"version":1}',
     ],
 )
-def test_an_unknown_version_or_type_is_told_from_a_broken_message(text: str) -> None:
+def test_an_unknown_version_or_type_is_unsupported_and_not_corrupt(text: str) -> None:
     with pytest.raises(Unsupported):
         parse_control_message(text)
 
@@ -181,7 +179,7 @@ def test_what_is_read_in_one_go_is_what_the_tables_read(vector: dict[str, Any]) 
     assert parse_control_message(vector["serialized"]) == parse_control_message(with_more)
 
 
-def test_text_that_ends_too_soon_is_told_from_text_that_is_wrong() -> None:
+def test_text_that_ends_too_early_is_truncated_and_other_invalid_text_is_corrupt() -> None:
     for whole in (SUBSCRIBE.serialize(), SUBSCRIBE.serialize(version=0), BROADCAST.serialize()):
         for length in range(len(whole)):
             with pytest.raises(Truncated):

@@ -156,7 +156,7 @@ class TestConversation:
         assert event == KeysRefused(SOURCE, "INVALID_GROUP_KEY_REQUEST", answer.reason)
         assert stranger.pending_requests == 0
 
-    def test_version_31_is_refused_in_its_own_words(self) -> None:
+    def test_version_31_is_refused_with_its_own_error_message(self) -> None:
         publisher, stranger = a_publisher(), a_subscriber(31, STRANGER)
         answer = publisher.answer(ask(stranger), NOW_MS)
         assert isinstance(answer, KeyRefused)
@@ -242,7 +242,7 @@ class TestRotation:
             if next_key is not None:
                 assert subscriber.learn_next_key(message, next_key) == [KeysReceived(SOURCE, (next_key,))]
 
-    def test_next_key_is_handed_over_once(self) -> None:
+    def test_next_key_is_included_in_one_message(self) -> None:
         publisher = a_publisher()
         publisher.rotate(STREAM, KEY_2)
         assert publisher.take_keys(STREAM, MessageRef(NOW_MS, 0)) == (KEY_1, KEY_2)
@@ -254,7 +254,7 @@ class TestRotation:
         publisher.take_keys(STREAM, MessageRef(5, 0))
         assert publisher.take_keys(STREAM, MessageRef(6, 0)) == (KEY_2, None)
 
-    def test_key_that_was_handed_over_can_be_asked_for(self) -> None:
+    def test_key_of_a_rotation_can_be_requested(self) -> None:
         publisher = a_publisher()
         publisher.rotate(STREAM, KEY_2)
         publisher.take_keys(STREAM, MessageRef(NOW_MS, 0))
@@ -295,7 +295,7 @@ class TestRotation:
 
 class TestRekeying:
     @pytest.mark.parametrize("version", [31, 32])
-    def test_new_key_is_announced_to_those_who_asked_before(self, version: int) -> None:
+    def test_new_key_is_announced_to_earlier_requesters(self, version: int) -> None:
         publisher, subscriber = informed(version)
         (announcement,) = publisher.rekey(STREAM, KEY_2, NOW_MS + 1_000)
         assert isinstance(content_of(announcement), GroupKeyAnnounce if version == 32 else TimedKeyReset)
@@ -352,7 +352,7 @@ class TestRepeatsAndLies:
         subscriber.receive(response)
         assert [type(event) for event in subscriber.receive(response)] == [Ignored]
 
-    def test_answer_that_contradicts_an_earlier_one_is_told_and_the_earlier_key_stays(self) -> None:
+    def test_response_that_contradicts_an_earlier_one_is_reported_and_the_earlier_key_stays(self) -> None:
         _, subscriber = informed()
         outbox = Outbox(PUBLISHER, "liar")
         false_key = EncryptedKey("key-1", RsaPublicKey(PEM).encrypt(KEY_2))
@@ -369,7 +369,7 @@ class TestRepeatsAndLies:
         message = Outbox(PUBLISHER, "chain").post(reset, SUBSCRIBER.address, NOW_MS, version=31)
         assert isinstance(subscriber.receive(message)[-1], KeysConflicting)
 
-    def test_answer_of_somebody_else_does_not_close_a_request(self) -> None:
+    def test_response_of_another_publisher_does_not_close_a_request(self) -> None:
         subscriber = a_subscriber()
         ask(subscriber, "key-1")
         response = GroupKeyResponse(request_id="request-1", stream_id=STREAM, group_keys=())
@@ -377,7 +377,7 @@ class TestRepeatsAndLies:
         assert [type(event) for event in subscriber.receive(forged)] == [Ignored]
         assert subscriber.pending_requests == 1
 
-    def test_key_that_was_not_asked_for_is_not_taken(self) -> None:
+    def test_key_that_was_not_requested_is_ignored(self) -> None:
         subscriber = a_subscriber()
         ask(subscriber, "key-1")
         extra = EncryptedKey("key-2", RsaPublicKey(PEM).encrypt(KEY_2))
@@ -475,7 +475,7 @@ class TestAsking:
         assert subscriber.pending_requests == 0
         ask(subscriber, "key-1")
 
-    def test_key_is_not_asked_for_twice_nor_when_it_is_there(self) -> None:
+    def test_key_is_not_requested_twice_nor_when_it_is_known(self) -> None:
         publisher, subscriber = a_publisher(), a_subscriber()
         request = ask(subscriber, "key-1", "key-2")
         again = functools.partial(subscriber.request_keys, PUBLISHER.address, STREAM)

@@ -96,7 +96,7 @@ def test_an_error_says_what_is_wrong_and_where(text: str, problem: str) -> None:
     assert str(caught.value).startswith(problem)
 
 
-def test_text_that_ends_too_soon_is_told_from_text_that_is_wrong() -> None:
+def test_text_that_ends_too_early_is_truncated_and_other_invalid_text_is_corrupt() -> None:
     whole = f'[32,{ID},null,27,0,0,null,"{{}}",null,0,null]'
     for length in range(len(whole)):
         with pytest.raises(Truncated):
@@ -150,7 +150,7 @@ DRAFT_ROTATE = f'[32,{ID},null,32,0,2,"key","00ff",2,"0xab"]'
 
 
 @pytest.mark.parametrize("text", [DRAFT_10, DRAFT_9, DRAFT_ROTATE])
-def test_the_draft_of_32_is_refused_unless_asked_for(text: str) -> None:
+def test_the_draft_of_32_is_refused_unless_requested(text: str) -> None:
     with pytest.raises(WireError):
         parse_stream_message(text)
     assert parse_stream_message(text, draft=True).draft
