@@ -19,6 +19,7 @@ from testbed.processes import free_port
 from tests.effort import effort
 from tests.support.archives import ARCHIVE_KEY, BINDING, record, sign, write_archive
 from tests.support.collector_process import CollectorProcess, collector_process, make_state
+from tests.support.patience import PATIENCE_S
 
 MAX_HEAD_BYTES = HttpLimits().max_head_bytes
 ARCHIVE = write_archive([record(number) for number in range(50)])
@@ -32,7 +33,7 @@ def claim_to(archive: bytes, collector_key: bytes) -> UploadClaim:
 
 
 def ask(collector: CollectorProcess, method: str, claim: UploadClaim, body: bytes | None = None) -> int:
-    client = http.client.HTTPConnection(*collector.address, timeout=30)
+    client = http.client.HTTPConnection(*collector.address, timeout=PATIENCE_S)
     try:
         client.request(method, archive_path(claim.archive), body, {"Authorization": claim.to_header()})
         return client.getresponse().status
@@ -53,7 +54,9 @@ def test_clients_that_never_read_their_answers_lock_no_device_out(tmp_path: Path
     key = make_state(tmp_path).signing
     limits = ("--max-connections", "40", "--max-connections-per-address", "40")
     with collector_process(tmp_path, *limits) as collector, ExitStack() as links:
-        hostile = [links.enter_context(socket.create_connection(collector.address, timeout=10)) for _ in range(44)]
+        hostile = [
+            links.enter_context(socket.create_connection(collector.address, timeout=PATIENCE_S)) for _ in range(44)
+        ]
         for link in hostile:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             send_until_blocked(link)
@@ -66,7 +69,9 @@ def test_one_address_gets_no_more_than_its_share_of_connections(tmp_path: Path) 
     key = make_state(tmp_path).signing
     limits = ("--max-connections", "20", "--max-connections-per-address", "5")
     with collector_process(tmp_path, *limits) as collector, ExitStack() as links:
-        hostile = [links.enter_context(socket.create_connection(collector.address, timeout=10)) for _ in range(12)]
+        hostile = [
+            links.enter_context(socket.create_connection(collector.address, timeout=PATIENCE_S)) for _ in range(12)
+        ]
         closed = [link for link in hostile[:7] if link.recv(1) == b""]  # pushed out by those after them
         assert len(closed) == 7
         assert ask(collector, "PUT", claim_to(ARCHIVE, key), ARCHIVE) == 201
@@ -95,7 +100,10 @@ def test_monitoring_answers_also_where_the_disk_does_not(tmp_path: Path) -> None
 @pytest.mark.parametrize("padding", [MAX_HEAD_BYTES + 1, 20_000, 60_000])
 def test_a_head_above_the_limit_is_refused_even_when_it_comes_in_one_piece(tmp_path: Path, padding: int) -> None:
     make_state(tmp_path)
-    with collector_process(tmp_path) as collector, socket.create_connection(collector.address, timeout=10) as link:
+    with (
+        collector_process(tmp_path) as collector,
+        socket.create_connection(collector.address, timeout=PATIENCE_S) as link,
+    ):
         link.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"a" * padding + b"\r\n\r\n")
         assert link.recv(100).startswith(b"HTTP/1.1 431")
 
@@ -103,7 +111,10 @@ def test_a_head_above_the_limit_is_refused_even_when_it_comes_in_one_piece(tmp_p
 def test_a_head_just_below_the_limit_is_served(tmp_path: Path) -> None:
     make_state(tmp_path)
     start, end = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Padding: ", b"\r\n\r\n"
-    with collector_process(tmp_path) as collector, socket.create_connection(collector.address, timeout=10) as link:
+    with (
+        collector_process(tmp_path) as collector,
+        socket.create_connection(collector.address, timeout=PATIENCE_S) as link,
+    ):
         link.sendall(start + b"a" * (MAX_HEAD_BYTES - len(start) - len(end)) + end)
         assert link.recv(100).startswith(b"HTTP/1.1 200")
 
@@ -132,7 +143,7 @@ def test_asking_for_the_archive_of_another_device_does_not_hash_it(tmp_path: Pat
 
 
 def status_of(address: tuple[str, int], path: str) -> int:
-    client = http.client.HTTPConnection(*address, timeout=10)
+    client = http.client.HTTPConnection(*address, timeout=PATIENCE_S)
     try:
         client.request("GET", path)
         return client.getresponse().status

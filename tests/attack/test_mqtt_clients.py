@@ -23,11 +23,11 @@ from runtime.mqtt.client import READ_BYTES
 from runtime.mqtt.settings import BrokerSettings
 from tests.effort import effort
 from tests.support.hostile_broker import STATES, Attack, HostileBroker, State, attack_of, listening
+from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import record
 from tests.unit.runtime.mqtt.test_packets import publication
 
 ATTACKS: Final = effort(test=8, soak=20_000)
-PATIENCE_S: Final = 20.0
 MAX_MEMORY_BYTES: Final = 24 << 20
 MESSAGE: Final = b'[32,["hostile",0,1,0,"p","c"]]'
 

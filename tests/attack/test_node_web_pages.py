@@ -18,6 +18,7 @@ from node.config import StreamConfig
 from node.streams import ANYBODY, Stream
 from node.tracker.server import TrackerServer
 from tests.support.node_bench import MODERN, ask, running_node
+from tests.support.patience import PATIENCE_S
 
 APP = "https://app.example"
 STREAM = StreamConfig(stream=Stream(id="plant"), subscribers=(ANYBODY,))
@@ -25,7 +26,7 @@ GUARDED = ("/", "/metrics", "/healthz", "/api/v1/streams/plant", "/api/v1/stream
 
 
 def fetch(address: str, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-    with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(address, timeout=PATIENCE_S)) as connection:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
         return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()

@@ -14,6 +14,7 @@ from nacl.signing import SigningKey
 
 from agent.keys import read_binding
 from protocol.ethereum.login_challenge import challenge_text
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, wait_until
 
 pytestmark = pytest.mark.slow
@@ -127,7 +128,7 @@ def test_a_subscriber_signs_nothing_that_a_hostile_node_chooses(tmp_path: Path) 
         for text in texts_worth_signing(address_of(agent)):
             node.texts = [text]
             command = agent.command("subscribe", "some/stream", "--node", url, "--keys", str(agent.key_file))
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
             assert done.returncode != 0
             assert "asked to sign a text that is not a login challenge" in done.stderr
             assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 from tests.effort import FIRST_SEED, effort
 from tests.support.archives import read_at_of
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def test_kills_at_random_moments_lose_nothing_and_break_no_chain(tmp_path: Path)
     with agent.start() as process:
         wait_until(lambda: len(agent.lines()) > published, "it publishes again")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     messages = agent.messages()
     assert_whole(messages)
     assert {message.serialize() for message in messages} == {record["payload"] for record in _journal(agent)}
@@ -57,12 +58,12 @@ def test_what_a_full_journal_sheds_is_told_in_signed_messages(tmp_path: Path) ->
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: _told(agent.messages()), "the loss is published")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     agent.config.write_text(agent.config.read_text().replace("rate_hz = 3000", "rate_hz = 1"))
     with agent.start() as process:
         wait_until(lambda: not _unreported(agent.messages()), "the next process reports the last losses")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     verifier = Verifier()
     assert all(verifier.verify(message) is Verdict.VERIFIED for message in agent.messages())
 
@@ -74,7 +75,7 @@ def test_the_manifests_of_archives_tell_what_was_shed_before_it_could_be_archive
     with agent.start() as process:
         wait_until(lambda: _archived_losses(agent).keys() & _told_losses(agent).keys(), "a loss is told in both ways")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     archived, told = _archived_losses(agent), _told_losses(agent)
     in_both = archived.keys() & told.keys()  # the last ones are told by the next process
     assert all(archived[number].count == told[number] for number in in_both)

@@ -13,6 +13,7 @@ from tests.effort import FIRST_SEED, effort
 from tests.support.corpus_scenario import everything, land
 from tests.support.corpus_truth import Truth
 from tests.support.lake_tables import Rows, assert_tables_are_true, read_all
+from tests.support.patience import PATIENCE_S
 from tests.support.spark_processes import (
     await_line,
     begin,
@@ -86,7 +87,7 @@ def test_the_second_of_two_runs_at_once_refuses(tmp_path: Path, truth: Truth) ->
     with start_run(arguments) as first:
         await_line(first, "archives to look at")
         with start_run(arguments) as second:
-            _, said = second.communicate(timeout=180)
+            _, said = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 69
         assert "another run writes these tables" in said
         finish(first)

@@ -18,6 +18,7 @@ import pytest
 
 from tests.effort import effort
 from tests.support.brokers import Broker
+from tests.support.patience import PATIENCE_S
 from tests.support.recording_proxy import recording_proxy
 from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
@@ -62,7 +63,7 @@ def test_a_killed_agent_loses_nothing_and_stores_again_only_what_was_delivered_a
         with agent.start() as process:
             wait_until(lambda: _copies(agent).keys() >= expected, "every reading is published")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
         assert_whole(agent.messages())
         copies = _copies(agent)
         assert copies.keys() == expected
@@ -83,11 +84,11 @@ def test_an_agent_that_stops_and_reloads_in_order_stores_every_reading_once(tmp_
                 process.send_signal(signal.SIGHUP)
                 _wait_until_up(agent, 2 * stop + 2)
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(30) == 0
+                assert process.wait(PATIENCE_S) == 0
     with agent.start() as process:
         wait_until(lambda: published[-1] in _copies(agent), "the last reading is published")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     copies = _copies(agent)
     first = min(copies)  # what was published before the first subscription is in no session
     assert copies == Counter(range(first, published[-1] + 1))

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from testbed.processes import HeadgateProcess, node_arguments, running
 from tests.effort import effort
 from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,6 @@ HEARD_BEFORE_THE_KILL = 200
 MESSAGES = 3_000
 KILLS = effort(test=2, soak=30)
 MESSAGES_PER_S = 200
-PATIENCE_S = 60
 
 
 def test_every_message_that_anybody_heard_is_there_after_a_kill(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from agent.publish.rotation import rotated
 from runtime.backoff import Backoff
 from tests.effort import seeds
 from tests.support.crashing_folder import CrashingFolder
+from tests.support.patience import PATIENCE_S
 
 SETTINGS = JournalSettings(max_bytes=4 << 20, segment_bytes=64 << 10, compression="none", positions_interval_ms=0)
 QUICK = SenderSettings(backoff=Backoff(first_s=0.001, max_s=0.001))
@@ -79,7 +80,7 @@ class Device:
         journal.close(1)
 
     async def deliver(self, delivery: Sender) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await delivery.run(until_drained=True)
 
     def check(self, folder: Path) -> None:

@@ -37,6 +37,7 @@ from protocol.scalars import decode_scalar
 from protocol.streamr.stream_message import parse_stream_message
 from tests.effort import seeds
 from tests.support.crashing_folder import CrashingFolder
+from tests.support.patience import PATIENCE_S
 
 SIGNER = Signer(b"\x07" * 32)
 SETTINGS = JournalSettings(max_bytes=2 << 20, segment_bytes=64 << 10, compression="none", positions_interval_ms=0)
@@ -90,7 +91,7 @@ class Life:
     async def run(self, device: Device, *, is_device_there: bool) -> None:
         committing = asyncio.create_task(self.committer.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 feeding = asyncio.create_task(self.feed(device, is_device_there=is_device_there))
                 done, _ = await asyncio.wait({committing, feeding}, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:

@@ -20,7 +20,8 @@ from protocol.lifecycle import LifecycleNotice
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 from tests.support.destinations import NodeFarEnd
-from tests.support.running_agent import PATIENCE_S, Agent, assert_whole, by_chain, io_message, wait_until
+from tests.support.patience import PATIENCE_S
+from tests.support.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 from tests.support.small_client import SmallClient
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ def test_readings_arrive_signed_in_order_and_whole(tmp_path: Path) -> None:
     with agent.start() as process:
         wait_until(lambda: len(agent.lines()) > 500, "500 messages are published")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     messages = agent.messages()
     assert_whole(messages)
     streams = {stream_id.split("/", 1)[1] for stream_id, _, _ in by_chain(messages)}
@@ -45,7 +46,7 @@ def test_a_stop_in_the_middle_of_load_loses_nothing_and_says_goodbye(tmp_path: P
     with agent.start() as process:
         wait_until(lambda: len(agent.lines()) > 1000, "it is under load")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     messages = agent.messages()
     assert_whole(messages)
     readings = [message for message in messages if io_message(message).info_type in ("temperature", "valve")]
@@ -65,7 +66,7 @@ def test_a_reload_restarts_what_changed_and_leaves_the_rest(tmp_path: Path) -> N
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: any(io_message(m).tag == "second" for m in agent.messages()), "the new driver is read")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     messages = agent.messages()
     assert_whole(messages)
     boiler = {m.message_id.msg_chain_id for m in messages if io_message(m).info_type == "temperature"}
@@ -76,7 +77,7 @@ def test_a_reload_restarts_what_changed_and_leaves_the_rest(tmp_path: Path) -> N
 def test_a_run_that_ended_leaves_its_status(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path, rate_hz=50)
     with agent.start("--once", "--seconds", "0.5") as process:
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     asked = subprocess.run(agent.command("status", "--config", str(agent.config)), capture_output=True, check=False)
     assert asked.returncode == 1
     screen = asked.stdout.decode()
@@ -104,7 +105,7 @@ def test_a_configuration_that_is_wrong_or_turns_out_to_be_impossible_leaves_the_
         count = len(agent.lines())
         wait_until(lambda: len(agent.lines()) > count + 20, "it goes on")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert_whole(agent.messages())
 
 
@@ -124,7 +125,7 @@ def test_the_reload_command_fails_with_the_reason_and_succeeds_once_that_is_mend
             agent.config.write_text(accepted)
             done = _reload(agent)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
             heard = b"".join(iter(lambda: manager.recv(2000) + b"\n\n", b"STOPPING=1\n\n"))
     assert refused.returncode == 78
     assert "keeps the previous one: " in refused.stderr
@@ -151,7 +152,7 @@ def test_after_a_reload_with_another_key_file_the_device_is_who_that_says(tmp_pa
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: len(_signers(agent)) > 1, "another one signs")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert any(address.lower() in made.stdout.decode().lower() for address in _signers(agent))
     assert_whole(agent.messages())
 
@@ -166,7 +167,7 @@ def test_a_new_publisher_takes_part_after_a_reload(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: second.exists() and second.stat().st_size > 1000, "the new publisher works")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert_whole(agent.messages())
 
 
@@ -177,7 +178,7 @@ def test_status_tells_of_a_running_agent_and_of_one_that_is_gone(tmp_path: Path)
         wait_until((tmp_path / "data" / "status.json").exists, "it writes its status")
         running = _status(agent)
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(PATIENCE_S)
     assert running.returncode == 0
     status = json.loads(running.stdout)
     assert status["devices"]["boiler"]["state"] == "up"
@@ -198,7 +199,7 @@ def test_the_service_manager_hears_ready_alive_reloading_and_stopping(tmp_path: 
             process.send_signal(signal.SIGTERM)
             while (word := manager.recv(200)) != b"STOPPING=1":
                 heard.add(word)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
     assert heard == {b"READY=1", b"WATCHDOG=1"}
 
 
@@ -229,7 +230,7 @@ def test_a_pipeline_that_does_not_move_feeds_no_watchdog(tmp_path: Path) -> None
 def test_run_once_publishes_everything_and_ends(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path)
     with agent.start("--once", "--seconds", "0.5") as process:
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert_whole(agent.messages())
     assert len(agent.messages()) == _committed(agent)
 
@@ -254,7 +255,7 @@ def test_a_node_has_what_the_agent_counts_as_acknowledged(tmp_path: Path, kind: 
     agent = Agent.make(tmp_path / "agent", rate_hz=50, extra=extra)
     try:
         with agent.start("--once", "--seconds", "2") as process:
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_S) == 0
         signer = Signer(load_keys(agent.key_file, lambda: Secret(b"")).identity.reveal())
         client = SmallClient(node.url, signer)
         arrived = client.resend_last(f"{signer.address}/plant", 10_000)
@@ -271,7 +272,7 @@ def test_an_encrypted_stream_is_signed_and_unreadable(tmp_path: Path) -> None:
     rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\nrotate_after_messages = 20\n[[streams]]'
     agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
     with agent.start("--once", "--seconds", "1") as process:
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     locked = _locked(agent)
     verifier = Verifier()
     assert all(verifier.verify(message) is Verdict.VERIFIED for message in locked)
@@ -293,7 +294,7 @@ def test_rekeying_on_demand_changes_the_key_of_a_running_agent(tmp_path: Path) -
         assert (done.returncode, "has a new key" in done.stdout) == (0, True)
         wait_until(lambda: len({m.group_key_id for m in _locked(agent)}) == 2, "the new key is in use")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not any(message.new_group_key for message in _locked(agent)), "the old key's readers must not follow"
     unheard = subprocess.run([*rekey, "--wait", "0"], capture_output=True, text=True, check=False)
     assert (unheard.returncode, "requested, not done yet" in unheard.stdout) == (1, True)
@@ -309,7 +310,7 @@ def test_the_device_itself_can_verify_its_archives_in_a_directory(tmp_path: Path
     with agent.start() as process:
         wait_until(lambda: list((tmp_path / "stick").glob("*.hga")), "an archive is on the stick")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     archive = next((tmp_path / "stick").glob("*.hga"))
     subprocess.run(agent.command("archive", "verify", str(archive)), check=True, capture_output=True)
     assert list((tmp_path / "agent" / "data" / "archives").glob("*.hga")), "kept until a receipt comes"
@@ -340,7 +341,7 @@ def test_a_stop_before_the_service_listens_is_no_failure(tmp_path: Path) -> None
     with agent.start() as process:
         wait_until(lambda: _catches_sigterm(process.pid), "the interpreter is up")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert "Traceback" not in agent.log()
 
 

@@ -13,6 +13,7 @@ from protocol.streamr.stream_message import StreamMessage
 from tests.support.brokers import Broker
 from tests.support.certificates import make_certificate
 from tests.support.destinations import BrokerFarEnd
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
@@ -125,5 +126,5 @@ def test_every_reading_arrives_through_restarts_a_reload_and_a_kill(between: Bet
     with between.agent.start() as process:
         between.wait_for_all()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert_whole(between.arrived())

@@ -12,6 +12,7 @@ import pytest
 
 from protocol.lifecycle import RejectedNotice
 from tests.support.brokers import Broker
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, io_message, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
@@ -45,7 +46,7 @@ def test_good_fields_are_kept_and_the_rest_is_counted_shown_and_reported(tmp_pat
         wait_until(lambda: _status(agent)["total"] == 20, "the status counts the others")
         wait_until(lambda: _contents(agent, "headgate/rejected"), "an event is published")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert _status(agent)["kinds"] == [{"sensor": "boiler", "reason": "Temp is not a number", "count": 20}]
     notices = [RejectedNotice.from_bytes(each) for each in _raw_contents(agent, "headgate/rejected")]
     assert sum(notice.count for notice in notices) == 20
@@ -71,7 +72,7 @@ def test_a_sensor_that_stops_sending_is_silent(tmp_path: Path, broker: Broker) -
         broker.publish(("plant/boiler", b'{"Hum":2}'))
         wait_until(lambda: _device(agent)["state"] == "up", "it is up again")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def _device(agent: Agent) -> dict[str, object]:

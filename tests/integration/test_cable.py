@@ -12,8 +12,7 @@ from testbed.cable import Cable, Faults
 from testbed.cable.port import joined_ports, wait_until_readable
 from tests.support.descriptors import many_descriptors
 from tests.support.driver_rigs import fd_count
-
-PATIENCE_S = 5.0
+from tests.support.patience import PATIENCE_S
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:

@@ -14,7 +14,8 @@ from agent.keys import Secret, load_keys
 from agent.pipeline import RELOAD_TASK, Pipeline
 from protocol.clock import EXCURSION_INFO_TYPE, ExcursionNotice
 from tests.support.destinations import NodeFarEnd
-from tests.support.running_agent import PATIENCE_S, Agent, assert_whole, io_message
+from tests.support.patience import PATIENCE_S
+from tests.support.running_agent import Agent, assert_whole, io_message
 
 pytestmark = pytest.mark.slow
 

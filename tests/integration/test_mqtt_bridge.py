@@ -20,6 +20,7 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
 from testbed.mosquitto import Broker
 from testbed.processes import node_arguments, running
+from tests.support.patience import PATIENCE_S
 from tests.support.small_client import MessageMaker, SmallClient
 from tests.support.within import within
 
@@ -28,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 SIGNER = Signer(b"\x02" * 32)
 STREAM = f"{SIGNER.address}/mqtt"
 TOPIC = "headgate/site/data"
-TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ class Publisher:
         self._client.on_connect = lambda *_: connected.set()
         self._client.connect("127.0.0.1", broker.port)
         self._client.loop_start()
-        assert connected.wait(TIMEOUT_S)
+        assert connected.wait(PATIENCE_S)
 
     def publish(self, payload: str, topic: str = TOPIC) -> None:
-        self._client.publish(topic, payload, qos=1).wait_for_publish(TIMEOUT_S)
+        self._client.publish(topic, payload, qos=1).wait_for_publish(PATIENCE_S)
 
     def close(self) -> None:
         self._client.disconnect()
@@ -89,7 +89,7 @@ class FakeHub:
         self.published.put_nowait((message, done))
 
     async def next(self) -> tuple[str, Callable[[StorageError | Refused | None], None]]:
-        message, done = await within(TIMEOUT_S, self.published.get())
+        message, done = await within(PATIENCE_S, self.published.get())
         return message.content, done
 
 
@@ -118,9 +118,9 @@ def known_bridge(broker: Broker) -> None:
     client.on_subscribe = lambda *_: subscribed.set()
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
-    assert connected.wait(TIMEOUT_S)
+    assert connected.wait(PATIENCE_S)
     client.subscribe("headgate/#", qos=1)
-    assert subscribed.wait(TIMEOUT_S)
+    assert subscribed.wait(PATIENCE_S)
     client.disconnect()
     client.loop_stop()
 

@@ -17,12 +17,12 @@ from runtime.mqtt.link import MAX_WAITING_BYTES, MqttLink
 from runtime.mqtt.settings import BrokerSettings
 from testbed.processes import free_port
 from tests.support.certificates import make_certificate
+from tests.support.patience import PATIENCE_S
 from tests.unit.runtime.mqtt.test_packets import publication
 
 CONNACK = b"\x20\x02\0\0"
 SUBACK = b"\x90\x03\0\1\1"
 Broker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-PATIENCE_S = 20.0
 
 
 def with_broker(broker: Broker, test: Callable[[int], Awaitable[None]], tls: ssl.SSLContext | None = None) -> None:

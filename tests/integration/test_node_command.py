@@ -14,19 +14,20 @@ from urllib.parse import quote
 import pytest
 
 from testbed.processes import node_arguments, running
+from tests.support.patience import PATIENCE_S
 
 LISTENS = r"node listens; address=(\S+)"
 
 
 def headgate(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "agent", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_it_starts_without_settings_on_a_free_port_and_ends_cleanly(tmp_path: Path) -> None:
     with running(*node_arguments(tmp_path / "data")) as node:
         address = node.wait_for(LISTENS)
-        with urllib.request.urlopen(f"http://{address}/", timeout=30) as response:
+        with urllib.request.urlopen(f"http://{address}/", timeout=PATIENCE_S) as response:
             page = response.read().decode()
             policy = response.headers["Content-Security-Policy"]
 
@@ -90,7 +91,7 @@ def test_what_cannot_work_is_said_in_one_line(arguments: list[str], exit_code: i
 def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind(os.fspath(tmp_path / "notify"))
-        channel.settimeout(30)
+        channel.settimeout(PATIENCE_S)
         monkeypatch.setenv("NOTIFY_SOCKET", os.fspath(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "300000")
         with running(*node_arguments(tmp_path / "data")) as node:
@@ -106,7 +107,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path, monk
 def test_a_notify_socket_that_is_gone_does_not_end_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", os.fspath(tmp_path / "gone"))
     with running(*node_arguments(tmp_path / "data")) as node:
-        with urllib.request.urlopen(f"http://{node.wait_for(LISTENS)}/healthz", timeout=30) as response:
+        with urllib.request.urlopen(f"http://{node.wait_for(LISTENS)}/healthz", timeout=PATIENCE_S) as response:
             assert response.status == 200
         assert node.stop() == 0
 
@@ -124,7 +125,7 @@ def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path
             f"http://{address}/api/v1/streams/{quote(stream, safe='')}/subscriber/{reader}"
         )
         try:
-            with urllib.request.urlopen(request, timeout=30):
+            with urllib.request.urlopen(request, timeout=PATIENCE_S):
                 return True
         except urllib.error.HTTPError as refused:
             return refused.code != 404
@@ -134,7 +135,7 @@ def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path
         headers = {"Authorization": "token a key that nobody guesses"}
         body = json.dumps({"id": stream}).encode()
         made = urllib.request.Request(f"http://{address}/api/v1/streams", data=body, headers=headers)
-        with urllib.request.urlopen(made, timeout=30):
+        with urllib.request.urlopen(made, timeout=PATIENCE_S):
             assert not is_subscriber(address)
         done = headgate("node", "grant", stream, reader, "subscribe", "--data", str(data))
         assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done
@@ -159,12 +160,12 @@ def test_a_message_acknowledged_by_http_survives_a_kill(tmp_path: Path) -> None:
         base = f"http://{node.wait_for(LISTENS)}/api/v1/streams/open/data"
         for n in range(3):
             request = urllib.request.Request(base, data=b'{"n":%d}' % n, method="POST")
-            with urllib.request.urlopen(request, timeout=30):
+            with urllib.request.urlopen(request, timeout=PATIENCE_S):
                 pass
         node.kill()
     with running(*arguments) as node:
         base = f"http://{node.wait_for(LISTENS)}/api/v1/streams/open/data"
-        with urllib.request.urlopen(f"{base}/partitions/0/last?count=9", timeout=30) as response:
+        with urllib.request.urlopen(f"{base}/partitions/0/last?count=9", timeout=PATIENCE_S) as response:
             found = [entry["content"]["n"] for entry in json.load(response)]
 
     assert found == [0, 1, 2]

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from node.streams import ANYBODY
 from testbed.processes import node_arguments, running
 from tests.support.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 pytestmark = pytest.mark.slow
@@ -250,8 +251,8 @@ def test_a_silent_client_is_pinged_and_a_dead_one_dropped(tmp_path: Path) -> Non
     async def scenario() -> None:
         async with running_node(tmp_path, ping_interval_s=0.2) as node, node.connect() as alive:
             async with upgraded(node.address) as (reader, _):
-                assert (await within(10, reader.readexactly(2))) == b"\x89\x00"
-                assert await within(10, reader.read()) == b""
+                assert (await within(PATIENCE_S, reader.readexactly(2))) == b"\x89\x00"
+                assert await within(PATIENCE_S, reader.read()) == b""
             assert (await ask(alive, [2, 10, "r", STREAM, 0]))[4] == "INVALID_REQUEST"
 
     asyncio.run(scenario())
@@ -261,7 +262,7 @@ def test_an_idle_client_is_closed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path, idle_timeout_s=0.5) as node, node.connect() as client:
             with pytest.raises(ConnectionClosed) as closed:
-                await within(10, client.recv())
+                await within(PATIENCE_S, client.recv())
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1001
 
@@ -272,7 +273,7 @@ def test_a_client_that_does_not_answer_the_end_is_dropped(tmp_path: Path) -> Non
     async def scenario() -> None:
         async with running_node(tmp_path, idle_timeout_s=0.2, close_timeout_s=0.2) as node:
             async with upgraded(node.address) as (reader, _):
-                said = await within(10, reader.read())
+                said = await within(PATIENCE_S, reader.read())
             assert said[:1] == b"\x88"
             await node.all_gone()
 
@@ -288,7 +289,7 @@ def test_a_message_in_very_many_empty_frames_costs_nothing(tmp_path: Path) -> No
                 writer.write((b"\x00\x80" + bytes(4)) * 5_000)
                 await writer.drain()
             writer.write(b"\x80\x80" + bytes(4))
-            answer = await within(30, reader.readuntil(b"]"))
+            answer = await within(PATIENCE_S, reader.readuntil(b"]"))
             assert b"INVALID_REQUEST" in answer
 
     asyncio.run(scenario())
@@ -305,7 +306,7 @@ def test_a_request_that_never_ends_is_ended(tmp_path: Path) -> None:
                 async with open_raw(node.address) as (reader, writer):
                     writer.write(beginning)
                     with suppress(ConnectionError):
-                        assert (await within(10, reader.read()))[:12] == told
+                        assert (await within(PATIENCE_S, reader.read()))[:12] == told
 
     asyncio.run(scenario())
 
@@ -336,7 +337,7 @@ def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:
         async with running_node(tmp_path, max_connections_per_address=3) as node:
             async with node.connect(), node.connect(), node.connect() as last:
                 async with open_raw(node.address) as (reader, _):
-                    assert (await within(10, reader.read())).startswith(b"HTTP/1.1 503 ")
+                    assert (await within(PATIENCE_S, reader.read())).startswith(b"HTTP/1.1 503 ")
                 assert (await ask(last, [2, 10, "r", STREAM, 0]))[1] == 7
             await node.all_gone()
             assert (await node.call("GET", "/healthz")).status == 200

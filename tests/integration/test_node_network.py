@@ -13,7 +13,8 @@ import pytest
 
 from protocol.ethereum.signer import Signer
 from testbed.processes import HeadgateProcess, node_arguments, running
-from tests.support.small_client import TIMEOUT_S, MessageMaker, SmallClient
+from tests.support.patience import PATIENCE_S
+from tests.support.small_client import MessageMaker, SmallClient
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ class Network:
         return self.nodes[name].wait_for(r"overlay listens; address=(\S+)")
 
     def topology(self) -> dict[str, list[str]]:
-        with urlopen(f"http://{self.tracker}/topology", timeout=10) as reply:
+        with urlopen(f"http://{self.tracker}/topology", timeout=PATIENCE_S) as reply:
             partitions = json.loads(reply.read())["plain"]["partitions"]
         return dict(partitions.get(f"{STREAM}::0", {}))
 
@@ -149,7 +150,7 @@ def test_a_tracker_and_a_node_that_restart_while_messages_flow_lose_none(row: Ne
     for name in "ab":
         assert sorted(row.clients[name].read(len(expected))) == sorted(expected)
     assert sorted(row.clients["d"].read(len(expected) - 20)) == sorted(expected[20:])
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while row.clients["c"].resend_last(STREAM, 1000) != expected:
         assert time.monotonic() < deadline_s
 
@@ -196,7 +197,7 @@ def test_a_node_that_is_its_own_tracker_shows_what_its_parts_count(tmp_path: Pat
             client.subscribe(STREAM)
             other.wait_for(r"(neighbour connected)")
             client.close()
-            with urlopen(f"http://{address}/metrics", timeout=10) as reply:
+            with urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as reply:
                 text = reply.read().decode()
     assert "headgate_node_overlay_links_opened_total 1\n" in text
     assert "# TYPE headgate_node_tracker_statuses_total counter\n" in text

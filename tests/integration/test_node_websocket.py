@@ -21,6 +21,7 @@ from tests.support.node_bench import (
     publish_request,
     running_node,
 )
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 STREAM = f"{ALICE.address}/boiler"
@@ -275,7 +276,7 @@ def test_fragments_binary_frames_and_pings_are_understood(tmp_path: Path) -> Non
             assert (await hear(client))[:3] == [2, 2, "r"]
             await client.send(request.encode())
             assert (await hear(client))[:3] == [2, 2, "r"]
-            await within(10, await client.ping())
+            await within(PATIENCE_S, await client.ping())
 
     asyncio.run(scenario())
 

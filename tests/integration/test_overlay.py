@@ -20,8 +20,8 @@ from node.peers.server import listen, shown_address
 from node.tracker.server import TrackerServer
 from protocol.streamr.stream_message import StreamMessage
 from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request, running_node
+from tests.support.patience import PATIENCE_S
 
-TIMEOUT_S = 30
 STREAM = f"{ALICE.address}/overlay"
 NOBODY = "ws://127.0.0.1:1"
 
@@ -53,7 +53,7 @@ async def member(data: Path, tracker_url: str = NOBODY) -> AsyncIterator[tuple[N
 
 def in_time(scenario: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await scenario()
 
     asyncio.run(run())

@@ -29,12 +29,12 @@ from tests.support.destinations import (
     MakeFarEnd,
     NodeFarEnd,
 )
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 CHAINS = ("fast", "slow", "rare")
 START_MS = 1_700_000_000_000
-TIMEOUT_S = 60
 SETTINGS = SenderSettings(
     backoff=Backoff(first_s=0.05, max_s=0.2), deadline_s=DEADLINE_S, connect_timeout_s=2 * DEADLINE_S
 )
@@ -105,7 +105,7 @@ class Device:
             await asyncio.gather(task, return_exceptions=True)
 
     async def drain(self) -> None:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await self.delivery.run(until_drained=True)
         assert self._cursor.waiting_lanes() == []
         assert [self._cursor.position(lane) for lane in range(3)] == [
@@ -128,7 +128,7 @@ async def device_and_proxy(folder: Path, far_end: FarEnd) -> AsyncIterator[tuple
 
 async def until(condition: Callable[[], bool]) -> None:
     """The status is for people to look at, and tells nobody when it changes."""
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             if condition():
                 return

@@ -11,6 +11,7 @@ import pytest
 from agent.keys import Secret, load_keys
 from protocol.ethereum.signer import Signer
 from testbed.processes import node_arguments, running
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, wait_until
 from tests.support.small_client import SmallClient
 
@@ -35,13 +36,13 @@ def test_the_readers_of_a_stream_that_the_agent_makes_can_subscribe_to_it(tmp_pa
             assert len(client.read(3)) == 3
             client.close()
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_S) == 0
 
 
 def may_subscribe(address: str, stream_id: str, user: str) -> bool:
     url = f"http://{address}/api/v1/streams/{quote(stream_id, safe='')}/subscriber/{user}"
     try:
-        with urllib.request.urlopen(url, timeout=30):
+        with urllib.request.urlopen(url, timeout=PATIENCE_S):
             return True
     except urllib.error.HTTPError:
         return False

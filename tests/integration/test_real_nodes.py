@@ -18,9 +18,9 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import parse_stream_message
 from testbed.processes import node_arguments, running
 from tests.support.npm_packages import REAL_NODES, installed
+from tests.support.patience import PATIENCE_S
 from tests.support.small_client import MessageMaker, SmallClient
 
-TIMEOUT_S = 30
 SIGNER = Signer(b"\x03" * 32)
 STREAM = f"{SIGNER.address}/real"
 
@@ -50,7 +50,7 @@ class RealProcess:
         assert self._process.stdin is not None
         print(json.dumps(what), file=self._process.stdin, flush=True)
 
-    def hear(self, kind: str, timeout_s: float = TIMEOUT_S) -> Any:
+    def hear(self, kind: str, timeout_s: float = PATIENCE_S) -> Any:
         """The next thing of a kind that it says. Raises: queue.Empty."""
         while kind not in (said := self._said.get(timeout=timeout_s)):
             pass
@@ -99,7 +99,7 @@ def start_tracker(stack: ExitStack, listen: str = "127.0.0.1:0") -> str:
 
 def nodes_at(tracker: str) -> int:
     """How many nodes of the stream's partition have reported to the tracker."""
-    with urlopen(tracker.replace("ws:", "http:") + "/topology", timeout=TIMEOUT_S) as reply:
+    with urlopen(tracker.replace("ws:", "http:") + "/topology", timeout=PATIENCE_S) as reply:
         return len(json.loads(reply.read())["plain"]["partitions"].get(f"{STREAM}::0", ()))
 
 

@@ -15,6 +15,7 @@ from testbed.processes import free_port
 from tests.support.browser import Browser, browsing
 from tests.support.destinations import NodeFarEnd
 from tests.support.npm_packages import CLIENTS, installed
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, wait_until
 
 pytestmark = pytest.mark.slow
@@ -52,10 +53,10 @@ class PageAgent:
             wait_until(lambda: self.agent.log().count(PAGE_IS_THERE) > before, "the page is there")
             yield
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request("GET", path, headers=headers)
         response = connection.getresponse()
         body = response.read()
@@ -87,7 +88,7 @@ def test_programs_get_metrics_health_and_status(tmp_path: Path) -> None:
 
 def test_someone_who_watches_does_not_hold_up_the_end(tmp_path: Path) -> None:
     agent = PageAgent(tmp_path)
-    watching = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=30)
+    watching = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=PATIENCE_S)
     with agent.running():
         watching.request("GET", "/updates")
         assert watching.getresponse().readline() == b"retry: 2000\n"
@@ -105,10 +106,10 @@ def test_a_tap_shows_what_passes_and_opens_what_is_encrypted(tmp_path: Path) -> 
             agent.command("tap", "--config", str(agent.config), "--json", "--count", "30", "secret"),
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     told = [json.loads(line) for line in tap.stdout.splitlines()]
     assert [each["event"] for each in told] == ["message"] * 30, "keys that came while it looked are found, too"
     assert all(each["encrypted"] and isinstance(each["value"], float) for each in told)

@@ -17,6 +17,7 @@ from agent.keys import DeviceKeys, Secret, create_key_file, load_keys
 from protocol.ethereum.signer import Signer
 from protocol.iomessage import ChainVerifier, IoMessage
 from testbed.processes import node_arguments, running
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.running_agent import Agent
 from tests.support.small_client import SmallClient
@@ -29,7 +30,6 @@ ALICE, BOB, CAROL = (Signer(bytes([digits]) * 32) for digits in (0x11, 0x22, 0x3
 OUR_SECRET = b"\x44" * 32
 ROTATE_AFTER_MESSAGES = 5
 MESSAGES = 4 * ROTATE_AFTER_MESSAGES
-TIMEOUT_S = 60
 
 ENCRYPTED_STREAM = f"""
 [[streams]]
@@ -75,7 +75,7 @@ def publishing_agent(folder: Path, node_address: str) -> Iterator[tuple[Agent, s
             yield agent, stream_id
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT_S) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def make_agent(folder: Path, node_address: str) -> Agent:
@@ -117,7 +117,7 @@ def test_headgate_subscribe_reads_client_5s_stream_through_rotation_and_rekey(
             await ask_for_more(publisher)
             assert [event.get("content") for event in stored + live] == [{"n": n} for n in range(1, 9)]
             assert {(event["event"], event["encrypted"]) for event in stored + live} == {("message", True)}
-            assert [await within(TIMEOUT_S, end.wait()) for end in (reader, publisher)] == [0, 0]
+            assert [await within(PATIENCE_S, end.wait()) for end in (reader, publisher)] == [0, 0]
 
     asyncio.run(scenario())
 
@@ -139,7 +139,7 @@ def start_reader(stream_id: str, node_address: str, folder: Path) -> AbstractAsy
 
 async def next_line(process: Process) -> dict[str, Any]:
     assert process.stdout is not None
-    line: dict[str, Any] = json.loads(await within(TIMEOUT_S, process.stdout.readline()))
+    line: dict[str, Any] = json.loads(await within(PATIENCE_S, process.stdout.readline()))
     return line
 
 

@@ -23,6 +23,7 @@ from testbed.processes import free_port
 from testbed.tcp_proxy import proxy_to
 from tests.support.destinations import SIGNER as DEVICE
 from tests.support.destinations import STREAM, NodeFarEnd
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.small_client import SmallClient
 from tests.support.within import within
@@ -31,7 +32,6 @@ pytestmark = pytest.mark.slow
 
 READER, STRANGER = Signer(b"\x21" * 32), Signer(b"\x22" * 32)
 START_MS = 1_700_000_000_000
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ class Subscriber:
 
     async def events(self, count: int) -> list[dict[str, Any]]:
         assert self._process.stdout is not None
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             return [json.loads(await self._process.stdout.readline()) for _ in range(count)]
 
     async def exit_code(self) -> int:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             return await self._process.wait()
 
 
@@ -162,7 +162,7 @@ def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEn
             assert [event["content"]["n"] for event in first + rest.result()] == list(range(7))
             assert await subscriber.exit_code() == 0
 
-    asyncio.run(within(TIMEOUT_S, scenario()))
+    asyncio.run(within(PATIENCE_S, scenario()))
 
 
 def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
@@ -199,7 +199,7 @@ def test_what_cannot_be_read_when_the_publisher_is_gone_is_counted_and_said(
         assert output.count("LOCKED: the publisher did not answer the key request; it must be running") == 12
         assert "12 messages could not be read, of 12 that arrived:" in problems
 
-    asyncio.run(within(TIMEOUT_S, scenario()))
+    asyncio.run(within(PATIENCE_S, scenario()))
 
 
 def test_group_keys_that_the_device_exported_open_its_stream_without_it(
@@ -219,7 +219,7 @@ def test_group_keys_that_the_device_exported_open_its_stream_without_it(
         assert [json.loads(line)["content"]["n"] for line in output.splitlines()] == list(range(8))
         assert code == 0
 
-    asyncio.run(within(TIMEOUT_S, scenario()))
+    asyncio.run(within(PATIENCE_S, scenario()))
 
 
 def test_a_stream_on_which_nothing_comes_is_said(node: NodeFarEnd) -> None:
@@ -228,7 +228,7 @@ def test_a_stream_on_which_nothing_comes_is_said(node: NodeFarEnd) -> None:
         assert (code, output) == (0, "")
         assert "no message arrived" in problems
 
-    asyncio.run(within(TIMEOUT_S, scenario()))
+    asyncio.run(within(PATIENCE_S, scenario()))
 
 
 async def run_command(*arguments: str) -> tuple[int | None, str, str]:

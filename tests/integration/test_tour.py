@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.collector_process import PROJECT, collector_process
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 from tests.support.running_agent import wait_until
 
@@ -129,7 +130,7 @@ def touched_modules(root: Path) -> set[str]:
             first = next((root / "landing").glob("*.hga"))
             wait_until(lambda: not list(archives.rglob(first.name)), "the device deletes what has a receipt")
             agent.send_signal(signal.SIGTERM)
-            assert agent.wait(60) == 0
+            assert agent.wait(PATIENCE_S) == 0
         assert collector.stop() == 0
     (root / "rows").mkdir()
     arguments = [str(root / "decode.trace"), str(root / "landing"), str(root / "rows")]

@@ -15,8 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from node.peers.server import listen, shown_address
 from node.tracker.server import TrackerServer
-
-TIMEOUT_S = 20
+from tests.support.patience import PATIENCE_S
 
 
 @asynccontextmanager
@@ -34,7 +33,7 @@ async def running_tracker() -> AsyncIterator[str]:
 
 def with_tracker(scenario: Callable[[str], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(TIMEOUT_S), running_tracker() as address:
+        async with asyncio.timeout(PATIENCE_S), running_tracker() as address:
             await scenario(address)
 
     asyncio.run(run())
@@ -228,5 +227,5 @@ def test_the_topology_is_shown_to_whoever_asks() -> None:
 
 
 def fetch(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as reply:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
         return json.loads(reply.read())

@@ -27,6 +27,7 @@ from agent.publish.contract import OutcomeQueue
 from agent.publish.feed import Window
 from runtime.backoff import Backoff
 from tests.effort import effort
+from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import filled_journal, record
 
 QUICK = SenderSettings(backoff=Backoff(first_s=1e-9, max_s=1e-9), deadline_s=5)
@@ -112,7 +113,7 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
     async def scenario(folder: str) -> Sender:
         quarantine = Quarantine(Path(folder) / "aside.jsonl", "test")
         delivery = Sender(publisher, CursorSource(cursor), quarantine, QUICK)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await delivery.run(until_drained=True)
         return delivery
 

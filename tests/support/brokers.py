@@ -10,6 +10,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from testbed.processes import free_port
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
 
@@ -44,7 +45,7 @@ class Broker:
         if process is not None:
             with ended(process):
                 process.terminate()
-                process.wait(10)
+                process.wait(PATIENCE_S)
 
     def __enter__(self) -> Self:
         self.start()

@@ -12,7 +12,8 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE_S = 30.0
+from tests.support.patience import PATIENCE_S
+
 FLAGS = [
     "--headless=new",
     "--no-sandbox",  # tests may run as root

@@ -11,6 +11,7 @@ from pathlib import Path
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import PublicKeys, create_keys
 from tests.support.archives import BINDING
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
 PROJECT = Path(__file__).parents[2]
@@ -29,11 +30,11 @@ class CollectorProcess:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_S)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(PATIENCE_S)
 
 
 def make_state(root: Path) -> PublicKeys:

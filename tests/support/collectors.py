@@ -23,6 +23,7 @@ from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.receipt import Receipt
 from protocol.shipping import UPLOAD_OFFSET, UploadClaim, archive_path, receipt_path, sign_claim
 from tests.support.archives import BINDING, record, sign, write_archive
+from tests.support.patience import PATIENCE_S
 
 SIGNING_KEY = SigningKey(bytes(range(65, 97)))
 DECRYPTION_KEY = PrivateKey(bytes(range(97, 129)))
@@ -67,11 +68,11 @@ class RunningCollector:
         return sorted(self.folders.receipts.glob("*/*.receipt"))
 
     def connect(self) -> socket.socket:
-        return socket.create_connection((self.host, self.port), timeout=10)
+        return socket.create_connection((self.host, self.port), timeout=PATIENCE_S)
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
         """One request on a connection of its own; underscores in names of headers become hyphens."""
-        client = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        client = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)
         try:
             client.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             return read_reply(client.getresponse())
@@ -152,7 +153,7 @@ def running_collector(
     thread = threading.Thread(target=loop.run_until_complete, args=(collector.run(announce),))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE_S)
         port = int(urls[0].rpartition(":")[2])
         yield RunningCollector(host="127.0.0.1", port=port, folders=folders, intake=intake)
     finally:

@@ -29,11 +29,11 @@ from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from runtime.mqtt.settings import BrokerSettings
 from testbed.mosquitto import Broker
 from testbed.processes import HeadgateProcess, free_port
+from tests.support.patience import PATIENCE_S
 from tests.support.small_client import SmallClient
 
 SIGNER = Signer(b"\x07" * 32)
 STREAM = f"{SIGNER.address}/plant/boiler"
-TIMEOUT_S = 30
 MAX_PACKET_BYTES = 50_000  # that our brokers take
 DEADLINE_S = 2.0  # within which our publishers must notice that nobody answers
 
@@ -186,7 +186,7 @@ class _Subscriber:
         if not self._subscribed.is_set():
             self._client.connect("127.0.0.1", self._port)
             self._client.loop_start()
-            assert self._subscribed.wait(TIMEOUT_S)
+            assert self._subscribed.wait(PATIENCE_S)
 
     def close(self) -> None:
         self._client.disconnect()
@@ -194,7 +194,7 @@ class _Subscriber:
 
     def messages(self, count: int) -> list[StreamMessage]:
         with self._arrived:
-            self._arrived.wait_for(lambda: len({m.content for m in self._unpacked()}) >= count, TIMEOUT_S)
+            self._arrived.wait_for(lambda: len({m.content for m in self._unpacked()}) >= count, PATIENCE_S)
             return self._unpacked()
 
     def _unpacked(self) -> list[StreamMessage]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.c_device import LIBRARY
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 from tests.support.small_gateway import SmallGateway
 
-PATIENCE_S = 60.0
 COMMIT_EVERY_S = 0.05
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from agent.operator.firmware_devices import LineSettings, open_directly
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
+from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
 BAUDRATE = 115_200
@@ -131,7 +132,7 @@ def run_agent(gateway: Gateway, scene: Callable[[], None]) -> None:
     with gateway.agent.start() as process:
         scene()
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def run_and_kill_agent(gateway: Gateway, scene: Callable[[], None]) -> None:

@@ -19,9 +19,9 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
-TIMEOUT_S = 30
 ALICE = Signer.from_hex("11" * 32)
 BOB = Signer.from_hex("22" * 32)
 MODERN = "?controlLayerVersion=2&messageLayerVersion=32"
@@ -40,7 +40,7 @@ async def running_node(data: Path, config: NodeConfig | None = None, **limits: A
         yield NodeUnderTest(node=node, address=await address)
     finally:
         stop.set()
-        await within(TIMEOUT_S, running)
+        await within(PATIENCE_S, running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class NodeUnderTest:
 
     async def all_gone(self) -> None:
         """Wait until the node has noticed that no client is left."""
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while self.node.counters.websocket_connections:  # noqa: ASYNC110 - the node tells nobody of this
                 await asyncio.sleep(0)
 
@@ -107,7 +107,7 @@ class NodeUnderTest:
 
 def _fetch(request: urllib.request.Request) -> Answer:
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return Answer(response.status, response.read())
     except urllib.error.HTTPError as refused:
         with refused:
@@ -121,7 +121,7 @@ async def ask(connection: ClientConnection, request: Sequence[Any] | dict[str, A
 
 
 async def hear(connection: ClientConnection) -> Any:
-    return json.loads(await within(TIMEOUT_S, connection.recv()))
+    return json.loads(await within(PATIENCE_S, connection.recv()))
 
 
 class Chain:

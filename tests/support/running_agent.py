@@ -14,11 +14,11 @@ from pathlib import Path
 from protocol.iomessage import ChainVerifier, IoMessage
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, Verifier
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
-__all__ = ["PATIENCE_S", "Agent", "Chain", "assert_whole", "by_chain", "io_message", "wait_until"]
+__all__ = ["Agent", "Chain", "assert_whole", "by_chain", "io_message", "wait_until"]
 
-PATIENCE_S = 60.0
 
 CONFIGURATION = """
 [device]

@@ -25,8 +25,7 @@ from protocol.streamr.control import (
 from protocol.streamr.ids import MessageID, MessageRef, next_message_ref
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
-
-TIMEOUT_S = 30
+from tests.support.patience import PATIENCE_S
 
 
 class MessageMaker:
@@ -55,7 +54,7 @@ class SmallClient:
         self._token = self._log_in()
         url = f"ws://{address}/api/v1/ws?controlLayerVersion=2&messageLayerVersion=32"
         self._stack = ExitStack()
-        self._socket = self._stack.enter_context(connect(url, open_timeout=TIMEOUT_S))
+        self._socket = self._stack.enter_context(connect(url, open_timeout=PATIENCE_S))
 
     def close(self) -> None:
         self._stack.close()
@@ -105,7 +104,7 @@ class SmallClient:
         self._socket.send(message.serialize())
 
     def _receive(self) -> ControlMessage:
-        return parse_control_message(self._socket.recv(TIMEOUT_S))
+        return parse_control_message(self._socket.recv(PATIENCE_S))
 
     def _log_in(self) -> str:
         challenge = self._post(f"/login/challenge/{self._signer.address}", None)
@@ -121,5 +120,7 @@ class SmallClient:
         if hasattr(self, "_token"):
             headers["Authorization"] = f"Bearer {self._token}"
         data = b"" if body is None else json.dumps(body).encode()
-        with urlopen(Request(self._rest + path, data=data, headers=headers, method="POST"), timeout=TIMEOUT_S) as reply:
+        with urlopen(
+            Request(self._rest + path, data=data, headers=headers, method="POST"), timeout=PATIENCE_S
+        ) as reply:
             return dict(json.loads(reply.read() or b"{}"))

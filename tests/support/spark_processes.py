@@ -19,12 +19,12 @@ from ingest.java import find_java_home
 from testbed.processes import free_port
 from tests.effort import effort
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 from tests.support.spark_session import JAVA_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE_S = 180
 BATCH_ARCHIVES = effort(test=8, soak=3)  # each batch costs seconds of a processor
 LONGEST_HALF_LIFE_S = 0.3  # for which what is left of a run may go on without the part that was killed
 

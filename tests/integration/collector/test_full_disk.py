@@ -15,6 +15,7 @@ from protocol.shipping import archive_path
 from tests.support.archives import record, write_archive
 from tests.support.collector_process import PROJECT, CollectorProcess, collector_process, make_state, run_command
 from tests.support.collectors import Reply, claim_for, head_of, read_reply
+from tests.support.patience import PATIENCE_S
 
 DISK_BYTES = 4 * 1024 * 1024
 LARGE = write_archive([record(n, text=bytes((n * i) % 251 for i in range(30_000))) for n in range(1, 80)])
@@ -38,7 +39,7 @@ def small_disk(disk: Path) -> list[str]:
 
 
 def send(running: CollectorProcess, method: str, path: str, body: bytes, **headers: str) -> Reply:
-    client = http.client.HTTPConnection(*running.address, timeout=10)
+    client = http.client.HTTPConnection(*running.address, timeout=PATIENCE_S)
     client.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     reply = read_reply(client.getresponse())
     client.close()
@@ -61,7 +62,7 @@ def test_an_upload_that_fills_the_disk_is_refused_and_goes_on_later(tmp_path: Pa
     claim = claim_for(LARGE, collector_key=make_state(tmp_path).signing)
     path, authorization = archive_path(claim.archive), claim.to_header()
     with collector_on_a_small_disk(tmp_path) as (running, disk):
-        with socket.create_connection(running.address, timeout=10) as link:
+        with socket.create_connection(running.address, timeout=PATIENCE_S) as link:
             link.sendall(head_of("PUT", claim, len(LARGE), "Expect: 100-continue"))
             assert link.recv(100).startswith(b"HTTP/1.1 100")  # there is room when it begins
             filler = fill(disk)

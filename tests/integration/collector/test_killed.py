@@ -17,6 +17,7 @@ from tests.effort import FIRST_SEED, effort
 from tests.support.archives import BINDING, record, write_archive
 from tests.support.collector_process import CollectorProcess, collector_process, make_state
 from tests.support.collectors import ARCHIVE, Reply, RunningCollector, claim_for, read_reply
+from tests.support.patience import PATIENCE_S
 
 KILLS = effort(test=12, soak=120)
 UPLOADERS = 3
@@ -44,7 +45,7 @@ class Uploader:
 
     def work(self, running: CollectorProcess, first_answer: threading.Event) -> None:
         """Until all are there or the collector is gone."""
-        client = http.client.HTTPConnection(*running.address, timeout=10)
+        client = http.client.HTTPConnection(*running.address, timeout=PATIENCE_S)
         try:
             while not self.is_done:
                 number = len(self.receipts)
@@ -104,7 +105,7 @@ def test_no_kill_leaves_a_half_stored_archive_or_an_empty_promise(tmp_path: Path
             with collector_process(tmp_path, "--device-requests-per-s", "100000") as running:
                 first_answer = threading.Event()
                 at_work = [threads.submit(uploader.work, running, first_answer) for uploader in uploaders]
-                first_answer.wait(30)
+                first_answer.wait(PATIENCE_S)
                 if kills < KILLS:
                     threading.Event().wait(chance.random() * 0.08)  # no event tells where to kill: anywhere
                     running.kill()

@@ -17,6 +17,7 @@ from protocol.shipping import archive_path
 from tests.support.certificates import make_certificate
 from tests.support.collector_process import PROJECT, collector_process, make_state, run_command
 from tests.support.collectors import ARCHIVE, claim_for, claim_of, head_of, read_reply
+from tests.support.patience import PATIENCE_S
 
 HALF = len(ARCHIVE) // 2
 
@@ -38,7 +39,7 @@ def test_it_stops_on_sigterm_and_keeps_what_came_in(tmp_path: Path) -> None:
             running.process.send_signal(signal.SIGTERM)
             assert idle.recv(1) == b""
             link.sendall(ARCHIVE[:HALF])
-        assert running.process.wait(30) == 0
+        assert running.process.wait(PATIENCE_S) == 0
     (part,) = (tmp_path / "landing.uploads").glob("*/*.part")
     assert part.read_bytes() == ARCHIVE[:HALF]
 
@@ -51,14 +52,14 @@ def test_an_upload_that_is_nearly_done_is_finished_before_it_stops(tmp_path: Pat
         running.process.send_signal(signal.SIGTERM)
         link.sendall(ARCHIVE)
         assert link.recv(100).startswith(b"HTTP/1.1 201")
-        assert running.process.wait(30) == 0
+        assert running.process.wait(PATIENCE_S) == 0
 
 
 def test_the_manager_is_told_of_start_life_and_stop(tmp_path: Path) -> None:
     make_state(tmp_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(30)
+        manager.settimeout(PATIENCE_S)
         told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
         with collector_process(tmp_path, environment={**os.environ, **told}) as running:
             assert manager.recv(100) == b"READY=1"
@@ -167,7 +168,7 @@ def test_archives_travel_over_tls_and_a_renewed_certificate_counts_after_sighup(
         assert running.url.startswith("https://")
         context = ssl.create_default_context(cafile=certificate)
         context.check_hostname = False
-        client = http.client.HTTPSConnection(*running.address, timeout=10, context=context)
+        client = http.client.HTTPSConnection(*running.address, timeout=PATIENCE_S, context=context)
         client.request("PUT", archive_path(claim.archive), ARCHIVE, {"Authorization": claim.to_header()})
         assert read_reply(client.getresponse()).status == 201
         client.close()
@@ -188,7 +189,7 @@ def test_a_certificate_that_is_refused_at_a_reload_is_shown_by_the_manager(tmp_p
     files = ("--cert-file", str(certificate), "--key-file", str(key))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(30)
+        manager.settimeout(PATIENCE_S)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
         with collector_process(tmp_path, *files, environment=environment) as running:
             assert manager.recv(100) == b"READY=1"

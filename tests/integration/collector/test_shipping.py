@@ -23,6 +23,7 @@ from tests.support.collectors import (
     read_reply,
     running_collector,
 )
+from tests.support.patience import PATIENCE_S
 
 NAME = hashlib.sha256(ARCHIVE).hexdigest() + ".hga"
 CLAIM = claim_for(ARCHIVE)
@@ -141,7 +142,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(collector: RunningCollector) 
 
 
 def test_one_connection_serves_many_requests(collector: RunningCollector) -> None:
-    client = http.client.HTTPConnection(collector.host, collector.port, timeout=10)
+    client = http.client.HTTPConnection(collector.host, collector.port, timeout=PATIENCE_S)
     authorization = {"Authorization": CLAIM.to_header()}
     for method, body, status in (("HEAD", None, 200), ("PUT", ARCHIVE, 201), ("HEAD", None, 200)):
         client.request(method, archive_path(CLAIM.archive), body, authorization)

@@ -15,8 +15,8 @@ from drivers.firmware.driver import MAX_LINES, FirmwareDriver, build
 from runtime.backoff import Backoff
 from testbed.cable import PtyPort
 from tests.support.model_device import ModelDevice
+from tests.support.patience import PATIENCE_S
 
-PATIENCE_S = 20.0
 NEVER_BY_ITSELF = Backoff(first_s=60, max_s=60)
 
 

@@ -17,6 +17,7 @@ from drivers import DeviceError
 from drivers.modbus.driver import ModbusDriver, build
 from testbed.cable import joined_ports
 from testbed.processes import free_port
+from tests.support.patience import PATIENCE_S
 
 BITS = [SimData(0, values=[True, False, True, True, False, False, False, True], datatype=DataType.BITS)]
 WORDS = [
@@ -157,7 +158,7 @@ def mbpoll(port: str, options: list[str]) -> float:
     if port.startswith("tcp:"):
         where = ["-m", "tcp", "-p", port.rpartition(":")[2], "127.0.0.1"]
     command = ["mbpoll", "-a", "7", "-0", "-1", "-c", "1", *options, *where]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     match = re.search(r"^\[\d+\]:\s+([-0-9.]+)", done.stdout, re.MULTILINE)
     assert match, done.stdout
     return float(match[1])

@@ -13,6 +13,7 @@ from drivers import DeviceError, Reading
 from drivers.mqtt.driver import READY_MADE, MqttDriver, build
 from tests.support.brokers import Broker
 from tests.support.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
+from tests.support.patience import PATIENCE_S
 from tests.vectors.mqtt import load, recorded
 
 pytestmark = pytest.mark.needs("mosquitto", "mosquitto")
@@ -33,7 +34,7 @@ def driver_of(broker: Broker, **more: Any) -> MqttDriver:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await test()
 
     asyncio.run(bounded())

@@ -13,6 +13,7 @@ from drivers.nmea.driver import NmeaDecoder, build
 from drivers.reading import Reading
 from testbed.cable import PtyPort
 from tests.support.driver_samples import nmea
+from tests.support.patience import PATIENCE_S
 
 
 def recording(epochs: int) -> bytes:
@@ -47,7 +48,7 @@ def agreements(reports: list[dict[str, Any]], ours: dict[int, dict[str, Any]]) -
 @pytest.mark.needs("gpsdecode", "gpsd-clients")
 def test_gpsdecode_makes_the_same_of_a_recording() -> None:
     data = recording(20)
-    done = subprocess.run(["gpsdecode", "-j"], input=data, capture_output=True, check=True, timeout=20)
+    done = subprocess.run(["gpsdecode", "-j"], input=data, capture_output=True, check=True, timeout=PATIENCE_S)
     reports = [report for line in done.stdout.splitlines() if (report := json.loads(line))["class"] == "TPV"]
     events = NmeaDecoder("gps").feed(data, 0)
     readings = [event for event in events if isinstance(event, Reading)]
@@ -62,7 +63,7 @@ def test_what_gpsfake_plays_through_a_port_is_read_as_gpsd_reads_it(tmp_path: Pa
     """gpsd's own reports stand between the sentences, and are noise to us."""
     (tmp_path / "boat.nmea").write_bytes(recording(8))
     command = ["gpsfake", "-1", "-q", "-p", "-c", "0.01", "boat.nmea"]
-    played = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    played = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=PATIENCE_S).stdout
     reports = [json.loads(line) for line in played.splitlines() if line.startswith(b'{"class":"TPV"')]
 
     async def read() -> list[Reading]:

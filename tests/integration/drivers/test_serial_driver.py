@@ -19,6 +19,7 @@ from drivers.serial_line.driver import SerialLineDecoder, SerialLineSettings
 from runtime.backoff import Backoff
 from runtime.settings import check_settings
 from testbed.cable import PtyPort
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 QUICK = Backoff(first_s=0.02, max_s=0.05)
@@ -34,7 +35,7 @@ def with_cable(folder: Path, test: Callable[[PtyPort], Awaitable[None]]) -> None
     async def run() -> None:
         cable = PtyPort(folder / "port")
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await test(cable)
         finally:
             cable.unplug()

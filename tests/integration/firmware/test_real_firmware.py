@@ -13,6 +13,7 @@ from testbed.cable import CLEAN, Cable, Faults
 from testbed.microcontroller import Board, HostBoard, QemuBoard, build_firmware
 from tests.integration.firmware.conftest import KEY
 from tests.support.firmware_gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -185,7 +186,7 @@ def test_a_new_configuration_of_the_driver_costs_no_reading(tmp_path: Path, qemu
                 gateway.wait_for_log("new configuration in use", number)
             gateway.wait_for_cycles(3)
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
         gateway.assert_every_cycle_once(dropped=hello_of(tmp_path / "port").dropped)
 
 

@@ -17,6 +17,7 @@ from testbed.cable import Faults
 from tests.support.emulated_board import BOARD, Builds, FlashedBoard, build_firmware
 from tests.support.firmware_gateway import Gateway, run_agent
 from tests.support.firmware_samples import STRANGER, package
+from tests.support.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +43,7 @@ def board(builds: Builds, tmp_path: Path) -> Iterator[FlashedBoard]:
 
 def headgate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "agent", "firmware", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def bring(

@@ -13,14 +13,8 @@ from ingest.progress import Progress
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, everything, land
 from tests.support.corpus_truth import Truth
 from tests.support.lake_tables import assert_messages_are_true, read_all, read_parquet
-from tests.support.spark_processes import (
-    PATIENCE_S,
-    await_end_of_all,
-    await_line,
-    operator_files,
-    run_arguments,
-    start_run,
-)
+from tests.support.patience import PATIENCE_S
+from tests.support.spark_processes import await_end_of_all, await_line, operator_files, run_arguments, start_run
 
 pytestmark = pytest.mark.slow
 

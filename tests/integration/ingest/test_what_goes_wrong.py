@@ -26,7 +26,8 @@ from ingest.query import run_query
 from tests.support.corpus_scenario import DEVICES, ONE, everything, land
 from tests.support.corpus_truth import Landed
 from tests.support.lake_tables import read_all, read_parquet
-from tests.support.spark_processes import PATIENCE_S, ROOT, await_line, environment, run_arguments, start_run
+from tests.support.patience import PATIENCE_S
+from tests.support.spark_processes import ROOT, await_line, environment, run_arguments, start_run
 
 pytestmark = pytest.mark.slow
 

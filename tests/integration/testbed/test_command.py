@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended, processes_that_name
 
 TESTBED = [sys.executable, "-m", "agent", "testbed"]
@@ -62,7 +63,7 @@ def test_told_to_stop_it_leaves_no_process_and_no_mount(tmp_path: Path, number: 
         assert process.stderr is not None
         assert "kill: agents.a" in process.stderr.readline()
         process.send_signal(number)
-        assert process.wait(60) == 130
+        assert process.wait(PATIENCE_S) == 130
     assert processes_that_name(tmp_path) == []
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended, processes_that_name
 from tests.support.sabotage import environment_with
 
@@ -56,7 +57,7 @@ def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
         assert process.stderr is not None
         assert any(moment in line for line in process.stdout)
         process.send_signal(number)
-        assert process.wait(60) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert process.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []
     assert processes_that_name(tmp_path) == []

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from agent.collect import MAX_SENSORS, Batch, Collector, LatestReadings
 from drivers import Driver, Reading
+from tests.support.patience import PATIENCE_S
 
 
 class ListDriver(Driver):
@@ -36,7 +37,7 @@ def reading(token: int | None) -> Reading:
 async def batches_of(driver: Driver, count: int) -> list[Batch]:
     queue: asyncio.Queue[Batch] = asyncio.Queue(10)
     collecting = asyncio.create_task(Collector(driver, queue, lambda _: None).run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         batches = [await queue.get() for _ in range(count)]
     collecting.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -26,8 +26,7 @@ from protocol.events import REFUSED_INFO_TYPE, RefusedNotice
 from protocol.iomessage import IoMessage
 from protocol.streamr.stream_message import parse_stream_message
 from tests.support.ceilings import CeilingInMemory
-
-TIMEOUT_S = 20
+from tests.support.patience import PATIENCE_S
 
 
 class FlakyJournal(Journal):
@@ -94,7 +93,7 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
         async def committed() -> None:
             acknowledged_at.append(bench.commits)
 
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(3), None, committed))
             await bench.queue.join()
@@ -121,7 +120,7 @@ def test_whoever_uses_the_journal_meanwhile_never_finds_records_that_are_not_dur
             return append(journal, lane, entries, now_ms)  # type: ignore[arg-type]
 
         monkeypatch.setattr(FlakyJournal, "append_many", append_and_let_another_in)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(3)))
             await bench.queue.join()
@@ -139,11 +138,11 @@ def test_readers_of_the_journal_do_not_wait_for_signatures(tmp_path: Path, monke
 
         def slow_wrap(groups: list[Group], clock: ClockReading, wrapped: Wrapped) -> None:
             visit = bench.thread.call(lambda: bench.thread.journal.stats(0).records)
-            read.append(asyncio.run_coroutine_threadsafe(visit, loop).result(TIMEOUT_S / 2))
+            read.append(asyncio.run_coroutine_threadsafe(visit, loop).result(PATIENCE_S / 2))
             wrap(groups, clock, wrapped)
 
         monkeypatch.setattr(bench.wrapper, "wrap", slow_wrap)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(3)))
             joining = asyncio.create_task(bench.queue.join())
@@ -166,7 +165,7 @@ def test_what_no_message_can_hold_is_counted_once_and_not_among_the_messages(
     async def run() -> None:
         bench = Bench(tmp_path)
         too_large = Reading("s", "q", bytes(100_000), taken_at_ms=1, mime_type="image/jpeg")
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", [*_readings(2), too_large, *_readings(3)]))
             await bench.queue.join()
@@ -192,7 +191,7 @@ def test_a_source_is_acknowledged_for_a_refused_reading_only_after_a_signed_mess
             Reading("camera", "image", bytes(100_000), taken_at_ms=at, mime_type="image/jpeg") for at in (1, 2)
         ]
         no_stream = Reading("a\x07b", "temperature", 1.0, taken_at_ms=1)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", too_large, committed=acknowledged))
             await bench.queue.join()
@@ -223,7 +222,7 @@ def test_where_readings_with_lasting_tokens_stand_is_noted_before_the_commit(
     async def run() -> None:
         bench = Bench(tmp_path)
         readings = [reading._replace(token=100 + at) for at, reading in enumerate(_readings(3))]
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(2)))
             await bench.queue.put(Batch("known", readings, has_durable_tokens=True))
@@ -265,7 +264,7 @@ def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: p
 
     async def run() -> None:
         bench = Bench(tmp_path)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             for at in range(20):
                 await bench.queue.put(Batch("known", _readings(5, at * 5)))
@@ -283,7 +282,7 @@ def test_a_full_disk_holds_back_and_loses_nothing(tmp_path: Path, monkeypatch: p
 def test_readings_within_the_interval_share_a_commit(tmp_path: Path) -> None:
     async def run() -> None:
         bench = Bench(tmp_path, commit_interval_s=0.2)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(1)))
             await bench.queue.join()
@@ -300,7 +299,7 @@ def test_readings_within_the_interval_share_a_commit(tmp_path: Path) -> None:
 def test_the_agents_own_events_keep_no_reading_waiting(tmp_path: Path) -> None:
     async def run() -> None:
         bench = Bench(tmp_path, commit_interval_s=3600)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             for route in (Route("x/events", 0, "binary", 0, "", "none"), None):
                 await bench.queue.put(Batch("known", _readings(1), route))
@@ -315,7 +314,7 @@ def test_the_agents_own_events_keep_no_reading_waiting(tmp_path: Path) -> None:
 def test_what_no_rule_names_is_counted_and_the_rest_goes_on(tmp_path: Path) -> None:
     async def run() -> None:
         bench = Bench(tmp_path)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("stranger", _readings(2)))
             await bench.queue.put(Batch("known", _readings(1)))
@@ -331,7 +330,7 @@ def test_what_no_rule_names_is_counted_and_the_rest_goes_on(tmp_path: Path) -> N
 def test_the_next_process_finds_the_last_reference(tmp_path: Path) -> None:
     async def run() -> None:
         bench = Bench(tmp_path)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
             await bench.queue.put(Batch("known", _readings(3)))
             await bench.queue.join()

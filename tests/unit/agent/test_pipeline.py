@@ -12,6 +12,7 @@ from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from agent.pipeline import RELOAD_TASK, Pipeline
 from drivers import Driver, Reading, build_driver
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 CONFIGURATION = """
@@ -50,7 +51,7 @@ def _run(pipeline: Pipeline, change: Callable[[asyncio.Event], Awaitable[None]])
         async def companion() -> None:
             await change(stop)
 
-        await within(30, pipeline.run(stop, {RELOAD_TASK: companion()}))
+        await within(PATIENCE_S, pipeline.run(stop, {RELOAD_TASK: companion()}))
 
     asyncio.run(run())
 
@@ -161,7 +162,7 @@ def test_a_driver_that_does_not_stop_is_left_behind_and_named(
             await stubborn.is_reading.wait()
             stop.set()
 
-        await within(30, pipeline.run(stop, {"stopping": stop_while_reading()}))
+        await within(PATIENCE_S, pipeline.run(stop, {"stopping": stop_while_reading()}))
         stubborn.may_end.set()  # or the loop could not end
 
     asyncio.run(run())
@@ -179,7 +180,7 @@ def test_a_driver_that_does_not_stop_does_not_hold_up_the_end_of_a_pipeline_that
 
     async def run() -> None:
         with pytest.raises(ExceptionGroup) as failed:
-            await within(30, pipeline.run(asyncio.Event(), {"failing": fail()}))
+            await within(PATIENCE_S, pipeline.run(asyncio.Event(), {"failing": fail()}))
         assert [str(error) for error in failed.value.exceptions] == ["no space"]
         stubborn.may_end.set()
 

@@ -19,6 +19,7 @@ from agent.keys import DeviceKeys
 from agent.ship import Shipper, is_whole
 from protocol.archive.receipt import sign_receipt
 from protocol.shipping import UPLOAD_OFFSET, Refusal
+from tests.support.patience import PATIENCE_S
 from tests.support.small_collector import KEY, SmallCollector
 from tests.support.within import within
 
@@ -251,7 +252,7 @@ def test_nonsense_from_a_collector_ends_the_attempt_and_nothing_else(
     async def act(device: Device) -> None:
         collector.part_answer = answer
         with pytest.raises(LinkDown):
-            await within(5, device.shipper.ship_all())
+            await within(PATIENCE_S, device.shipper.ship_all())
         assert device.archiving.kept
         collector.part_answer = None
         await device.shipper.ship_all()

@@ -7,9 +7,8 @@ import pytest
 
 from drivers.byte_source import ByteSource
 from drivers.errors import DeviceError
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
-
-TIMEOUT_S = 20
 
 
 def _source() -> tuple[ByteSource, socket.socket]:
@@ -35,14 +34,14 @@ def test_a_pending_write_fails() -> None:
             with pytest.raises(DeviceError, match="port is gone"):
                 await writing
 
-    asyncio.run(within(TIMEOUT_S, test()))
+    asyncio.run(within(PATIENCE_S, test()))
 
 
 def test_a_pending_read_fails() -> None:
     async def test() -> None:
         source, far = _source()
         with far:
-            reading = asyncio.create_task(source.read(TIMEOUT_S))
+            reading = asyncio.create_task(source.read(PATIENCE_S))
             await _waiting(reading)
             source.close()
             with pytest.raises(DeviceError, match="port is gone"):
@@ -50,17 +49,17 @@ def test_a_pending_read_fails() -> None:
             with pytest.raises(DeviceError, match="port is gone"):
                 await source.write(b"more")
 
-    asyncio.run(within(TIMEOUT_S, test()))
+    asyncio.run(within(PATIENCE_S, test()))
 
 
 def test_the_next_to_get_its_number_is_left_alone() -> None:
     async def test() -> None:
         source, far = _source()
-        reading = asyncio.create_task(source.read(TIMEOUT_S))
+        reading = asyncio.create_task(source.read(PATIENCE_S))
         await _waiting(reading)
         source.close()
         following, other = _source()  # the system gives the lowest number that is free
-        heard = asyncio.create_task(following.read(TIMEOUT_S))
+        heard = asyncio.create_task(following.read(PATIENCE_S))
         with far, other:
             with pytest.raises(DeviceError):
                 await reading
@@ -68,4 +67,4 @@ def test_the_next_to_get_its_number_is_left_alone() -> None:
             assert await heard == b"hello"
             following.close()
 
-    asyncio.run(within(TIMEOUT_S, test()))
+    asyncio.run(within(PATIENCE_S, test()))

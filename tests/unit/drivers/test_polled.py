@@ -6,6 +6,7 @@ import pytest
 from drivers.errors import DeviceError
 from drivers.polled import BlockingCall, Schedule
 from drivers.reading import Reading
+from tests.support.patience import PATIENCE_S
 
 READING = Reading("cellar", "temperature", 1.5, "Cel", taken_at_ms=1)
 
@@ -15,7 +16,7 @@ def test_a_device_that_hangs_costs_one_thread_however_often_it_is_tried() -> Non
 
     def hang() -> list[Reading]:
         calls.append(threading.current_thread())
-        answer.wait(30)
+        answer.wait(PATIENCE_S)
         return [READING]
 
     async def run() -> None:

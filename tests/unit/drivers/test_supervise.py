@@ -5,6 +5,7 @@ import contextlib
 
 from drivers import DeviceChange, DeviceError, DeviceState, Driver, Reading, supervise
 from runtime.backoff import Backoff
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 READING = Reading("s", "q", 1, taken_at_ms=0)
@@ -136,9 +137,9 @@ def test_a_swallowed_cancellation_ends_the_reading_nevertheless() -> None:
                 pass
 
         task = asyncio.create_task(collect())
-        await within(30, driver.is_reading.wait())
+        await within(PATIENCE_S, driver.is_reading.wait())
         task.cancel()
-        done, _ = await asyncio.wait({task}, timeout=10)
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_S)
         assert done
 
     asyncio.run(scenario())

@@ -6,6 +6,7 @@ import pytest
 from firmware_bridge import DeviceLink, Event, HostSession, LinkDown, Measured
 from protocol.link import UpdateQuery, UpdateStatus
 from tests.support.model_device import ModelDevice
+from tests.support.patience import PATIENCE_S
 
 
 class DevicePort:
@@ -42,7 +43,7 @@ def test_a_tool_talks_while_the_link_is_pumped_and_hears_what_happens() -> None:
     async def run() -> None:
         device, events = ModelDevice(), list[Event]()
         link, port = link_to(device)
-        async with asyncio.timeout(10), link.pumping(events.append):
+        async with asyncio.timeout(PATIENCE_S), link.pumping(events.append):
             hello = await link.opened()
             assert hello.device_id == "model-1"
             assert (await link.call("set_led", 1)).value == 1
@@ -63,7 +64,7 @@ def test_the_error_of_the_port_ends_the_block_as_it_is() -> None:
         link, port = link_to(ModelDevice())
 
         async def talk() -> None:
-            async with asyncio.timeout(10), link.pumping():
+            async with asyncio.timeout(PATIENCE_S), link.pumping():
                 await link.opened()
                 port.is_pulled = True
                 await asyncio.sleep(10)
@@ -91,7 +92,7 @@ def test_readings_received_before_the_cable_was_pulled_are_delivered_although_th
     async def run() -> None:
         device = ModelDevice()
         link = DeviceLink(HalfPulledPort(device), HostSession(baudrate=115200))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not link.session.is_open:
                 await link.pump(0.01)
             device.measure(7, time.monotonic() * 1000)
@@ -110,7 +111,7 @@ def test_the_error_of_the_block_is_not_wrapped() -> None:
         device = ModelDevice()
         device.is_lost = True
         link, _ = link_to(device)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(LinkDown, match=r"no device answered within 0\.1 s; check cable and baudrate"):
                 async with link.pumping():
                     await link.opened(0.1)

@@ -10,8 +10,7 @@ import pytest
 from runtime.durable_files import create_file, make_directory, replace_file
 from tests.effort import effort, seeds
 from tests.support.crashing_folder import CrashingFolder
-
-PATIENCE_S = 30.0
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture

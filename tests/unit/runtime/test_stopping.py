@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from runtime.stopping import StoppableTasks, call_on_stop_signals, check_cancelled, end_tasks, run_and_end
+from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
 PROGRAM = """
@@ -61,7 +62,7 @@ def test_a_process_that_cannot_stop_is_ended_at_the_limit_and_says_what_still_ra
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 70
     assert "did not stop within" in log
     assert still_running in log
@@ -69,7 +70,7 @@ def test_a_process_that_cannot_stop_is_ended_at_the_limit_and_says_what_still_ra
 
 def test_what_main_leaves_behind_does_not_hold_up_the_end() -> None:
     command = [sys.executable, "-c", PROGRAM.replace("MAIN", "end_and_leave_a_task_behind()")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 70
     assert "left behind" in ended.stderr
 

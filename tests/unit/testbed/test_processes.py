@@ -8,6 +8,7 @@ import pytest
 from testbed import processes
 from testbed.errors import BenchError
 from testbed.processes import free_port, run_in_thread
+from tests.support.patience import PATIENCE_S
 
 
 def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
@@ -16,7 +17,7 @@ def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
 
     def work() -> None:
         begun.set()
-        may_end.wait(20)
+        may_end.wait(PATIENCE_S)
         done.append("work")
 
     async def run() -> None:

@@ -14,6 +14,7 @@ from agent.keys import DeviceKeys, Secret
 from agent.keys.device_keys import PublicPart
 from protocol.losses import Cause
 from tests.support.archives import read_archive
+from tests.support.patience import PATIENCE_S
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.small_device import SmallDevice
 
@@ -43,7 +44,7 @@ async def running(folder: Path) -> AsyncIterator[SmallDevice]:
 
 def on_a_device(work: Callable[[SmallDevice], Coroutine[Any, Any, None]], folder: Path) -> None:
     async def live() -> None:
-        async with asyncio.timeout(60), running(folder) as device:
+        async with asyncio.timeout(PATIENCE_S), running(folder) as device:
             await work(device)
 
     asyncio.run(live())

@@ -12,8 +12,8 @@ from drivers import DeviceChange, DeviceState
 from protocol.clock import CORRECTION_INFO_TYPE, ClockCorrection
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.lifecycle import DEVICE_INFO_TYPE, DeviceNotice
+from tests.support.patience import PATIENCE_S
 
-TIMEOUT_S = 20
 JOURNAL_ID = bytes(range(16))
 
 
@@ -64,7 +64,7 @@ def test_a_loss_is_forgotten_only_when_its_message_is_committed_and_a_receipt_co
     async def run() -> None:
         queue = asyncio.Queue[Batch](64)
         thread = JournalThread(journal, FakeClock())
-        async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             telling = group.create_task(
                 report_losses(_events(queue), thread, JOURNAL_ID, lambda _: False, is_receipted)
             )
@@ -97,7 +97,7 @@ def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def run() -> None:
         queue, clock = asyncio.Queue[Batch](64), FakeClock(now_ms=1_000)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             watching = asyncio.create_task(watch_clock(_events(queue, clock), clock))
             first = await queue.get()
             clock.time_ms = 90_000
@@ -119,7 +119,7 @@ def test_a_device_that_changes_its_state_is_told_of() -> None:
     async def run() -> None:
         queue = asyncio.Queue[Batch](4)
         events = _events(queue)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             passing = asyncio.create_task(events.report_device_changes())
             events.device_changed(change)
             (reading,) = (await queue.get()).readings

@@ -18,6 +18,7 @@ from protocol.streamr.group_keys.rsa import RsaKeyPair
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
+from tests.support.patience import PATIENCE_S
 
 NOW_MS = 1_700_000_000_000
 STREAM = "0xdevice/secret"
@@ -198,7 +199,7 @@ def _run_until_taken(folder: Path, taken: list[str], count: int, problem: Except
             if problem is not None:
                 raise problem
 
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             task = group.create_task(rekey_when_asked(folder, rekey))
             await done.wait()
             await asyncio.to_thread(lambda: None)  # the thread that granted it has ended its round

@@ -21,6 +21,7 @@ from agent.publish import (
 )
 from agent.publish.contract import OutcomeQueue
 from runtime.backoff import Backoff
+from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import NOW_MS, filled_journal, source_of
 from tests.support.within import within
 
@@ -69,7 +70,7 @@ def deliver(
     async def scenario() -> Sender:
         quarantine = Quarantine(folder / "aside.jsonl", "fake")
         delivery = Sender(publisher, source_of(journal), quarantine, settings, clocks)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await delivery.run(until_drained=True)
         return delivery
 
@@ -126,7 +127,7 @@ def test_while_the_disk_refuses_the_quarantine_the_message_stays_in_the_journal(
         journal = filled_journal((0, "a", 3))
         delivery = Sender(Refusing(), source_of(journal), Quarantine(tmp_path / "aside.jsonl", "fake"), QUICK)
         running = asyncio.create_task(delivery.run(until_drained=True))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while "aside.jsonl" not in delivery.status.held:  # noqa: ASYNC110 - a status knows no events
                 await asyncio.sleep(0.001)
             assert journal.cursor("publisher").position(0) == 0
@@ -216,7 +217,7 @@ def test_a_delivery_that_was_stopped_begins_with_what_is_not_settled(tmp_path: P
         await publisher.has_sent.wait()
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await delivery.run(until_drained=True)
         return [len(sent) for sent in publisher.sent]
 

@@ -4,6 +4,7 @@ import pytest
 
 from agent.service.lifecycle import feed_watchdog
 from runtime.service_manager import ALIVE
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 
@@ -30,7 +31,7 @@ def _fed(monkeypatch: pytest.MonkeyPatch, interval_s: float, *looks: bool) -> li
     async def run() -> None:
         pipeline = _Pipeline(*looks)
         feeding = asyncio.create_task(feed_watchdog(pipeline.is_moving, interval_s))
-        await within(30, pipeline.all_seen.wait())
+        await within(PATIENCE_S, pipeline.all_seen.wait())
         feeding.cancel()
 
     asyncio.run(run())

@@ -29,6 +29,7 @@ from protocol.link import (
     UpdateStatus,
 )
 from tests.support.model_device import COMMANDS, ModelDevice
+from tests.support.patience import PATIENCE_S
 
 HELLO = ModelDevice()._hello(0.0)
 STATUS = UpdateStatus(next_offset=0, state=UpdateState.IDLE, reason=UpdateReason.NONE)
@@ -84,7 +85,7 @@ async def is_listening(path: Path) -> bool:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await test()
 
     asyncio.run(bounded())

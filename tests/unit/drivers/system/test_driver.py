@@ -9,6 +9,7 @@ import pytest
 from drivers.reading import Scalar
 from drivers.system.driver import build
 from tests.support.driver_samples import write_tree
+from tests.support.patience import PATIENCE_S
 
 NET = "  eth0: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
 TREE = {
@@ -48,7 +49,7 @@ def test_a_disk_that_never_responds_blocks_no_other_driver(tmp_path: Path, monke
     answer = threading.Event()
 
     def hang(_: object) -> None:
-        answer.wait(30)
+        answer.wait(PATIENCE_S)
         raise OSError(5, "Input/output error")
 
     async def run() -> int:

@@ -9,6 +9,7 @@ from ingest.collector.blocking import Workers
 from ingest.collector.device_limits import MAX_DEVICES, ArchiveLocks, DeviceRates
 from ingest.collector.errors import UploadRefused
 from ingest.collector.settings import Limits
+from tests.support.patience import PATIENCE_S
 
 
 def test_a_device_that_asks_too_often_is_refused_until_it_waited() -> None:
@@ -99,7 +100,7 @@ def test_a_step_on_the_disk_is_awaited_to_its_end_even_when_cancelled() -> None:
 
         def step() -> None:
             begun.set()
-            release.wait(10)
+            release.wait(PATIENCE_S)
             log.append("step ends")
 
         task = asyncio.create_task(workers.run(step))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from node.overlay.tracker_link import TrackerLink
 from node.peers.dialects import Plain
 from node.peers.handshake import Identity, PeerType
+from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_a_connection_that_ends_with_news_to_report_ends_the_reporting(monkeypat
             await asyncio.sleep(0)
         link.report()  # wakes the reporting in the same turn of the loop in which it is cancelled
         talking.cancel()
-        await within(30, asyncio.wait({talking}))
+        await within(PATIENCE_S, asyncio.wait({talking}))
         assert connection.sent
 
     asyncio.run(scenario())

@@ -10,13 +10,13 @@ import pytest
 
 from protocol.errors import HeadgateError
 from runtime.http import HttpError, HttpLimits, HttpServer, Request, Response, Upgrade
+from tests.support.patience import PATIENCE_S
 
 LIMITS = HttpLimits(
     max_connections=8, max_connections_per_address=8, max_head_bytes=8192, head_timeout_s=200, stop_grace_s=0
 )
 HEADERS = {"X-Policy": "strict"}
 GET = b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
-PATIENCE_S = 20.0
 
 
 class FunctionService:

@@ -19,9 +19,8 @@ import pytest
 from agent.cli import main
 from agent.operator.commands.status import Seen
 from agent.operator.commands.top import CURVE_POINTS, Curves, Style, compose, cut
+from tests.support.patience import PATIENCE_S
 from tests.support.statuses import link, sensor, status
-
-PATIENCE_S = 60.0
 
 
 def screen(seen: dict[str, Any], *, is_alive: bool = True) -> str:

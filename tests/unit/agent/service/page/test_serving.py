@@ -14,8 +14,7 @@ from agent.config.page import PageConfig
 from agent.service.page import page as page_module
 from agent.service.page.page import serve_page
 from testbed.processes import free_port
-
-PATIENCE_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
