@@ -82,7 +82,7 @@ def test_a_run_that_ended_leaves_its_status(tmp_path: Path) -> None:
     assert asked.returncode == 1
     screen = asked.stdout.decode()
     assert "NOT RUNNING" in screen
-    assert f"out: DOWN, {len(agent.lines())} acknowledged" in screen
+    assert f"out: closed, {len(agent.lines())} acknowledged" in screen
 
 
 IMPOSSIBLE = {
