@@ -208,6 +208,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         curses.wrapper(_watch, config)
     except curses.error as problem:
+        if not sys.stdout.isatty():  # the terminal was closed, so it cannot be restored
+            return ExitCode.OK
         raise ConfigError(f"this terminal is not supported ({problem}); use --once") from None
     return ExitCode.OK
 
