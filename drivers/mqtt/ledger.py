@@ -11,17 +11,24 @@ what is committed late is not acknowledged.
 A message is identified by its number and by the hash of its content: 64 bits, keyed anew in each process. Some brokers
 use a number again as soon as it is acknowledged; under one of those, a message with the content and the number of a
 committed one may be a new one, so it is read again: a duplicate is better than a loss.
+
+How many acknowledgements a broken connection can lose is the broker's choice: mosquitto sends more than the maximum
+that it was given once connections have broken. So committed messages are remembered by number, whatever their count,
+until the broker, which counts upwards and around, is half a round further.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Final
 
 from runtime.mqtt.packets import Message
 
 __all__ = ["MAX_UNACKNOWLEDGED", "Ledger", "Message"]
 
-MAX_UNACKNOWLEDGED: Final = 1000
+MAX_UNACKNOWLEDGED: Final = 1000  # what the broker is asked to respect
+NUMBERS: Final = 1 << 16
+HALF_ROUND: Final = NUMBERS // 2
 
 _Entry = tuple[int, int]  # number and hash
 
@@ -31,7 +38,7 @@ class Ledger:
         self._tokens = count(1)
         self._pending: dict[int, _Entry] = {}  # by token: delivered over this connection, not committed
         self._earlier: dict[_Entry, int] = {}  # token by entry: of this session, delivered over an earlier connection
-        self._committed: dict[int, int] = {}  # number ──► hash; the latest `MAX_UNACKNOWLEDGED`, oldest first
+        self._committed = array("q", bytes(8 * NUMBERS))  # number ──► hash; 0: none
         self._reuses_numbers = False
 
     def __len__(self) -> int:
@@ -44,8 +51,13 @@ class Ledger:
             self._earlier.update((entry, token) for token, entry in self._pending.items())
         else:
             self._earlier.clear()
-            self._committed.clear()
+            self._committed = array("q", bytes(8 * NUMBERS))
         self._pending.clear()
+
+    def drop_uncommitted(self) -> None:
+        """What was received and not committed will not be: it is to be read when it is delivered again."""
+        self._pending.clear()
+        self._earlier.clear()
 
     def receive(self, messages: Iterable[Message], known: list[int]) -> Iterator[tuple[Message, int | None]]:
         """Each message that is not pending already, with its token; None for QoS 0.
@@ -58,16 +70,17 @@ class Ledger:
             if not number:
                 yield message, None
                 continue
-            entry = (number, hash((topic, payload)))
+            entry = (number, hash((topic, payload)) or 1)
             if not is_duplicate:
-                if committed.pop(number, None) is not None:  # the number is reused
+                if committed[number]:  # the number is reused, and soon
+                    committed[number] = 0
                     self._reuses_numbers = True
             elif entry in self._earlier:
                 pending[self._earlier.pop(entry)] = entry
                 continue
             elif entry in pending.values():
                 continue
-            elif committed.get(number) == entry[1] and not self._reuses_numbers:
+            elif committed[number] == entry[1] and not self._reuses_numbers:
                 known.append(number)
                 continue
             token = next(tokens)
@@ -76,7 +89,7 @@ class Ledger:
 
     def commit(self, tokens: Iterable[int]) -> list[int]:
         """The numbers to acknowledge over this connection; a token that is unknown gives none."""
-        pending, numbers = self._pending, list[int]()
+        pending, committed, numbers = self._pending, self._committed, list[int]()
         earlier = {token: entry for entry, token in self._earlier.items()} if self._earlier else {}
         for token in tokens:
             if entry := pending.pop(token, None):
@@ -85,8 +98,6 @@ class Ledger:
                 del self._earlier[entry]
             else:
                 continue
-            self._committed.pop(entry[0], None)
-            self._committed[entry[0]] = entry[1]
-        for number in list(islice(self._committed, max(0, len(self._committed) - MAX_UNACKNOWLEDGED))):
-            del self._committed[number]
+            number, committed[number] = entry
+            committed[number ^ HALF_ROUND] = 0
         return numbers

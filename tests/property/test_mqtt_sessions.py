@@ -4,11 +4,11 @@ Laws: a message that the broker forgets because it was acknowledged is committed
 one life of the agent no message is read twice.
 """
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from drivers.mqtt.ledger import Ledger
+from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger
 from runtime.mqtt.packets import Message
 from tests.effort import effort
 
@@ -96,3 +96,24 @@ class Sessions(RuleBasedStateMachine):
 
 Sessions.TestCase.settings = settings(max_examples=effort(test=30, soak=20_000), stateful_step_count=30, deadline=None)
 test_sessions = Sessions.TestCase
+
+
+@settings(max_examples=effort(test=20, soak=500), deadline=None)
+@given(
+    start=st.integers(1, 65_535),
+    sent=st.integers(1, 5 * MAX_UNACKNOWLEDGED),
+    acknowledged=st.integers(0, 5 * MAX_UNACKNOWLEDGED),
+)
+def test_nothing_is_read_twice_however_many_acknowledgements_are_lost_with_a_connection(
+    start: int, sent: int, acknowledged: int
+) -> None:
+    """Brokers do not always respect the maximum that they were given."""
+    ledger, known = Ledger(), list[int]()
+    numbers = [(start + at - 1) % 65_535 + 1 for at in range(sent)]
+    messages = [Message("t", b"%d" % at, number, False, is_retained=False) for at, number in enumerate(numbers)]
+    ledger.connected(session_is_resumed=False)
+    assert ledger.commit([token for _, token in ledger.receive(messages, known) if token]) == numbers
+    ledger.connected(session_is_resumed=True)
+    again = [message._replace(is_duplicate=True) for message in messages[acknowledged:]]
+    assert list(ledger.receive(again, known)) == []
+    assert known == numbers[acknowledged:]

@@ -1,6 +1,6 @@
 """What was received is neither lost nor read twice when the link breaks."""
 
-from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger, Message
+from drivers.mqtt.ledger import HALF_ROUND, Ledger, Message
 
 
 def message(number: int, payload: bytes = b"1", *, again: bool = False) -> Message:
@@ -81,13 +81,23 @@ def test_of_many_only_those_that_are_known_are_left_out() -> None:
     assert known == [1]
 
 
-def test_what_is_remembered_is_bounded_and_the_latest_is_kept() -> None:
+def test_a_number_is_forgotten_before_the_broker_uses_it_again() -> None:
+    """A broker counts upwards and around: half a round later the number of a committed message may be another's."""
     ledger = Ledger()
-    for number in range(1, 3 * MAX_UNACKNOWLEDGED):
+    for number in range(1, HALF_ROUND + 8):
         commit(ledger, message(number))
-    assert len(ledger._committed) == MAX_UNACKNOWLEDGED
-    latest = 3 * MAX_UNACKNOWLEDGED - 1
-    assert known_of(ledger, message(latest, again=True)) == [latest]
+    assert known_of(ledger, message(8, again=True)) == [8]
+    receive(ledger, message(7, again=True))
+
+
+def test_a_driver_that_continues_reads_again_what_was_not_committed_and_nothing_else() -> None:
+    ledger = Ledger()
+    commit(ledger, message(1))
+    receive(ledger, message(2))
+    ledger.drop_uncommitted()
+    ledger.connected(session_is_resumed=True)
+    assert known_of(ledger, message(1, again=True)) == [1]
+    receive(ledger, message(2, again=True))
 
 
 def test_a_message_of_a_lost_session_is_not_acknowledged_in_the_next() -> None:
