@@ -127,6 +127,27 @@ def plain_filter(topic: str) -> str:
     return "/".join("+" if level in PLACEHOLDERS else level for level in topic.split("/"))
 
 
+def without_covered(filters: Sequence[str]) -> list[str]:
+    """Those that no other one covers. A broker may deliver a message once for each filter that matches its topic."""
+    different = list(dict.fromkeys(filters))
+    return [each for each in different if not any(_covers(other, each) for other in different if other != each)]
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether every topic that the narrow filter matches is matched by the wide one."""
+    levels, inner = wide.split("/"), narrow.split("/")
+    if inner[0].startswith("$") and levels[0] in ("+", "#"):  # wildcards do not match the broker's own topics
+        return False
+    if levels[-1] == "#":
+        levels.pop()
+        if len(inner) < len(levels):
+            return False
+        inner = inner[: len(levels)]
+    return len(levels) == len(inner) and all(
+        level == other or (level == "+" and other != "#") for level, other in zip(levels, inner, strict=True)
+    )
+
+
 def match_topic(pattern: str, topic: str) -> dict[str, str] | None:
     """The values of the placeholders; None if the topic does not match."""
     expected, given = pattern.split("/"), topic.split("/", MAX_TOPIC_LEVELS)

@@ -16,6 +16,7 @@ from drivers.mqtt.mappings import (
     SubscriptionMapping,
     match_topic,
     plain_filter,
+    without_covered,
 )
 from drivers.reading import Reading
 from drivers.rejects import Rejects
@@ -54,6 +55,25 @@ def reading_of(sample: Sample) -> Reading:
 )
 def test_levels_are_matched_and_named(pattern: str, topic: str, found: dict[str, str] | None) -> None:
     assert match_topic(pattern, topic) == found
+
+
+@pytest.mark.parametrize(
+    ("filters", "needed"),
+    [
+        (["plant/+/+", "plant/a/+"], ["plant/+/+"]),
+        (["plant/a/n", "plant/#"], ["plant/#"]),
+        (["plant", "plant/#"], ["plant/#"]),
+        (["plant/+", "plant/#"], ["plant/#"]),
+        (["plant/#", "plant/+"], ["plant/#"]),
+        (["a/+", "a/+"], ["a/+"]),
+        (["a/+", "+/a"], ["a/+", "+/a"]),
+        (["a/b", "a/b/c"], ["a/b", "a/b/c"]),
+        (["#", "$SYS/uptime"], ["#", "$SYS/uptime"]),
+    ],
+)
+def test_a_filter_that_another_covers_is_not_subscribed_to(filters: list[str], needed: list[str]) -> None:
+    """A broker may deliver a message once for each filter that matches its topic."""
+    assert without_covered(filters) == needed
 
 
 def test_the_broker_sees_only_its_own_wildcards() -> None:
