@@ -72,6 +72,7 @@ class Collector:
         self._driver = driver
         self._queue = queue
         self._on_change = on_change
+        self._unqueued: Sequence[Reading] = ()  # read, and not in the queue yet
 
     @property
     def counters(self) -> Mapping[str, float]:
@@ -83,7 +84,12 @@ class Collector:
         return self._driver
 
     async def run(self) -> None:
-        """Read until cancelled. The driver stays open, to acknowledge readings that are committed later."""
+        """Read until cancelled. The driver stays open, to acknowledge readings that are committed later.
+
+        May be run again after that, and loses no reading in between.
+        """
+        if self._unqueued:
+            await self._queue_batch(self._unqueued)
         async with contextlib.aclosing(supervise(self._driver, leave_open=True)) as events:
             async for event in events:
                 if isinstance(event, DeviceChange):
@@ -98,8 +104,10 @@ class Collector:
     async def _queue_batch(self, readings: Sequence[Reading]) -> None:
         tokens = dict.fromkeys([reading.token for reading in readings if reading.token is not None])  # in their order
         committed = (lambda: self._driver.acknowledge(tokens)) if tokens else None
+        self._unqueued = readings
         batch = Batch(self._driver.name, readings, has_durable_tokens=self._driver.HAS_DURABLE_TOKENS)
         await self._queue.put(batch if committed is None else batch._replace(committed=committed))
+        self._unqueued = ()
         self.status.readings += len(readings)
         self.status.last = readings[-1]
         self.status.latest.note(readings)

@@ -42,7 +42,7 @@ from agent.pack.routing import Router, StreamReaders, StreamRule, expand_stream_
 from agent.pack.wrap import Wrapper
 from agent.publish import CursorSource, Quarantine, Sender
 from agent.version import VERSION
-from drivers import build_driver
+from drivers import Driver, build_driver
 from protocol.ethereum.signer import Signer
 from protocol.lifecycle import CONFIGURATION_INFO_TYPE, START_INFO_TYPE, STOP_INFO_TYPE, LifecycleNotice
 from runtime.stopping import StoppableTasks
@@ -239,9 +239,11 @@ class Pipeline:
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.start(name, work)
 
-    def _start_collector(self, name: str, table: Any) -> None:
+    def _start_collector(self, name: str, table: Any, previous: Driver | None = None) -> None:
         driver = build_driver(name, table)
         driver.recall(*self._tokens.recall(name))
+        if previous is not None:
+            driver.continue_from(previous)
         collector = Collector(driver, self._queue, self._events.device_changed)
         self.collectors[name] = collector
         self._start(f"collect: {name}", collector.run())
@@ -318,8 +320,8 @@ class Pipeline:
     async def apply(self, config: Config) -> list[str]:
         """Restart what changed, and leave the rest untouched. Only if `can_apply`.
 
-        Returns the tasks that did not stop within their limit: these drivers and publishers run with their previous
-        settings, and the next call tries to change them again.
+        Returns the tasks that did not stop, or have readings that were not committed, within their limit: these drivers
+        and publishers run with their previous settings, and the next call tries to change them again.
         """
         old, self.config = self.config, config
         stuck_drivers = [
@@ -340,13 +342,18 @@ class Pipeline:
         return [f"collect: {name}" for name in stuck_drivers] + [f"publish: {name}" for name in stuck_publishers]
 
     async def _change_collector(self, name: str) -> bool:
-        if name in self.collectors:
+        """Not before all that was read is committed: the source would send it once more, and it would be read again."""
+        previous = None
+        if (collector := self.collectors.get(name)) is not None:
             if await self._tasks.stop(f"collect: {name}", limit_s=STOP_READING_S):
                 return False
-            await self._within(COMMIT_S, f"commit what {name} has read", self._committed_up_to_now(name))
-            await self._within(STOP_READING_S, f"close {name}", self.collectors.pop(name).close())
+            if not await self._within(COMMIT_S, f"commit what {name} has read", self._committed_up_to_now(name)):
+                self._start(f"collect: {name}", collector.run())
+                return False
+            await self._within(STOP_READING_S, f"close {name}", collector.close())
+            previous = self.collectors.pop(name).driver
         if name in self.config.drivers:
-            self._start_collector(name, self.config.drivers[name])
+            self._start_collector(name, self.config.drivers[name], previous)
         return True
 
     async def _change_publisher(self, name: str) -> bool:
@@ -399,12 +406,15 @@ class Pipeline:
         is_patient = self._settle_s > SETTLE_S
         return sum(waiting[name].depth for name, link in self.links.items() if is_patient or link.sender.status.is_up)
 
-    async def _within(self, seconds: float, what: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _within(self, seconds: float, what: str, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether the work ended in time."""
         try:
             async with asyncio.timeout(seconds):
                 await work
         except TimeoutError:
             log.warning("step timed out, continuing; step=%s waited_s=%.0f", what, seconds)
+            return False
+        return True
 
     async def _close(self) -> None:
         await self._within(STOP_READING_S, "close the sources", self._close_sources())  # if anything has failed

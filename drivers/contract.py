@@ -84,6 +84,10 @@ class Driver(ABC):
         """Called before the first `open`, where tokens are durable: the tokens that this source delivered last, maybe
         in an earlier process, and those that were not committed and must be read again. Earlier ones are committed."""
 
+    def continue_from(self, previous: "Driver") -> None:  # noqa: B027 - few remember anything of their source
+        """Called before the first `open` of a driver that replaces another of its name, which is closed: all that the
+        previous one passed on is committed, and what it did not pass on is to be read again."""
+
     async def returned(self) -> None:
         """Wait until a device that is absent comes back, so that it is reopened at once and not at the end of a wait.
 

@@ -37,8 +37,8 @@ async def supervise(
             try:
                 await driver.open()
                 while True:
-                    readings = await driver.read()
                     check_cancelled()  # libraries in use swallow cancellations
+                    readings = await driver.read()
                     failures = 0
                     detector.note(readings, monotonic_s())
                     if change := _update_health(health, driver, clock_ms(), detector.silence(monotonic_s())):

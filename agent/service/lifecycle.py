@@ -154,7 +154,7 @@ class Service:
             self._in_use = config, keys
             if stuck := await pipeline.apply(config):
                 self._reload_problem = (
-                    f"not stopped in time, still running with previous settings: {', '.join(stuck)}; reload again"
+                    f"not stopped or not committed in time, previous settings in use: {', '.join(stuck)}; reload again"
                 )
                 log.error("new configuration only partly in use; problem=%s", self._reload_problem)
             else:

@@ -17,7 +17,14 @@ from drivers.errors import ConfigError, DeviceError
 from drivers.health import Quality
 from drivers.mqtt.esphome import EspHome
 from drivers.mqtt.ledger import MAX_UNACKNOWLEDGED, Ledger, Message
-from drivers.mqtt.mappings import Firmware, FirmwareMapping, Subscription, SubscriptionMapping, TopicReader
+from drivers.mqtt.mappings import (
+    Firmware,
+    FirmwareMapping,
+    Subscription,
+    SubscriptionMapping,
+    TopicReader,
+    without_covered,
+)
 from drivers.mqtt.mappings import Mapping as TopicMapping
 from drivers.mqtt.tasmota import Tasmota
 from drivers.mqtt.zigbee2mqtt import Zigbee2Mqtt
@@ -115,9 +122,18 @@ class MqttDriver(Driver):
     def trouble(self) -> str:
         return self.quality.trouble
 
+    def continue_from(self, previous: Driver) -> None:
+        if isinstance(previous, MqttDriver) and self._session_key() == previous._session_key():
+            self._ledger = previous._ledger
+            self._ledger.drop_uncommitted()
+
+    def _session_key(self) -> tuple[str, int, str]:
+        broker = self.settings.broker(self.name)
+        return broker.host, broker.port, broker.client_id
+
     async def open(self) -> None:
         await self.close()
-        filters = [topic for mapping in self._mappings for topic in mapping.filters]
+        filters = without_covered([topic for mapping in self._mappings for topic in mapping.filters])
         link = MqttLink(
             self.settings.broker(self.name), max_packet_bytes=MAX_PACKET_BYTES, receive_maximum=MAX_UNACKNOWLEDGED
         )

@@ -58,6 +58,26 @@ def test_nothing_is_acknowledged_until_whoever_commits_says_so() -> None:
     asyncio.run(run())
 
 
+def test_a_collector_that_is_stopped_while_the_queue_is_full_and_run_again_loses_no_reading() -> None:
+    async def run() -> None:
+        driver = ListDriver([reading(1)], [reading(2)], [reading(3)])
+        queue: asyncio.Queue[Batch] = asyncio.Queue(1)
+        collector = Collector(driver, queue, lambda _: None)
+        collecting = asyncio.create_task(collector.run())
+        while len(driver._reads) > 1:  # noqa: ASYNC110 - the second reading waits for a place in the queue
+            await asyncio.sleep(0)
+        collecting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await collecting
+        collecting = asyncio.create_task(collector.run())
+        async with asyncio.timeout(10):
+            batches = [await queue.get() for _ in range(3)]
+        collecting.cancel()
+        assert [each.token for batch in batches for each in batch.readings] == [1, 2, 3]
+
+    asyncio.run(run())
+
+
 def test_a_source_that_cannot_be_told_is_not() -> None:
     async def run() -> None:
         driver = ListDriver([reading(None)])

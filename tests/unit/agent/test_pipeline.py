@@ -150,6 +150,35 @@ def test_a_driver_that_does_not_stop_fails_the_reload_and_the_next_one_succeeds(
     _run(pipeline, change)
 
 
+def test_a_driver_is_not_replaced_while_its_readings_cannot_be_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its source would send them once more to the next one, which would read them again."""
+    monkeypatch.setattr("agent.pipeline.COMMIT_S", 0.05)
+    pipeline = Pipeline(_config(tmp_path), _keys(), SystemClock())
+    changed = _config(tmp_path, CONFIGURATION.replace("rate_hz = 20", "rate_hz = 30"))
+    commit = pipeline.journal.journal.commit
+
+    def fail(_now_ms: int) -> None:
+        raise StorageError("the disk fails")
+
+    async def change(stop: asyncio.Event) -> None:
+        monkeypatch.setattr("agent.commit.RETRY_S", 0.01)
+        monkeypatch.setattr(pipeline.journal.journal, "commit", fail)
+        while not pipeline.committer.status.problem:  # noqa: ASYNC110 - no event says so
+            await asyncio.sleep(0.01)
+        driver = pipeline.collectors["boiler"].driver
+        assert await pipeline.apply(changed) == ["collect: boiler"]
+        assert pipeline.collectors["boiler"].driver is driver
+        monkeypatch.setattr(pipeline.journal.journal, "commit", commit)
+        monkeypatch.setattr("agent.pipeline.COMMIT_S", 10.0)
+        assert await pipeline.apply(changed) == []
+        assert pipeline.collectors["boiler"].driver is not driver
+        stop.set()
+
+    _run(pipeline, change)
+
+
 def test_a_driver_that_does_not_stop_is_left_behind_and_named(
     tmp_path: Path, stubborn: _Stubborn, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -209,3 +209,28 @@ def test_known_firmware_with_a_number_that_cannot_be_read_gives_the_others(
     driver = driver_over(Waiting(message(topic, payload, 1)), ready_made=["tasmota", "zigbee2mqtt"])
     assert values_of(read(driver)) == [(sensor, "humidity", 55)]
     assert driver.rejects.counts == {(sensor, reason): 1}
+
+
+def test_a_driver_that_replaces_another_of_its_session_knows_what_that_one_committed() -> None:
+    """The broker may not have read the last acknowledgements, and delivers their messages again."""
+    messages = [message("plant/b/data", b'{"t":1}', 11), message("plant/b/data", b'{"t":2}', 12)]
+    old = driver_over(Waiting(*messages), JSON)
+    first, _ = read(old)
+    assert first.token is not None
+    asyncio.run(old.acknowledge([first.token]))
+    connection = Waiting(*(each._replace(is_duplicate=True) for each in messages))
+    new = driver_over(connection, JSON, keepalive_s=31)
+    new.continue_from(old)
+    new._ledger.connected(session_is_resumed=True)
+    assert values_of(read(new)) == [("b", "t", 2)]
+    assert connection.acknowledged == [11]
+
+
+def test_a_driver_of_another_session_knows_nothing_of_the_previous_one() -> None:
+    old = driver_over(Waiting(message("plant/b/data", b'{"t":1}', 11)), JSON)
+    (first,) = read(old)
+    assert first.token is not None
+    asyncio.run(old.acknowledge([first.token]))
+    new = driver_over(Waiting(message("plant/b/data", b'{"t":1}', 11, again=True)), JSON, client_id="other")
+    new.continue_from(old)
+    assert values_of(read(new)) == [("b", "t", 1)]
