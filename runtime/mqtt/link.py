@@ -128,6 +128,8 @@ class MqttLink:
         answered = self._expect_answer()
         _, number = self._client.subscribe([(topic, qos) for topic in filters])
         self._subscription = number or 0
+        if self._is_full():
+            self._answer_for_backlog()
         return await answered
 
     def _expect_answer(self) -> "asyncio.Future[list[str]]":
@@ -197,7 +199,11 @@ class MqttLink:
             self._fail(f"the broker sends {error}")
         if self._is_full() and self._failure is None:
             self._stop_reading()
-            self._answer([])  # with such a backlog the session has our subscriptions; their SUBACK comes after it
+            self._answer_for_backlog()
+
+    def _answer_for_backlog(self) -> None:
+        """With such a backlog the session has our subscriptions; their SUBACK comes after it, unread."""
+        self._answer([])
 
     def _accept(self, messages: Sequence[Message]) -> None:
         if messages:

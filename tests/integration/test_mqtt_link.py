@@ -13,7 +13,7 @@ import pytest
 from drivers.mqtt.driver import build
 from runtime.errors import ConfigError, LinkDown
 from runtime.mqtt.client import MAX_UNSENT_PACKETS, PacketClient
-from runtime.mqtt.link import MAX_WAITING_BYTES, MqttLink
+from runtime.mqtt.link import MAX_WAITING, MAX_WAITING_BYTES, MqttLink
 from runtime.mqtt.settings import BrokerSettings
 from testbed.processes import free_port
 from tests.support.certificates import make_certificate
@@ -112,6 +112,23 @@ def test_refused_subscriptions_are_given_by_their_filter() -> None:
         granted, refused = await link.open(["a", "b"])
         assert not granted
         assert refused
+        await link.close()
+
+    with_broker(broker, test)
+
+
+def test_a_backlog_that_comes_with_the_greeting_does_not_keep_the_link_from_opening() -> None:
+    """A session that is resumed begins with all that was not acknowledged; the answer to SUBSCRIBE is behind it."""
+    backlog = b"".join(publication("a", b"%d" % number, number=number) for number in range(1, MAX_WAITING + 2))
+
+    async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer, CONNACK + backlog)
+        await reader.read()
+
+    async def test(port: int) -> None:
+        link = link_to(port)
+        assert await link.open(["a"]) == []
+        assert len(await link.receive(MAX_WAITING, 1)) == MAX_WAITING
         await link.close()
 
     with_broker(broker, test)
