@@ -1,7 +1,7 @@
 """Readings from a broker, and an agent that is killed, stopped or reloaded in the middle of them.
 
 None is lost. A killed agent may store again what the broker delivers again, and nothing else; an agent that stops or
-reloads in order stores every reading once.
+reloads in order stores every reading once, and so does one whose connection loses acknowledgements.
 """
 
 import random
@@ -16,7 +16,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from tests.effort import effort
+from tests.effort import FIRST_SEED, effort
 from tests.support.brokers import Broker
 from tests.support.patience import PATIENCE_S
 from tests.support.recording_proxy import recording_proxy
@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
 KILLS = effort(test=3, soak=200)
 STOPS = effort(test=2, soak=100)
+BREAKS = effort(test=4, soak=300)
 READINGS_PER_LIFE = 400
 DRIVER = """
 [drivers.plant]
@@ -92,6 +93,41 @@ def test_an_agent_that_stops_and_reloads_in_order_stores_every_reading_once(tmp_
     copies = _copies(agent)
     first = min(copies)  # what was published before the first subscription is in no session
     assert copies == Counter(range(first, published[-1] + 1))
+
+
+def test_an_agent_whose_acknowledgements_are_lost_stores_every_reading_once(tmp_path: Path, broker: Broker) -> None:
+    """With a connection that breaks, or with one that a reload ends while the broker reads nothing."""
+    chance = random.Random(FIRST_SEED)
+    with recording_proxy(broker.port) as proxy, _publishing(broker) as published:
+        agent = Agent.make(tmp_path / "agent", rate_hz=1, commit_interval_s=0.1, extra=DRIVER.format(port=proxy.port))
+        with agent.start() as process:
+            for at in range(BREAKS):
+                _wait_until_up(agent, at + 1)
+                proxy.passes_acknowledgements.clear()
+                time.sleep(chance.uniform(0.1, 0.5))
+                if at % 2:
+                    proxy.break_connections()
+                    proxy.passes_acknowledgements.set()
+                else:
+                    settings = agent.config.read_text().replace(f"timeout_s = {10 + at}", f"timeout_s = {12 + at}")
+                    agent.config.write_text(settings)
+                    process.send_signal(signal.SIGHUP)
+                    wait_until(lambda at=at: _reloads(agent) > at // 2, "it has reloaded")  # type: ignore[misc]
+                    proxy.break_connections()
+                    proxy.passes_acknowledgements.set()
+            _wait_until_up(agent, BREAKS + 1)
+            last = published[-1]
+            wait_until(lambda: last in _copies(agent), "the last reading is published")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    copies = _copies(agent)
+    doubled = {value: count for value, count in copies.items() if count > 1}
+    assert not doubled, "stored twice"
+    assert set(range(min(copies), last + 1)) <= copies.keys()
+
+
+def _reloads(agent: Agent) -> int:
+    return agent.log().count("new configuration in use")
 
 
 @contextmanager

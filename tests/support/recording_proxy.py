@@ -1,4 +1,7 @@
-"""A TCP proxy in front of a broker that records over which connections each publication was delivered."""
+"""A TCP proxy in front of a broker that records over which connections each publication was delivered.
+
+It can hold back what the client sends, so that acknowledgements do not arrive, and break all connections.
+"""
 
 import socket
 import threading
@@ -18,6 +21,8 @@ class RecordingProxy:
 
     def __init__(self, broker_port: int) -> None:
         self.deliveries: defaultdict[bytes, set[int]] = defaultdict(set)  # payload ──► connections, by their number
+        self.passes_acknowledgements = threading.Event()
+        self.passes_acknowledgements.set()
         self._broker_port = broker_port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -26,12 +31,17 @@ class RecordingProxy:
         self._sockets: list[socket.socket] = []
         self._threads[0].start()
 
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def break_connections(self) -> None:
+        """What is held back is lost."""
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.break_connections()
+        self.passes_acknowledgements.set()
         for thread in self._threads:
             thread.join(10)
         for each in self._sockets:
@@ -52,6 +62,7 @@ class RecordingProxy:
     def _upstream(self, client: socket.socket, broker: socket.socket, _number: int) -> None:
         with suppress(OSError):
             while data := client.recv(READ_BYTES):
+                self.passes_acknowledgements.wait()
                 broker.sendall(data)
             broker.shutdown(socket.SHUT_WR)
 
