@@ -1,8 +1,8 @@
 """The agent against its peers: the same MQTT readings from one mosquitto to another, at QoS 1 all the way.
 
-All of them run at once, each taking topics of its own, and get their load in turns, so that they share the machine's
-moods. Ours signs, chains and stores every reading durably before it acknowledges it; the others do not. What arrives
-at the destination is decoded and counted by the numbers in the readings.
+All of them run at once, each with its own topics, and are loaded in turns, so that other work on the machine affects
+all alike. Headgate signs, chains and stores every reading durably before it acknowledges it; the others do not.
+Messages at the destination are decoded and counted by the numbers in their readings.
 """
 
 import statistics
@@ -43,10 +43,10 @@ F = TypeVar("F", bound=Forwarder)
 
 @dataclass(slots=True)
 class Account:
-    """What was measured of one forwarder."""
+    """The measurements of one forwarder."""
 
     start_s: list[float] = field(default_factory=list)
-    first_signed_s: list[float] = field(default_factory=list)  # ours only: of any message, its own events too
+    first_signed_s: list[float] = field(default_factory=list)  # Headgate only; events count, too
     start_cpu_s: list[float] = field(default_factory=list)
     per_s: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -55,16 +55,16 @@ class Account:
     resume_s: float = float("inf")
     drained_per_s: float = 0.0
     lost_in_outage: int = 0
-    doubled_in_outage: int = 0
+    duplicated_in_outage: int = 0
     lost_over_kill: int = 0
-    doubled_over_kill: int = 0
+    duplicated_over_kill: int = 0
 
     @property
     def lost(self) -> int:
         return self.lost_in_outage + self.lost_over_kill
 
     def best(self, name: str) -> float:
-        """Of times to start: whatever else the machine does only adds to them."""
+        """The minimum, for start times: other work on the machine only adds to them."""
         return float(min(getattr(self, name)))
 
     def median(self, name: str) -> float:
@@ -77,7 +77,7 @@ PEAK_RSS: Final = "agent: peak RSS under load, MQTT and websocket"
 DRAINED: Final = "agent: backlog drained"
 RESUMES: Final = "agent: resumes after the link's return"
 LOST: Final = "agent: lost in the outage and over kill -9"
-DOUBLED: Final = "agent: duplicated in the outage, by id"
+DUPLICATED: Final = "agent: duplicated in the outage, by id"
 OF_EACH: Final[tuple[tuple[str, str, Callable[[Account], float]], ...]] = (
     ("messages per second", "/s", lambda account: account.median("per_s")),
     ("CPU per message", "µs", lambda account: account.median("cpu_us")),
@@ -85,11 +85,11 @@ OF_EACH: Final[tuple[tuple[str, str, Callable[[Account], float]], ...]] = (
     ("exec to the first reading at the destination", "s", lambda account: account.best("start_s")),
     ("bytes written per message", "B", lambda account: account.median("written_bytes")),
     ("lost in an outage of the destination broker", "of 20,000", lambda account: account.lost_in_outage),
-    ("duplicated in that outage", "", lambda account: account.doubled_in_outage),
+    ("duplicated in that outage", "", lambda account: account.duplicated_in_outage),
     ("resumed after its return", "s", lambda account: account.resume_s),
     ("backlog drained", "/s", lambda account: account.drained_per_s),
     ("lost over a kill -9", "of 10,000", lambda account: account.lost_over_kill),
-    ("duplicated over that kill", "", lambda account: account.doubled_over_kill),
+    ("duplicated over that kill", "", lambda account: account.duplicated_over_kill),
 )
 
 
@@ -108,7 +108,7 @@ def _measure() -> Iterator[Result]:
 @contextmanager
 def _bench(root: Path) -> "Iterator[Bench]":
     with ExitStack() as stack:
-        ends = [Broker(root / name) for name in ("near", "far")]
+        ends = [Broker(root / name) for name in ("origin", "destination")]
         for broker in ends:
             broker.start()
             stack.callback(broker.stop)
@@ -139,7 +139,7 @@ def _compare(bench: "Bench", forwarders: Sequence[Forwarder]) -> dict[str, Accou
 
 
 def _set_up(bench: "Bench", root: Path) -> tuple[list[Forwarder], dict[str, str]]:
-    """Those that can be measured, and by their names the reasons against the others."""
+    """The forwarders that can be measured, and the reasons why others cannot, by name."""
     forwarders, absent = list[Forwarder](), dict[str, str]()
     for kind in FORWARDERS:
         try:
@@ -180,7 +180,7 @@ def _figures(accounts: Mapping[str, Account], absent: Mapping[str, str], both_mb
     yield Figure(name=DRAINED, value=ours.drained_per_s, unit="/s", at_least=30_000, note="after an outage")
     yield Figure(name=RESUMES, value=ours.resume_s, unit="s", at_most=1, note="20,000 wait")
     yield Figure(name=LOST, value=ours.lost, unit="", at_most=0)
-    yield Figure(name=DOUBLED, value=ours.doubled_in_outage, unit="", at_most=0)
+    yield Figure(name=DUPLICATED, value=ours.duplicated_in_outage, unit="", at_most=0)
     for name, account in accounts.items():
         yield from (Figure(name=f"{name}: {what}", value=of(account), unit=unit) for what, unit, of in OF_EACH)
     for name, reason in absent.items():
@@ -188,7 +188,7 @@ def _figures(accounts: Mapping[str, Account], absent: Mapping[str, str], both_mb
 
 
 def _all_names() -> list[str]:
-    ours = [FIRST_SIGNED, PEAK_RSS, DRAINED, RESUMES, LOST, DOUBLED]
+    ours = [FIRST_SIGNED, PEAK_RSS, DRAINED, RESUMES, LOST, DUPLICATED]
     return ours + [name for forwarder in FORWARDERS for name in _names_of(forwarder.name)]
 
 
@@ -202,19 +202,19 @@ def _cpu_against(peer: str) -> str:
 
 
 class Bench:
-    """Two brokers, and who forwards between them."""
+    """Two brokers, and the forwarders between them."""
 
-    def __init__(self, source: Source, sink: Sink, near: Broker, far: Broker) -> None:
+    def __init__(self, source: Source, sink: Sink, origin: Broker, destination: Broker) -> None:
         self._source = source
         self._sink = sink
-        self._near = near
-        self._far = far
+        self._origin = origin
+        self._destination = destination
 
     def add(self, kind: type[F], root: Path) -> F:
-        return kind(root / kind.name, self._near.port, self._far.port)
+        return kind(root / kind.name, self._origin.port, self._destination.port)
 
     def start(self, forwarder: Forwarder, account: Account) -> None:
-        """From exec to the first reading at the destination, while readings come all the time."""
+        """Measure from exec to the first reading at the destination, under constant load."""
         if forwarder.process is not None:
             wait_until_quiet(forwarder)
             forwarder.stop()
@@ -231,7 +231,7 @@ class Bench:
         wait_until_quiet(forwarder)
 
     def warm_up(self, forwarder: Forwarder, _account: Account) -> None:
-        """A compiler that learns while it runs, as Node-RED's does, has learned by now."""
+        """Load it once before measuring, for just-in-time compilers such as Node-RED's."""
         self.load(forwarder, Account())
 
     def load(self, forwarder: Forwarder, account: Account) -> None:
@@ -240,7 +240,7 @@ class Bench:
         numbers = self._source.publish(forwarder.name, ROUND_MESSAGES)
         last_s = self._await(forwarder, began, numbers)
         wait_until_quiet(forwarder)
-        count = len(numbers) - self._lost_and_doubled(forwarder, began, numbers)[0]
+        count = len(numbers) - self._lost_and_duplicated(forwarder, began, numbers)[0]
         assert count, f"{forwarder.name} delivered none of {len(numbers)} readings"
         account.per_s.append(count / (last_s - began_s))
         account.cpu_us.append((process_tree.cpu_s(forwarder.pid) - before_cpu_s) / count * 1e6)
@@ -248,19 +248,19 @@ class Bench:
         account.rss_mb = process_tree.peak_rss_mb(forwarder.pid)
 
     def outage(self, forwarder: Forwarder, account: Account) -> None:
-        """The far broker goes away, readings come, it comes back."""
-        self._far.stop()
+        """Stop the destination broker, publish readings, and start it again."""
+        self._destination.stop()
         began = len(self._sink.arrivals)
         numbers = self._source.publish(forwarder.name, OUTAGE_MESSAGES)
         wait_until_quiet(forwarder)
-        self._far.start()
+        self._destination.start()
         back_s = time.monotonic()
         last_s = self._await(forwarder, began, numbers)
         first = _first(self._sink.arrivals[began:], forwarder.numbers_in)
         if first is not None:
             account.resume_s = first.at_s - back_s
             account.drained_per_s = OUTAGE_MESSAGES / max(last_s - first.at_s, 1e-3)
-        account.lost_in_outage, account.doubled_in_outage = self._lost_and_doubled(forwarder, began, numbers)
+        account.lost_in_outage, account.duplicated_in_outage = self._lost_and_duplicated(forwarder, began, numbers)
 
     def kill(self, forwarder: Forwarder, account: Account) -> None:
         began = len(self._sink.arrivals)
@@ -269,10 +269,10 @@ class Bench:
         numbers += self._source.publish(forwarder.name, KILL_MESSAGES // 2)
         forwarder.start()
         self._await(forwarder, began, numbers)
-        account.lost_over_kill, account.doubled_over_kill = self._lost_and_doubled(forwarder, began, numbers)
+        account.lost_over_kill, account.duplicated_over_kill = self._lost_and_duplicated(forwarder, began, numbers)
 
     def _await(self, forwarder: Forwarder, began: int, numbers: Sequence[int]) -> float:
-        """When the last of the numbers arrived, or the last that did."""
+        """The time at which the last of the numbers arrived, or the last that did arrive."""
         missing = set(numbers)
         seen, last_s, moved_s = began, time.monotonic(), time.monotonic()
         while missing and time.monotonic() - moved_s < STALL_S:
@@ -286,8 +286,8 @@ class Bench:
                     last_s, moved_s = arrival.at_s, time.monotonic()
         return last_s
 
-    def _lost_and_doubled(self, forwarder: Forwarder, began: int, numbers: Sequence[int]) -> tuple[int, int]:
-        """Of what is left when duplicates are removed by the forwarder's own ids, where it has any."""
+    def _lost_and_duplicated(self, forwarder: Forwarder, began: int, numbers: Sequence[int]) -> tuple[int, int]:
+        """Counts after removing duplicates by the ids of the forwarder, if it has any."""
         identities = [each for arrival in self._sink.arrivals[began:] for each in forwarder.identities_in(arrival)]
         wanted = set(numbers)
         found = [number for _, number in (dict.fromkeys(identities) if forwarder.has_ids else identities)]
@@ -300,7 +300,7 @@ def _first(arrivals: Sequence[Arrival], is_wanted: Callable[[Arrival], object]) 
 
 
 def wait_until_quiet(forwarder: Forwarder) -> None:
-    """Until it has next to nothing to do."""
+    """Wait until it uses almost no CPU."""
     busy_s = float("inf")
     while busy_s > QUIET_S / 10:
         before_s = process_tree.cpu_s(forwarder.pid)

@@ -1,4 +1,4 @@
-"""Archives against the least that such a format must do: zstd, SHA-256 and one Ed25519 signature of the same bytes."""
+"""Archives against the minimum of such a format: zstd, SHA-256 and one Ed25519 signature of the same bytes."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ def _rate(name: str, what: str, seconds: dict[str, float], size_bytes: int, *, a
 
 
 def _record(number: int, chance: random.Random) -> Record:
-    """A reading as it goes out: an ioMessage in base64 within a signed message, about 600 bytes."""
+    """A typical record: an ioMessage in base64 within a signed message, about 600 bytes."""
     stream, time_ms = f"0x{'ab' * 20}/sensor-{number % 8}", 1_700_000_000_000 + 40 * number
     content = encode_binary_content(b"temperature Cel/cbor boiler" + chance.randbytes(90) + b" " * 60)
     signature = "0x" + chance.randbytes(65).hex()

@@ -1,4 +1,4 @@
-"""The collector against the least that keeping a file costs: copying it and syncing the copy, on the same disk.
+"""The collector against a plain copy of the same file with fsync, on the same disk.
 
 The collector runs in a process of its own, and the client sends from memory as fast as it can. Both work on the same
 archives of 16 MB in turns; the collector hashes each byte twice (for its name, and for the block that was signed),
@@ -83,7 +83,7 @@ def _make_archive(binding: Binding, number: int) -> bytes:
     noise = random.Random(number)
     parts = [writer.begin()]
     for position in range(TEXTS):
-        text = noise.randbytes(TEXT_BYTES)  # what does not compress
+        text = noise.randbytes(TEXT_BYTES)  # incompressible
         parts.append(writer.add(Record(text, "chain", 1_700_000_000_000 + position, 0, 0, position, 1_700_000_000_000)))
     return b"".join([*parts, writer.finish()])
 

@@ -1,9 +1,8 @@
 """The ingest against bare coincurve recover on the same cores: decoding, the whole run, a second core, and history.
 
 Everything is counted in CPU seconds of the driver, the JVM and the Python workers together, so that other work on the
-machine counts less; and bare recover is taken before and after each of them, on as many cores at once, so that what the
-machine's mood costs the one it costs the other. A ratio of 0.5 says: half of the time is the signature check that no
-ingest can do without.
+machine counts less. Bare recover is measured before and after each of them, on as many cores at once, so that both are
+affected alike. A ratio of 0.5 means that half of the time is the signature check, which every ingest needs.
 """
 
 import os
@@ -66,7 +65,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _write_corpus(landing: Path) -> Path:
-    """Archives of one device; the last of them."""
+    """Write archives of one device. Returns the last one."""
     device = Device(1)
     chains = [BulkChain(device, f"sensor-{number}") for number in range(CHAINS)]
     span_ms = RECORDS // CHAINS * 1000
@@ -90,7 +89,7 @@ def _session(cores: int) -> Iterator[SparkSession]:
 
 
 def _measure_record(sample: Path) -> Iterator[Figure]:
-    """What one record costs in Python, and which part of it is what."""
+    """The cost of one record in Python, and its parts."""
     data = sample.read_bytes()
     archive = open_archive(lambda offset, count: data[offset : offset + count], len(data))
     texts = archive.block(1).columns.texts
@@ -141,7 +140,7 @@ def _decode_core(name: str, data: bytes) -> None:
 def _measure_run(
     spark: SparkSession, folder: Path, landing: Path, bare_s: Callable[[], float]
 ) -> Generator[Figure, None, float]:
-    """Gives back how long the last whole run took by the clock."""
+    """Returns the wall time of the last whole run."""
     records = ARCHIVES * RECORDS
     decode, run, wall_s = [], [], 0.0
     shares: dict[str, float] = {}
@@ -177,13 +176,13 @@ def _measure_run(
 
 
 def _bare_s(pool: ProcessPoolExecutor, landing: Path) -> float:
-    """CPU seconds of one bare recover on all cores, for about as long as what it is compared with takes."""
+    """CPU seconds of one bare recover on all cores, measured for about as long as the work that it is compared with."""
     archives = sorted(landing.iterdir())[:BARE_ARCHIVES]
     return statistics.mean(pool.map(_recover_s, archives))
 
 
 def _measure_one_core(folder: Path, landing: Path, two_cores_s: float) -> Iterator[Figure]:
-    """By the clock on the wall, as that is what a second core is for; it says little on a machine with other work."""
+    """Compares wall times, because a second core saves only those; meaningless on a busy machine."""
     with _session(1) as spark:
         _run(spark, landing, folder / "tables-to-warm-up")
         start_s = time.monotonic()
@@ -198,13 +197,13 @@ def _measure_one_core(folder: Path, landing: Path, two_cores_s: float) -> Iterat
 
 
 def _histories(folder: Path) -> list[Figure]:
-    """In a process of its own, whose JVM has no heap to collect of runs a hundred times as large."""
+    """Runs in its own process, whose JVM has no large heap of earlier runs to collect."""
     with _session(CORES) as spark:
         return list(_measure_history(spark, folder))
 
 
 def _measure_history(spark: SparkSession, folder: Path) -> Iterator[Figure]:
-    """What one more day costs after 1, 10 and 100 days, each the least of a few days."""
+    """The cost of one more day after 1, 10 and 100 days, each the minimum of a few days."""
     device = Device(2)
     chains = [BulkChain(device, "sensor")]
     landing, tables = folder / "days", folder / "history"
@@ -239,7 +238,7 @@ def _write_day(landing: Path, chains: list[BulkChain], day: int) -> None:
 
 
 def _decode(spark: SparkSession, landing: Path, folder: Path) -> None:
-    """Reading, verifying, decoding, and writing the messages down beside the tables."""
+    """Read, verify and decode the archives, and write the messages."""
     files = spark.read.format("binaryFile").schema(FILES).load(str(landing))
     decode_archives(files, DecodeSettings(), folder).write.format("noop").mode("overwrite").save()
 
@@ -249,7 +248,7 @@ def _run(spark: SparkSession, landing: Path, tables: Path) -> None:
 
 
 def _recover_s(archive: Path) -> float:
-    """Of one bare recover, over the signatures of the archive's own messages."""
+    """CPU seconds of one bare recover, over the signatures in an archive."""
     data = archive.read_bytes()
     opened = open_archive(lambda offset, count: data[offset : offset + count], len(data))
     blocks = [opened.block(index) for index in range(len(opened.manifest.blocks))]

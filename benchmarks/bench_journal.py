@@ -38,12 +38,12 @@ def measure() -> Iterable[Figure]:
 def _cpu(messages: list[bytes]) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-journal-") as directory:
         root = Path(directory)
-        contestants = {
+        candidates = {
             "zstd": _journal_writer(root / "zstd", "zstd", messages, BATCH),
             "none": _journal_writer(root / "none", "none", messages, BATCH),
             "sqlite": _sqlite_writer(root, messages, BATCH),
         }
-        seconds = cpu_seconds_per_call(contestants)
+        seconds = cpu_seconds_per_call(candidates)
     per_record_us = {name: taken / BATCH * 1e6 for name, taken in seconds.items()}
     note = f"{BATCH} × {len(messages[0])} bytes per commit; SQLite {per_record_us['sqlite']:.2f} µs (WAL, FULL)"
     for name in ("zstd", "none"):
@@ -56,7 +56,7 @@ def _cpu(messages: list[bytes]) -> Iterator[Figure]:
 def _journal_writer(
     directory: Path, compression: Compression, messages: list[bytes], batch: int
 ) -> Callable[[], object]:
-    """Appends a batch and commits it; a cursor follows, as it does while the link is up."""
+    """Appends and commits a batch, and moves a cursor, as while the link is up."""
     settings = JournalSettings(compression=compression)
     journal = Journal(DirectoryDisk(directory), settings, new_journal_id=1, now_ms=0)
     publisher = journal.cursor("publisher")
@@ -118,7 +118,7 @@ def _device_bytes(messages: list[bytes]) -> Iterator[Figure]:
 
 
 def _journal_device_bytes(device: Device, compression: Compression, messages: list[bytes], batch: int) -> float:
-    """Once every file has been written to before, as on a device that has run for a while."""
+    """Measures after every file was written once, as on a device that has run for a while."""
     write = _journal_writer(device.new_directory(), compression, messages, batch)
     payload_bytes = batch * len(messages[0])
     block_bytes = max(PAGE_BYTES, payload_bytes // (5 if compression == "zstd" else 1))

@@ -1,7 +1,7 @@
-"""The link to microcontrollers: the codec against the least that any such codec must do, the wire, and the C library.
+"""The link to microcontrollers: the codec against a minimal one, bytes on the wire, and the C library.
 
-The floor is COBS and CBOR by C extensions and zlib's CRC: bytes to a list of numbers, nothing checked. Ours makes of
-them frames and records that are valid in every field, and the session hands them over in order and once.
+The floor is COBS and CBOR by C extensions and zlib's CRC: bytes to a list of numbers, nothing checked. Ours
+checks every field of the frames and records, and the session delivers them in order and once.
 """
 
 import re
@@ -90,7 +90,7 @@ def _floor_encode(record: Record) -> bytes:
 
 
 def _session_run() -> Callable[[], object]:
-    """Give an open session its next records, and commit what it hands over."""
+    """Feed the next records to an open session, and commit what it delivers."""
     session = _open_session()
     chunks = iter([_chunk(session.number, at * FRAMES) for at in range(MAX_CHUNKS)])
     now = Moment(1000.0, 1_700_000_000_000)

@@ -1,6 +1,6 @@
-"""The node: publishing against the least that it must cost, resends, and memory for connections that only wait.
+"""The node: publishing against its minimum cost, resends, and the memory of idle connections.
 
-What counts is the CPU time of the node's own process, taken from the system; the clients are other processes' business.
+Only the CPU time of the process of the node counts, as the kernel reports it, not that of the clients.
 """
 
 import itertools
@@ -95,13 +95,13 @@ def _messages(count: int) -> Iterator[StreamMessage]:
 
 
 def _verification_s(messages: list[StreamMessage]) -> float:
-    """Of all the messages that the node gets: one again and again, foreseen by the processor, costs a tenth less."""
+    """CPU time per message, over all messages: verifying the same one repeatedly costs a tenth less."""
     verifier, in_turn = Verifier(), itertools.cycle(messages)
     return cpu_seconds_per_call({"verify": lambda: verifier.verify(next(in_turn))}, statistics.median)["verify"]
 
 
 def _echo_s(messages: list[StreamMessage]) -> float:
-    """The CPU time of an echo, by the library that everybody uses, of the same requests."""
+    """CPU time per message of an echo server with the `websockets` library, for the same requests."""
     with _process([sys.executable, "-c", ECHO_SERVER]) as (pid, address), _websocket(address, "/") as connection:
         frames = [_frame(_publish_request(message)) for message in messages]
         before_s = cpu_s(pid)
@@ -130,7 +130,7 @@ def _publish_s(data: Path, messages: list[StreamMessage]) -> float:
 
 
 def _resend_s(data: Path) -> float:
-    """Filled by HTTP would take long; by the node's own storage it does not."""
+    """CPU time per resent message. The database is filled directly, because publishing would take long."""
     data.mkdir()
     _fill(data)
     with _node(data) as (pid, address), _client(address) as client:
@@ -176,7 +176,7 @@ def _node(data: Path) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def _process(command: list[str]) -> Iterator[tuple[int, str]]:
-    """A server that says where it listens. Its process id and that address."""
+    """Run a server that prints its address. Yields its process id and address."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -188,7 +188,7 @@ def _process(command: list[str]) -> Iterator[tuple[int, str]]:
         process.communicate()
 
 
-# --- a client that costs next to nothing ---
+# --- a client with little overhead ---
 
 
 def _client(address: str) -> AbstractContextManager[socket.socket]:

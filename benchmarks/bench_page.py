@@ -41,8 +41,8 @@ asyncio.run(measure())
 def measure() -> Iterable[Figure]:
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, check=True)
     yield Figure(name="page: memory while not used", value=int(done.stdout) / 1000, unit="MB", at_most=MAX_IDLE_MB)
-    seen = status()
-    seen["devices"]["boiler"]["sensors"] = [sensor(f"quantity {number}", number * 1.5) for number in range(SENSORS)]
-    looks = {"metrics": lambda: metrics_text(seen), "status": lambda: json_response(seen)}
-    for name, seconds in cpu_seconds_per_call(looks).items():
+    current = status()
+    current["devices"]["boiler"]["sensors"] = [sensor(f"quantity {number}", number * 1.5) for number in range(SENSORS)]
+    requests = {"metrics": lambda: metrics_text(current), "status": lambda: json_response(current)}
+    for name, seconds in cpu_seconds_per_call(requests).items():
         yield Figure(name=f"page: CPU per {name}", value=seconds * 1e6, unit="µs", note=f"{SENSORS} sensors")

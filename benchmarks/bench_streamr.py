@@ -66,7 +66,7 @@ def measure() -> Iterator[Result]:
 
 
 def _ratio(work: Work, limit: str, ours: str) -> float:
-    """The median of several measurements: the margin is smaller than the moods of a busy machine."""
+    """The median of several measurements, because the margin is smaller than the noise of a busy machine."""
     taken = [cpu_seconds_per_call({name: work[name] for name in (limit, ours)}) for _ in range(ROUNDS)]
     return statistics.median(seconds[limit] / seconds[ours] for seconds in taken)
 
@@ -126,7 +126,7 @@ def _reference_figures(work: Work) -> Iterator[Result]:
 
 
 def _compare_with_peer(work: Work) -> Iterator[Result]:
-    """How many times its rate is ours; not taken where there is no registry or no native curve."""
+    """Our rate against that of the reference; not taken if it cannot be installed or has no native curve."""
     ours, rounds = {name: work[name] for name in AGAINST_PEER}, []
     try:
         folder = _install_peer()

@@ -1,7 +1,7 @@
 """Measures the bytes that reach a device: an ext4 file system on a loop device, counted by the kernel.
 
-Where none may be mounted, a directory takes its place, and what this process had to write back counts; that misses the
-file system's own journal, and the figures say so.
+Without the right to mount, a directory is used, and the write-back of this process is counted. That misses the journal
+of the file system, and the note of each figure says so.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Device:
         return directory
 
     def written_bytes(self) -> int:
-        """So far, with everything pending written."""
+        """The bytes written so far, after a sync."""
         subprocess.run(["sync", "--file-system", str(self._directory)], check=True)
         if self._statistics is not None:
             return int(self._statistics.read_text().split()[SECTORS_WRITTEN]) * SECTOR_BYTES
@@ -42,7 +42,7 @@ class Device:
 
 @contextlib.contextmanager
 def small_device() -> Iterator[Device]:
-    """A fresh file system of one gigabyte, or the nearest thing to it."""
+    """A new file system of one gigabyte, or a directory if that cannot be mounted."""
     with tempfile.TemporaryDirectory(prefix="bench-device-") as name:
         root = Path(name)
         loop = _mount(root / "image", root / "mounted")

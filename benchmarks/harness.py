@@ -1,6 +1,6 @@
-"""Measures a figure: the candidates in turns, CPU time, the minimum of many rounds.
+"""Measures a figure: CPU time of the candidates in turns, and the minimum of many rounds.
 
-These survive a noisy machine, wall rates do not: what others do on it only ever adds.
+Unlike wall time, this is reliable on a busy machine, because other work only adds time.
 """
 
 import time
@@ -47,16 +47,16 @@ Result = Figure | NotTaken
 
 
 def cpu_seconds_per_call(
-    contestants: Mapping[str, Callable[[], object]], of_rounds: Callable[[list[float]], float] = min
+    candidates: Mapping[str, Callable[[], object]], of_rounds: Callable[[list[float]], float] = min
 ) -> dict[str, float]:
-    """The least CPU time of one call of each, all taken in turns so that they share the machine's moods.
+    """The minimum CPU time of one call of each, measured in turns, so that other work affects all alike.
 
-    Where the other side of a comparison is measured otherwise, as one long run, take the median `of_rounds`.
+    Use the median for `of_rounds` if the other side of a comparison is measured as one long run.
     """
-    calls = {name: _calls_per_round(function) for name, function in contestants.items()}
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    calls = {name: _calls_per_round(function) for name, function in candidates.items()}
+    taken: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(ROUNDS):
-        for name, function in contestants.items():
+        for name, function in candidates.items():
             taken[name].append(_time_calls(function, calls[name]))
     return {name: of_rounds(times) for name, times in taken.items()}
 

@@ -51,7 +51,7 @@ def exit_code(results: Iterable[Result], *, is_ci: bool) -> int:
 
 
 def machine() -> dict[str, str]:
-    """On what the figures were taken. They are ratios, so that another machine's are comparable."""
+    """The machine of the figures. Most are ratios, so that those of other machines are comparable."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -81,7 +81,7 @@ def as_json(results: Iterable[Result]) -> Iterable[dict[str, Any]]:
 
 
 def from_json(values: dict[str, Any]) -> Result:
-    """The opposite, for one of them."""
+    """The reverse, for one result."""
     if "reason" in values:
         return NotTaken(**values)
     return Figure(**{name: value for name, value in values.items() if name != "holds"})
@@ -105,10 +105,10 @@ def _in_one_line(text: str) -> str:
 
 def _figure_row(figure: Figure) -> str:
     holds = "" if not figure.limit else "yes" if figure.holds else "NO"
-    return f"| {figure.name} | {_told(figure)} | {figure.limit} | {holds} | {figure.note} |"
+    return f"| {figure.name} | {_shown(figure)} | {figure.limit} | {holds} | {figure.note} |"
 
 
-def _told(figure: Figure) -> str:
+def _shown(figure: Figure) -> str:
     value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.3g}"
     return f"{value} {figure.unit}".strip()
 
@@ -139,12 +139,12 @@ def _bar(figure: Figure, middle: float, y: float) -> Sequence[str]:
     return [
         f'<text x="{NAMES_WIDTH - 8}" y="{y + 10}" text-anchor="end">{escape(figure.name)}</text>',
         f'<rect x="{x:.1f}" y="{y}" width="{max(length, 1):.1f}" height="12" fill="{colour}"/>',
-        f'<text x="{middle + HELD_WIDTH + 8}" y="{y + 10}" fill="#555">{escape(_told(figure))}</text>',
+        f'<text x="{middle + HELD_WIDTH + 8}" y="{y + 10}" fill="#555">{escape(_shown(figure))}</text>',
     ]
 
 
 def margin(figure: Figure) -> float:
-    """How many times better than its limit a figure is; below 1 it is worse. At most `REACH` either way."""
+    """The ratio of a figure to its limit; below 1 the limit is missed. At most `REACH` either way."""
     if figure.at_least is not None:
         better, worse = figure.value, figure.at_least
     else:

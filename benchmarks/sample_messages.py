@@ -1,7 +1,7 @@
-"""Signed messages as a device makes them, for benchmarks that only need their size and their entropy.
+"""Messages with the size and entropy of real ones, for benchmarks that do not check them.
 
-The ioMessage has an id with a random prefix and a counter, a reading with noise in it, and, where asked for, the hashes
-of its chain; it travels as base64 in a JSON StreamMessage with a signature of 65 random bytes.
+The ioMessage has an id with a random prefix and a counter, a noisy reading, and optionally the hashes of its chain. It
+is in base64 in a JSON StreamMessage with a signature of 65 random bytes.
 """
 
 import hashlib

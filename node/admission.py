@@ -38,7 +38,7 @@ class Admission:
         else:
             check_settings(message, self._registry.get(stream_id))
             self._check_author(message, user)
-        check_signature(self.verdict(message))
+        check_signature(self._verifier.verify(message))
 
     def admit_relayed(self, message: StreamMessage) -> None:
         """Check a message that another node has admitted by its own permissions.
@@ -52,10 +52,7 @@ class Admission:
             check_key_exchange(message)
         elif stream is not None:
             check_settings(message, stream)
-        check_signature(self.verdict(message))
-
-    def verdict(self, message: StreamMessage) -> Verdict:
-        return self._verifier.verify(message)
+        check_signature(self._verifier.verify(message))
 
     def _check_author(self, message: StreamMessage, user: str) -> None:
         stream_id = message.message_id.stream_id

@@ -60,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     match arguments.action:
         case "list":
-            return _list()
+            for name in list_scenarios():
+                print(f"{name:<28}{load_scenario(name).title}")
+            return ExitCode.OK
         case "run":
             return _run_named(arguments)
         case _:
@@ -77,12 +79,6 @@ def _minutes(text: str) -> float:
     if not 0 < (number := float(text)) < float("inf"):
         raise argparse.ArgumentTypeError("above 0")
     return number
-
-
-def _list() -> int:
-    for name in list_scenarios():
-        print(f"{name:<28}{load_scenario(name).title}")
-    return ExitCode.OK
 
 
 def _run_named(arguments: argparse.Namespace) -> int:

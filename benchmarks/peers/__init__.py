@@ -1,7 +1,7 @@
 """Programs that forward MQTT readings from one broker to another, Headgate included, set up as their manuals say.
 
-forwarder        what the benchmark needs to know of each
+forwarder        the interface of each
 headgate, thingsboard, node_red, bridge
-traffic          the readings at one end, and the count of them at the other
+traffic          publishes readings at the origin and counts them at the destination
 broker           mosquitto at both ends
 """

@@ -1,4 +1,4 @@
-"""A mosquitto between the two brokers, bridged to both. It keeps its queue in memory and saves it every second."""
+"""A mosquitto between the two brokers, bridged to both. Its queue is in memory, and saved every second."""
 
 import getpass
 import json

@@ -1,4 +1,4 @@
-"""mosquitto at both ends: nothing is dropped for want of room, and sessions outlive a restart."""
+"""The mosquitto brokers at both ends: their queues are unlimited, and their sessions survive a restart."""
 
 import getpass
 import socket

@@ -17,7 +17,7 @@ class Missing(Exception):
 
 
 def install(command: Sequence[str]) -> None:
-    """Raises Missing, with the last of what the installer said."""
+    """Run an installer. Raises: Missing, with the end of its output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -27,7 +27,7 @@ def install(command: Sequence[str]) -> None:
 
 
 class Forwarder(ABC):
-    """One program between two brokers, in a folder of its own. It takes topics below its `name`."""
+    """One program between two brokers, in a folder of its own. It forwards topics below its `name`."""
 
     name: ClassVar[str]
     has_ids: ClassVar[bool] = False  # by which a consumer removes duplicates
@@ -40,17 +40,17 @@ class Forwarder(ABC):
 
     @abstractmethod
     def set_up(self, source_port: int, sink_port: int) -> None:
-        """Install it where it is missing, and write its configuration. Raises Missing."""
+        """Install it if it is missing, and write its configuration. Raises: Missing."""
 
     @abstractmethod
     def command(self) -> Sequence[str]: ...
 
     @abstractmethod
     def numbers_in(self, arrival: Arrival) -> list[int]:
-        """Of the readings in what it published, in order; [] if it is something else."""
+        """The numbers of the readings in a message that it published, in order; [] for another message."""
 
     def identities_in(self, arrival: Arrival) -> list[tuple[object, int]]:
-        """The same, each with what a consumer removes duplicates by. Without ids there is the number alone."""
+        """The same, each with the id by which a consumer removes duplicates; without ids, the number."""
         return [(number, number) for number in self.numbers_in(arrival)]
 
     def environment(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Forwarder(ABC):
             self.process = None
 
     def kill(self) -> None:
-        """kill -9, in the middle of whatever it does."""
+        """Kill it with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -87,5 +87,5 @@ class Forwarder(ABC):
 
 
 def numbers_of(values: Sequence[object]) -> list[int]:
-    """The numbers of readings, by the values that carry them."""
+    """The numbers of readings, from their values."""
     return [int(str(value)) - 10_000_000 for value in values]

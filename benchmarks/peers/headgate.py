@@ -1,4 +1,4 @@
-"""Ours: every reading signed, hash-chained and on the disk before it is acknowledged; publications packed."""
+"""Headgate: every reading is signed, hash-chained and durable before it is acknowledged; publications are packed."""
 
 import base64
 import subprocess
@@ -58,11 +58,11 @@ class Headgate(Forwarder):
         _run("keys", "init", "--keys", str(self.folder / "data" / "keys" / "device.keys"))
 
     def command(self) -> Sequence[str]:
-        """As the unit runs it: `python -m` would load what finds modules, too."""
+        """The command of the systemd unit: `python -m` would load `runpy`, too."""
         return [str(Path(sys.executable).with_name("headgate")), "run", "--config", str(self.folder / "headgate.toml")]
 
     def environment(self) -> dict[str, str]:
-        """An installed package is compiled, whatever the environment says of a working copy."""
+        """Use compiled modules, as an installed package does."""
         return {"PYTHONDONTWRITEBYTECODE": ""}
 
     def numbers_in(self, arrival: Arrival) -> list[int]:
@@ -76,7 +76,7 @@ class Headgate(Forwarder):
 
 
 class HeadgateOverBoth(Headgate):
-    """The same with a node as its second destination, so that both transports are loaded and under load."""
+    """Headgate with a node as second destination, so that both transports are used."""
 
     name = "headgate-both"
 
@@ -89,7 +89,7 @@ class HeadgateOverBoth(Headgate):
 
     @contextmanager
     def node(self) -> Iterator[None]:
-        """The destination of its second transport."""
+        """Run the node for the block."""
         listen, data = f"127.0.0.1:{self._node_port}", str(self.folder / "node")
         command = [sys.executable, "-m", "agent", "node", "run", "--listen", listen, "--data", data]
         with (self.folder / "node.log").open("wb") as log:
@@ -106,7 +106,7 @@ class HeadgateOverBoth(Headgate):
 
 
 def stream_messages(arrival: Arrival) -> Iterator[StreamMessage]:
-    """One, or the several that were packed into one publication; nothing of what others publish."""
+    """The messages in a publication of Headgate; none for a publication of another forwarder."""
     if not arrival.topic.startswith("0x"):
         return
     elements = orjson.loads(arrival.payload)

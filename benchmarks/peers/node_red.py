@@ -9,7 +9,7 @@ from benchmarks.peers.broker import free_port
 from benchmarks.peers.forwarder import Forwarder, install, numbers_of
 from benchmarks.peers.traffic import Arrival
 
-PACKAGES = ("node-red@5.0.7", "node@22")  # it wants a newer Node.js than many systems have
+PACKAGES = ("node-red@5.0.7", "node@22")  # it needs a newer Node.js than many systems have
 SETTINGS = """
 module.exports = {{
     uiPort: {port}, uiHost: "127.0.0.1", flowFile: "flows.json", credentialSecret: false,
@@ -73,7 +73,7 @@ def _broker(name: str, port: int) -> dict[str, object]:
 
 
 def _installed_modules() -> Path:
-    """Installed below the environment where they are missing. Raises Missing."""
+    """Install the packages below the virtual environment, if they are missing. Raises: Missing."""
     folder = Path(sys.prefix) / "peers" / "node-red"
     modules = folder / "node_modules"
     if not (modules / "node" / "bin" / "node").exists():

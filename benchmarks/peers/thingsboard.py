@@ -1,7 +1,7 @@
-"""The ThingsBoard gateway: its MQTT connector, events kept in SQLite, telemetry packed as it does by default.
+"""The ThingsBoard gateway: its MQTT connector, events stored in SQLite, telemetry packed by its defaults.
 
-Its pins clash with ours, so it lives in an environment of its own. On its start it asks an update server; a proxy that
-nobody listens on keeps it on this machine. Its rate limits, made for the vendor's cloud, are off.
+Its dependencies conflict with ours, so it has its own virtual environment. A proxy address without a listener prevents
+its request to an update server at the start. Its rate limits, made for the vendor's cloud, are off.
 """
 
 import json
@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def server_answer(topic: str) -> Answer | None:
-    """A ThingsBoard server tells its limits, and the gateway forwards nothing before it knows them."""
+    """The limits of a ThingsBoard server, which the gateway requests before it forwards anything."""
     if not topic.startswith(REQUEST_TOPIC):
         return None
     return Answer(RESPONSE_TOPIC + topic.removeprefix(REQUEST_TOPIC), SESSION_LIMITS)
@@ -113,7 +113,7 @@ def _logs() -> dict[str, object]:
 
 
 def _installed() -> Path:
-    """Its interpreter, in an environment made below ours where it is missing. Raises Missing."""
+    """Its Python interpreter; installs it below our virtual environment if it is missing. Raises: Missing."""
     folder = Path(sys.prefix) / "peers" / "thingsboard"
     python = folder / "bin" / "python"
     if not (folder / "bin" / "thingsboard-gateway").exists():

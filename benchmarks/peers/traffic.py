@@ -1,4 +1,4 @@
-"""The readings at one end and the count of them at the other, by MQTT clients that cost next to nothing."""
+"""MQTT clients with little overhead: one publishes readings, the other records what arrives."""
 
 import itertools
 import socket
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def reading(number: int) -> bytes:
-    """52 bytes, of which no two are alike."""
+    """A reading of 52 bytes, different for each number."""
     return b'{"value":%08d,"unit":"Cel","battery":97,"rssi":-61}' % (10_000_000 + number)
 
 
@@ -43,7 +43,7 @@ class Source:
         self._unacknowledged_bytes = 0
 
     def publish(self, root: str, count: int) -> list[int]:
-        """As fast as the broker takes them; when this returns, it has them all. Their numbers."""
+        """Publish readings as fast as possible, until the broker has acknowledged all. Returns their numbers."""
         numbers = list(itertools.islice(self._numbers, count))
         for start in range(0, count, AT_ONCE):
             part = numbers[start : start + AT_ONCE]
@@ -69,10 +69,10 @@ class Source:
 
 
 class Sink:
-    """Takes everything that reaches a broker, over a session that outlives the broker's outages."""
+    """Records everything that a broker receives, over a session that survives outages of the broker."""
 
     def __init__(self, port: int, answer: Callable[[str], "Answer | None"] = lambda _: None) -> None:
-        """`answer` gives what is to be published on behalf of the server that a forwarder believes to talk to."""
+        """`answer` returns the responses of the server that a forwarder expects."""
         self.arrivals: list[Arrival] = []
         self._answer = answer
         self._port = port
@@ -98,7 +98,7 @@ class Sink:
                     time.sleep(0.01)
 
     def _receive(self, connection: socket.socket) -> None:
-        """Until the link breaks."""
+        """Receive until the connection ends."""
         pending = b""
         while data := _received(connection):
             now_s = time.monotonic()
@@ -108,12 +108,12 @@ class Sink:
             while (found := _next_packet(pending, at)) is not None:
                 kind, body, at = found
                 if kind & 0xF0 == PUBLISH:
-                    to_send.append(self._take(kind, body, now_s))
+                    to_send.append(self._record(kind, body, now_s))
             pending = pending[at:]
             connection.sendall(b"".join(to_send))
 
-    def _take(self, kind: int, body: bytes, now_s: float) -> bytes:
-        """What to send for it: its acknowledgement, and an answer if it asks for one."""
+    def _record(self, kind: int, body: bytes, now_s: float) -> bytes:
+        """Record a message. Returns the bytes to send: its acknowledgement, and a response if it needs one."""
         end = 2 + int.from_bytes(body[:2])
         is_qos_1 = bool(kind & QOS_1)
         topic = body[2:end].decode()
@@ -135,7 +135,7 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _next_packet(data: bytes, at: int) -> tuple[int, bytes, int] | None:
-    """Type with flags, body, and where the next one begins; None if it is not all there."""
+    """Type with flags, body, and the start of the next packet; None if the packet is incomplete."""
     length, shift, place = 0, 0, at + 1
     while place < len(data):
         byte = data[place]

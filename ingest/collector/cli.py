@@ -8,7 +8,6 @@ import os
 import resource
 import secrets
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from ingest.collector.devices import (
     parse_archive_key,
 )
 from ingest.collector.errors import ConfigError
-from ingest.collector.intake import Intake
+from ingest.collector.intake import Intake, now_ms
 from ingest.collector.keys import (
     SIGNING_KEY,
     PublicKeys,
@@ -147,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
             device = AllowList(state / "devices").confirm(parse_address(arguments.device), arguments.key)
             print(_device_line(device))
         case "revoke":
-            device = AllowList(state / "devices").revoke(parse_address(arguments.device), _now_ms())
+            device = AllowList(state / "devices").revoke(parse_address(arguments.device), now_ms())
             print(_device_line(device))
         case "devices":
             _list_devices(AllowList(state / "devices"), as_json=arguments.json)
@@ -266,11 +265,11 @@ def _enrol(allow_list: AllowList, arguments: argparse.Namespace) -> None:
     try:
         if device.startswith("0x") and not Path(device).exists():
             key = None if arguments.archive_key is None else parse_archive_key(arguments.archive_key)
-            enrolled = Device(address=parse_address(device), archive_key=key, enrolled_at_ms=_now_ms(), label=label)
+            enrolled = Device(address=parse_address(device), archive_key=key, enrolled_at_ms=now_ms(), label=label)
         elif arguments.archive_key is not None:
             raise ConfigError("--archive-key is only for a device given by its address; a file contains the key")
         else:
-            enrolled = device_from_public_file(Path(device), _now_ms(), label)
+            enrolled = device_from_public_file(Path(device), now_ms(), label)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     allow_list.enrol(enrolled)
@@ -286,12 +285,8 @@ def _enrol(allow_list: AllowList, arguments: argparse.Namespace) -> None:
 
 def _list_devices(allow_list: AllowList, *, as_json: bool) -> None:
     for device in allow_list.devices():
-        print(json.dumps(_as_json(device)) if as_json else _device_line(device))
-
-
-def _as_json(device: Device) -> dict[str, str | int | None]:
-    offered = None if device.offered_key is None else device.offered_key.hex()
-    return {**device.as_dict(), "offered_key": offered}
+        offered = None if device.offered_key is None else device.offered_key.hex()
+        print(json.dumps({**device.as_dict(), "offered_key": offered}) if as_json else _device_line(device))
 
 
 def _device_line(device: Device) -> str:
@@ -312,7 +307,3 @@ def _show_keys(public: PublicKeys, *, as_json: bool) -> None:
         print(json.dumps(public_as_dict(public)))
     else:
         print(f"signing key     {public.signing.hex()}\nencryption key  {public.encryption.hex()}")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

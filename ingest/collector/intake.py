@@ -49,10 +49,7 @@ class Intake:
             verify_archive(stored, claim, self._encryption_key)
         except UploadRefused:
             return None
-        return self.receipts.issue(claim, _now_ms())
-
-    def offset(self, claim: UploadClaim) -> int:
-        return self.uploads.offset(claim)
+        return self.receipts.issue(claim, now_ms())
 
     def begin(self, claim: UploadClaim, offset: int | None, length: int) -> UploadFile:
         """Open the part for `length` bytes from `offset`; None: from the first byte, whatever is stored.
@@ -79,9 +76,9 @@ class Intake:
         except UploadRefused:
             self.uploads.discard(claim)
             raise
-        now_ms = _now_ms()
-        self.landing.store(upload, claim.archive, now_ms)
-        return self.receipts.issue(claim, now_ms)
+        arrived_at_ms = now_ms()
+        self.landing.store(upload, claim.archive, arrived_at_ms)
+        return self.receipts.issue(claim, arrived_at_ms)
 
 
 def describe(claim: UploadClaim) -> str:
@@ -89,5 +86,5 @@ def describe(claim: UploadClaim) -> str:
     return f"device={checksum_address(claim.device)} archive={claim.archive.hex()} size_bytes={claim.size_bytes}"
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000

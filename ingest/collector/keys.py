@@ -58,7 +58,7 @@ def create_keys(folder: Path, random_bytes: Callable[[int], bytes]) -> PublicKey
     public = PublicKeys(bytes(signing.verify_key), bytes(decryption.public_key))
     create_file(folder / DECRYPTION_KEY, _encode(KeyKind.DECRYPTION, bytes(decryption)))
     create_file(folder / SIGNING_KEY, _encode(KeyKind.SIGNING, bytes(signing)))
-    create_file(folder / PUBLIC_KEYS, _public_as_json(public), mode=_PUBLIC_FILE)
+    create_file(folder / PUBLIC_KEYS, json.dumps(public_as_dict(public), indent=2).encode() + b"\n", mode=_PUBLIC_FILE)
     return public
 
 
@@ -89,10 +89,6 @@ def load_public_keys(folder: Path) -> PublicKeys:
 
 def public_as_dict(public: PublicKeys) -> dict[str, str]:
     return {"signing_key": public.signing.hex(), "encryption_key": public.encryption.hex()}
-
-
-def _public_as_json(public: PublicKeys) -> bytes:
-    return json.dumps(public_as_dict(public), indent=2).encode() + b"\n"
 
 
 def _encode(kind: KeyKind, secret: bytes) -> bytes:

@@ -185,7 +185,7 @@ class Routes(_Refuser):
     async def _offset_response(self, claim: UploadClaim, *, is_stored: bool) -> Response:
         if is_stored:
             return Response(headers={UPLOAD_OFFSET: str(claim.size_bytes), UPLOAD_COMPLETE: COMPLETE})
-        offset = await self._disk.run(self._intake.offset, claim)
+        offset = await self._disk.run(self._intake.uploads.offset, claim)
         return Response(headers={UPLOAD_OFFSET: str(offset), UPLOAD_COMPLETE: INCOMPLETE})
 
     async def _repeat_receipt(self, request: Request, claim: UploadClaim, receipt: bytes) -> Response:

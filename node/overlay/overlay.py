@@ -79,7 +79,7 @@ class Overlay:
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for path in self._paths():
+            for path in (PLAIN_PATH, NETWORK_LAYER_PATH) if self._settings.uses_network_layer else (PLAIN_PATH,):
                 self._memberships[path] = self._make_membership(path, group)
             for part in self._hub.subscribed_parts:
                 self._want(part, True)
@@ -87,9 +87,6 @@ class Overlay:
             endpoints = {path: membership.serve for path, membership in self._memberships.items()}
             async with await PeerServer(headers, endpoints, pages={}).start(self._listener) as running:
                 await running.serve_forever()
-
-    def _paths(self) -> list[str]:
-        return [PLAIN_PATH, NETWORK_LAYER_PATH] if self._settings.uses_network_layer else [PLAIN_PATH]
 
     def _make_membership(self, path: str, group: asyncio.TaskGroup) -> Membership:
         identity = Identity(peer_id=self._peer_id, address=self.address + path, peer_type=self._settings.peer_type)

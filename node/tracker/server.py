@@ -55,7 +55,7 @@ class _Network:
         self._connected[peer.peer_id] = connected
         self._send(self._tracker.connect(peer, time.monotonic()))
         if peer.is_storage:
-            asyncio.get_running_loop().call_later(REPORT_S, self._tick)
+            asyncio.get_running_loop().call_later(REPORT_S, lambda: self._send(self._tracker.tick(time.monotonic())))
         log.info("node connected; id=%s address=%s", peer.peer_id, peer.address)
 
         async def receive(text: str | bytes) -> None:
@@ -92,9 +92,6 @@ class _Network:
             log.debug("node sent an invalid message; id=%s problem=%s", peer_id, problem)
             return
         self._send(self._tracker.receive(peer_id, message, time.monotonic()))
-
-    def _tick(self) -> None:
-        self._send(self._tracker.tick(time.monotonic()))
 
     def _send(self, outgoing: Iterable[Outgoing]) -> None:
         for peer_id, message in outgoing:

@@ -14,7 +14,6 @@ from typing import Final
 
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench, wait_until
-from testbed.bench.clock import ControlledClock
 from testbed.bench.devices import Microcontroller, SerialDevice
 from testbed.bench.servers import CollectorServer, Server
 from testbed.errors import BenchError
@@ -110,20 +109,14 @@ async def _inject_into_agent(agent: AgentPart, fault: Fault, chance: random.Rand
             flip_bits(agent.segments(lane), bits, chance)
         case RotArchive(bits=bits):
             flip_bits((agent.data / "archives").glob("*.hg[as]"), bits, chance)
-        case ClockStep() | ClockRate() | ClockSet() if agent.clock is not None:
-            await _change_clock(agent.clock, fault)
-
-
-async def _change_clock(clock: ControlledClock, fault: Fault) -> None:
-    match fault:
-        case ClockStep(by_s=by_s):
-            clock.step(by_s)
-        case ClockRate(rate=rate, for_s=for_s):
-            clock.run_at(rate)
+        case ClockStep(by_s=by_s) if agent.clock is not None:
+            agent.clock.step(by_s)
+        case ClockRate(rate=rate, for_s=for_s) if agent.clock is not None:
+            agent.clock.run_at(rate)
             await asyncio.sleep(for_s)
-            clock.run_at(1.0)
-        case ClockSet():
-            clock.synchronise()
+            agent.clock.run_at(1.0)
+        case ClockSet() if agent.clock is not None:
+            agent.clock.synchronise()
 
 
 async def _down_for(end: Callable[[], None], for_s: float, start: Callable[[], None]) -> None:

@@ -41,6 +41,7 @@ class Stage:
         self.agents: dict[str, AgentPart] = {}
         self.devices: list[SerialDevice] = []
         self.reader = DeviceKeys.generate(os.urandom)  # may read the encrypted stream
+        self._reader_address = f"0x{self.reader.address.hex()}"
         self.missing: list[str] = []  # what this machine cannot show, and why
         self.collector = CollectorServer(folder, "collector")
         self.node = NodeServer(folder, "node", settings=folder / "node.toml")
@@ -131,10 +132,6 @@ class Stage:
         self.collector.enrol(agent.keys.binding)
         reader = self._reader_address if name == ENCRYPTED else None
         agent.config.write_text(agent_configuration(name, agent, drivers, self.network.port, self.collector, reader))
-
-    @property
-    def _reader_address(self) -> str:
-        return f"0x{self.reader.address.hex()}"
 
     # Inspecting
 
