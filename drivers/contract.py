@@ -15,7 +15,7 @@
 - A driver that holds its port open and retries gives the reason in `outage`.
 - What a device sends costs bounded memory and CPU. Noise is counted and reported in `trouble`, never raised.
 - Input that cannot be read is recorded in `rejects`, with its bytes. One bad field does not affect the good ones.
-- Every `DeviceError` says what, where, and what to do.
+- Every `DeviceError` names the problem, the place and what to do.
 """
 
 from abc import ABC, abstractmethod
@@ -89,7 +89,7 @@ class Driver(ABC):
         previous one passed on is committed, and what it did not pass on is to be read again."""
 
     async def returned(self) -> None:
-        """Wait until a device that is absent comes back, so that it is reopened at once and not at the end of a wait.
+        """Wait until an absent device is present again, so that it is reopened at once and not at the end of a wait.
 
         A driver that cannot detect this waits for ever, and the backoff alone decides.
         """

@@ -1,9 +1,9 @@
 """Maps a device's clock to the host's time: offset and drift, estimated from the fastest request/response pairs.
 
-The device reports its uptime; the host records when it sent the request and when the response came. The device read its
-clock somewhere between the two, so the shorter the round trip, the better the sample. Device clocks run up to some
-hundred millionths fast or slow; the drift is computed once the samples span long enough to separate it from
-their error.
+The device reports its uptime; the host records when it sent the request and when it received the response. The device
+read its clock somewhere between the two, so the shorter the round trip, the better the sample. Device clocks run up to
+some hundred millionths fast or slow; the drift is computed once the samples span long enough to separate it from their
+error.
 
 Pure. Host times are of a clock that is never set, in milliseconds.
 """

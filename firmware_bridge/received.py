@@ -59,7 +59,7 @@ class ReceivedRecords:
 
     def __init__(self) -> None:
         self.missing = 0  # records that the device had no space for
-        self._next_rseq: int | None = None  # after the highest that came; None before the first
+        self._next_rseq: int | None = None  # after the highest received; None before the first
         self._open: dict[int, set[int]] = {}  # rseq ──► samples that are delivered and not durable
         self._lost: dict[int, set[int]] = {}  # rseq ──► samples that an earlier process did not commit
 

@@ -94,7 +94,7 @@ async def update_firmware(
 
     `reached` is called with the number of bytes that the device has.
 
-    `is_forced`: send it although the device says that it runs this version.
+    `is_forced`: send it although the device reports that it runs this version.
     Raises: LinkDown if it stays silent, CommandRejected if it refuses.
     """
     update = _Update(link, package, reached)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class HeadgateError(Exception):
-    """Root of every error raised on purpose. Its text says what, where and what to do, and never holds a secret."""
+    """Root of every error raised on purpose. Its text names the problem, the place and what to do, and no secret."""
 
     exit_code: ClassVar[int] = 1  # of a command that ends with this error; docs/operations.md lists them
 

@@ -10,7 +10,7 @@ before they were delivered. Its ContentData is a map in deterministic CBOR (`pro
 | archived | true if an archive contains them nevertheless: subscribers miss them, the lake does not |
 
 A message whose InfoType is `headgate/refused` reports readings that no message can hold: too large, or without a
-possible stream. It is committed with the readings that came with them, before their source is acknowledged.
+possible stream. It is committed with the readings received with them, before their source is acknowledged.
 
 | key | content |
 |---|---|

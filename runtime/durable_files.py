@@ -75,7 +75,7 @@ def _written(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write the data under a temporary name, for the caller to rename; it is removed if the caller fails."""
     temporary, descriptor = _create_temporary(path, mode)
     try:
-        os.fchmod(descriptor, mode)  # whatever the umask says
+        os.fchmod(descriptor, mode)  # regardless of the umask
         change_owner(descriptor, of=path if path.exists() else path.parent)
         write_all(descriptor, data)
         os.fsync(descriptor)

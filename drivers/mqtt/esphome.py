@@ -2,7 +2,7 @@
 
 | topic | payload |
 |---|---|
-| `NODE/sensor/NAME/state` | `21.3`, `nan` where there is no value; a text sensor's string comes under the same topic |
+| `NODE/sensor/NAME/state` | `21.3`, `nan` where there is no value; a text sensor's string has the same topic |
 | `NODE/number/NAME/state` | `21.5` |
 | `NODE/binary_sensor/NAME/state`, `NODE/switch/NAME/state` | `ON`, `OFF` |
 | `NODE/light/NAME/state` | `{"state":"ON","brightness":255,…}` |

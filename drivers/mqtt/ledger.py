@@ -3,7 +3,7 @@
 A message is acknowledged only over the connection that delivered it. The broker delivers again, with the same number
 and marked as a duplicate, what was not acknowledged when a connection broke, or whose acknowledgement was lost on the
 way. Within one process run, and one session, such a message is recognised here: it is not read twice; if it is
-committed already, it is acknowledged at once. After a crash of the agent it comes once more, as QoS 1 allows.
+committed already, it is acknowledged at once. After a crash of the agent it is read once more, as QoS 1 allows.
 
 A session that the broker does not resume has numbers of its own: the numbers of the old session are dropped, and
 what is committed late is not acknowledged.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-MAX_SENTENCE_BYTES: Final = 120  # the standard says 82; receivers are known to exceed it
+MAX_SENTENCE_BYTES: Final = 120  # 82 by the standard; receivers are known to exceed it
 KNOT_M_PER_S: Final = 1852 / 3600
 WIND_M_PER_S: Final = {"N": KNOT_M_PER_S, "K": 1 / 3.6, "M": 1.0, "S": 0.44704}  # S: statute miles an hour
 Measured = tuple[str, float | int | str, str]  # quantity, value, unit

@@ -42,7 +42,7 @@ class Package:
         if len(self.signature) != SIGNATURE_BYTES:
             raise ValueError(f"a signature of {len(self.signature)} bytes, not {SIGNATURE_BYTES}")
         if len(self.image) != self.manifest.size_bytes:
-            raise Corrupt(f"image of {len(self.image)} bytes, the manifest says {self.manifest.size_bytes}")
+            raise Corrupt(f"image of {len(self.image)} bytes, the manifest states {self.manifest.size_bytes}")
         if hashlib.sha512(self.image).digest() != self.manifest.sha512:
             raise Corrupt("the image is not that of its manifest: their digests differ")
 

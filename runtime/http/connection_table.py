@@ -49,7 +49,7 @@ class ConnectionTable:
         return [entry.task for entry in self._entries.values()]
 
     def add(self, connection: Connection, address: str, task: asyncio.Task[None]) -> None:
-        """Add a connection, closing another if necessary; `has_place` tells whether there was a place for it."""
+        """Add a connection, closing another if necessary; `has_place` is whether there was a place for it."""
         network = client_network(address)
         self._entries[connection] = _Entry(network, task, self._make_place(network))
         self._per_network[network] += 1

@@ -32,7 +32,7 @@ class Head(NamedTuple):
 
 
 class HttpProtocol:
-    """`feed` it what was received, then ask for what came of it. After an HttpError only a response may follow."""
+    """Parses the bytes passed to `feed`, and encodes responses. After an HttpError only a response may follow."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -199,7 +199,7 @@ class HttpProtocol:
 
 
 def _check_repeated(head: bytes) -> None:
-    """h11 accepts equal lengths twice, or in a list; here each of these headers comes once, with one value."""
+    """h11 accepts equal lengths twice, or in a list; here each of these headers is allowed once, with one value."""
     seen: set[str] = set()
     for line in head.split(b"\r\n")[1:]:
         name = line.partition(b":")[0].decode("ascii").lower()

@@ -54,7 +54,7 @@ def test_a_file_of_another_kind_or_version_is_refused(
 
 def test_an_image_with_a_byte_more_or_another_digest_is_refused() -> None:
     data = package().to_bytes()
-    with pytest.raises(Corrupt, match="6 bytes, the manifest says 5"):
+    with pytest.raises(Corrupt, match="6 bytes, the manifest states 5"):
         Package.from_bytes(data + b"x")
     with pytest.raises(Corrupt, match="their digests differ"):
         Package.from_bytes(data[:-1] + b"x")
