@@ -14,6 +14,9 @@ user `headgate` then counts as the reader's own, so that a command run by root g
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,7 +39,20 @@ class Reader(NamedTuple):
     @classmethod
     def this_process(cls) -> "Reader":
         uid = os.geteuid()
-        return cls(uid, _groups_of_service() if uid == _ROOT else frozenset({os.getegid()}))
+        return cls(uid, _judged_groups.get() or _groups_of_service() if uid == _ROOT else frozenset({os.getegid()}))
+
+
+_judged_groups: ContextVar[frozenset[int]] = ContextVar("judged_groups", default=frozenset())
+
+
+@contextmanager
+def judging_for_group(gid: int) -> Iterator[None]:
+    """While it is open, a command run by root judges secrets for a service of this group."""
+    token = _judged_groups.set(frozenset({gid}))
+    try:
+        yield
+    finally:
+        _judged_groups.reset(token)
 
 
 def privacy_problem(status: os.stat_result, reader: Reader) -> str:

@@ -42,7 +42,9 @@ class ServiceUser:
             entry = pwd.getpwnam(name)
             more = [grp.getgrnam(each).gr_gid for each in more_groups]
         except KeyError as error:
-            raise ConfigError(f"{error.args[0]}; systemd-sysusers creates the users of the units") from None
+            missing = str(error.args[0]).rpartition(": ")[2]
+            problem = f"no user or group is named {missing}; systemd-sysusers creates those of the units"
+            raise ConfigError(problem) from None
         groups = tuple(sorted({*os.getgrouplist(name, entry.pw_gid), *more}))
         return cls(name=name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
 
@@ -132,6 +134,8 @@ def _problem_text(setting: str, path: Path, barrier: Path, user: ServiceUser) ->
 
 
 def _remedy(setting: str, barrier: Path, user: ServiceUser) -> str:
+    if setting == KEY_FILE and barrier.is_dir():  # a folder with keys is its owner's alone
+        return f"chown -R {user.name}:{user.group_name} {barrier}"
     if barrier.is_dir():
         return f"chgrp {user.group_name} {barrier} && chmod g+x {barrier}"
     if setting == KEY_FILE:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import nullcontext
 
 from agent.config.configuration import Config
 from agent.config.files import check_files, key_file_of
@@ -10,7 +11,8 @@ from agent.config.review import warnings_of
 from agent.errors import ExitCode
 from agent.keys import binding_as_json, read_binding
 from agent.operator.arguments import add_config_argument, load_named_config
-from agent.operator.service_user import service_access_problems
+from agent.operator.service_user import ServiceUser, service_access_problems
+from runtime.private_files import judging_for_group
 
 DESCRIPTION = (
     "Validate the configuration and the files it names, and list all problems. Opens no port and no socket. Run"
@@ -36,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(render_settings(), end="")
         return ExitCode.OK
     config = load_named_config(arguments)
-    check_files(config, also=service_access_problems(config, arguments.user))
+    with judging_for_group(ServiceUser.named(arguments.user).gid) if arguments.user else nullcontext():
+        check_files(config, also=service_access_problems(config, arguments.user))
     device = binding_as_json(read_binding(key_file_of(config)))["device"]
     warnings = warnings_of(config)
     if arguments.json:

@@ -122,6 +122,22 @@ def test_each_problem_names_the_file_its_owner_and_the_fix(tmp_path: Path, confi
 
 
 @needs_root
+def test_who_follows_the_advice_of_check_for_another_user_passes_it(
+    tmp_path: Path, config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = tmp_path / "page.token"
+    token.write_text("a" * 32)
+    token.chmod(0o600)
+    config.path.write_text(config.path.read_text() + f'[page]\ntoken_file = "{token}"\n')
+    assert main(["check", "--config", str(config.path), "--user", "nobody"]) == 78
+    problems = capsys.readouterr().err.splitlines()[1:]
+    assert len(problems) == 2
+    for problem in problems:
+        subprocess.run(problem.split("; ")[1], shell=True, check=True)
+    assert main(["check", "--config", str(config.path), "--user", "nobody"]) == 0
+
+
+@needs_root
 def test_check_and_doctor_fail_for_what_the_unit_s_user_cannot_read(
     config: Config, nobody: ServiceUser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +170,7 @@ def test_the_unit_s_user_is_asked_for_only_where_the_unit_runs_with_this_configu
 
 
 def test_a_user_that_does_not_exist_is_named(config: Config) -> None:
-    with pytest.raises(ConfigError, match="nosuchuser"):
+    with pytest.raises(ConfigError, match="no user or group is named 'nosuchuser'"):
         service_access_problems(config, "nosuchuser")
 
 
