@@ -218,9 +218,9 @@ class Pipeline:
         if self.shipper is not None:
             self._start("ship", self.shipper.run())
         if self._encryption is not None:
-            from agent.pack.encryption import FOLDER_NAME, rekey_when_asked
+            from agent.pack.encryption import FOLDER_NAME, rekey_on_request
 
-            self._start("rekey", rekey_when_asked(self.config.device.data_directory / FOLDER_NAME, self._rekey))
+            self._start("rekey", rekey_on_request(self.config.device.data_directory / FOLDER_NAME, self._rekey))
         for name, publisher in self.config.publishers.items():
             self._start_publisher(name, publisher)
         for name, table in self.config.drivers.items():

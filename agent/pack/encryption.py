@@ -1,20 +1,20 @@
-"""Encrypted streams: the device makes the keys, changes them, and hands them to those who may read.
+"""Encrypted streams: the device creates their keys, rotates them, and sends them to permitted readers.
 
     content ──► encrypt ──► encrypted content ──► signed, journalled, published
                  │
-                 ├── rotation: after so many messages or so much time the next message hands over the next key,
-                 │             encrypted with the current one: whoever reads now reads on
-                 └── rekeying: on demand, a key that only those still allowed are told: whoever is not reads no more
+                 ├── rotation: after a number of messages or a time the next message carries the next key,
+                 │             encrypted with the current one: present readers continue
+                 └── rekeying: on demand, a key that only permitted readers get: excluded ones cannot continue
 
-Requests for keys come in on the device's key exchange stream, over the websocket publisher's connection (this is its
-`Listener`), and are answered from the allow-list of each stream; all others are refused.
+Requests for keys arrive on the device's key exchange stream, over the websocket publisher's connection (this is its
+`Listener`). Addresses in the allow-list of the stream get the keys; all others are refused.
 
 A key is on the disk before anything is encrypted with it. After a restart the newest key stays in use; messages are
 counted anew, time is not. Any thread may call anything here.
 
-An operator asks for a rekeying with a file in a folder of the data directory, one per stream. The request survives
-until the agent has the new key on the disk, so it may be made while the agent does not run. Only who can write into
-the agent's own folder can make one.
+An operator requests a rekeying with a file in a folder of the data directory, one per stream. The request survives
+until the agent has the new key on the disk, so it may be made while the agent does not run. Only users that can write
+to the agent's own folder can make one.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from runtime.durable_files import make_directory, replace_file
 
 KEY_ID_BYTES: Final = 16
 CHAIN_ID_BYTES: Final = 15
-MAX_ANNOUNCEMENTS: Final = 1024  # that wait for a link; a reader who misses one asks
+MAX_ANNOUNCEMENTS: Final = 1024  # that wait for a link; a reader that misses one requests the key
 log = logging.getLogger(__name__)
 FOLDER_NAME: Final = "rekey"
 CHECK_S: Final = 1.0
@@ -54,7 +54,7 @@ MAX_STREAM_ID_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionRules:
-    """Who may read a stream, and when its key changes by itself. None: never by that."""
+    """The readers of a stream, and when its key is rotated. None: not for that reason."""
 
     readers: frozenset[str]  # addresses, in lower case
     rotate_after_messages: int | None = None
@@ -97,10 +97,10 @@ class StreamEncryption:
         self._announcements = deque[StreamMessage](maxlen=MAX_ANNOUNCEMENTS)
         self._publisher = KeyPublisher(signer, random_bytes(CHAIN_ID_BYTES).hex(), self._may_read)
         for stream_id in self._rules:
-            self._recall_keys(stream_id)
+            self._load_keys(stream_id)
 
-    def _recall_keys(self, stream_id: str) -> None:
-        """In the order in which they were made, whatever the clock said then: the last one made is the one in use."""
+    def _load_keys(self, stream_id: str) -> None:
+        """Load the keys in the order of their creation, whatever the clock was then: the last one is in use."""
         start = MessageRef(0, 0)
         for key in self._store.history(stream_id):
             start = max(MessageRef(key.created_at_ms, 0), ref_after(start))
@@ -111,9 +111,9 @@ class StreamEncryption:
         return EncryptedStream(stream_id, self._rules[stream_id], self._encrypt)
 
     def rekey(self, stream_id: str, now_ms: int) -> None:
-        """A new key from now on, to be announced to those who asked for keys before and may still have them.
+        """Use a new key from now on, and announce it to permitted readers that requested keys before.
 
-        Raises: KeyError if the stream is not encrypted; OSError, and the old key stays, if the new one cannot be kept.
+        Raises: KeyError if the stream is not encrypted; OSError if the new key cannot be stored: the old one stays.
         """
         if stream_id not in self._rules:
             raise KeyError(stream_id)
@@ -130,7 +130,7 @@ class StreamEncryption:
             return [self._announcements.popleft() for _ in range(len(self._announcements))]
 
     def answer(self, message: StreamMessage, now_ms: int) -> Sequence[StreamMessage]:
-        """What to publish in answer to a message on our key exchange stream. Never raises."""
+        """The responses to a message on our key exchange stream. Never raises."""
         with self._lock:
             answer = self._publisher.answer(message, now_ms)
         match answer:
@@ -175,7 +175,7 @@ class StreamEncryption:
             self._publisher.rotate(stream_id, _wire_key(key))
 
     def _new_key(self, stream_id: str, now_ms: int) -> KeptGroupKey | None:
-        """None where the stream has as many keys as can be kept: then the last one stays."""
+        """None if the stream has the maximum number of keys: then the last one stays."""
         self._messages[stream_id] = 0
         if len(self._store.history(stream_id)) >= MAX_KEYS_PER_STREAM:
             log.error("too many keys, the last one stays in use; stream=%s", stream_id)
@@ -204,7 +204,7 @@ class EncryptedStream:
     encrypt_content: Callable[[str, EncryptionRules, str, int], EncryptedContent]
 
     def encrypt(self, content: str, now_ms: int) -> EncryptedContent:
-        """The content as only readers can read it, to be signed as it is. Raises: OSError, if a key cannot be kept."""
+        """The encrypted content, to be signed as it is. Raises: OSError if a key cannot be stored."""
         return self.encrypt_content(self.stream_id, self.rules, content, now_ms)
 
 
@@ -212,19 +212,19 @@ def _wire_key(key: KeptGroupKey) -> GroupKey:
     return GroupKey(key.key_id, key.secret.reveal())
 
 
-def ask_to_rekey(folder: Path, stream_id: str) -> None:
+def request_rekey(folder: Path, stream_id: str) -> None:
     """Raises: OSError."""
     replace_file(_request_file(folder, stream_id), stream_id.encode())
 
 
-def is_asked_to_rekey(folder: Path, stream_id: str) -> bool:
+def is_rekey_requested(folder: Path, stream_id: str) -> bool:
     return _request_file(folder, stream_id).exists()
 
 
-async def rekey_when_asked(folder: Path, rekey: Callable[[str], None]) -> None:
-    """For as long as it runs. `rekey` raises KeyError for a stream that is not encrypted, or OSError.
+async def rekey_on_request(folder: Path, rekey: Callable[[str], None]) -> None:
+    """Process requests until cancelled. `rekey` raises KeyError for a stream that is not encrypted, or OSError.
 
-    A request that cannot be granted now stays: the next configuration may have that stream, the disk may have room.
+    A request that fails stays: the next configuration may have that stream, the disk may have space.
     """
     await asyncio.to_thread(make_directory, folder, mode=0o750)
     problems: dict[Path, str] = {}
@@ -237,7 +237,7 @@ async def rekey_when_asked(folder: Path, rekey: Callable[[str], None]) -> None:
 
 
 def _grant_requests(folder: Path, rekey: Callable[[str], None]) -> dict[Path, str]:
-    """What stands in the way of those that are left."""
+    """The problems of the requests that remain."""
     problems = {}
     for request in sorted(folder.glob("[!.]*"))[:MAX_REQUESTS]:
         try:

@@ -1,10 +1,10 @@
-"""Which stream a reading goes to: the operator's rules, first match first.
+"""Routing: finds the stream of a reading by the operator's rules; the first match counts.
 
 A stream id may hold `{address}`, `{device}`, `{driver}`, `{sensor}` and `{quantity}`, so that one rule can serve many
-sensors. Readings that share stream, partition, priority and label share a chain: their order is kept for ever. A label
-of its own gives a rule its own chain on the same stream, which live data needs to overtake a backlog.
+sensors. Readings that share stream, partition, priority and label share a chain, which preserves their order. A label
+of its own gives a rule its own chain on the same stream, so that live data can overtake a backlog.
 
-`StreamReaders` is the way back: from a stream's id to the addresses that may read it.
+`StreamReaders` maps a stream's id back to the addresses that may read it.
 """
 
 import re
@@ -25,11 +25,11 @@ DEVICE_PLACEHOLDERS: Final = ("address", "device")
 PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, "driver", "sensor", "quantity")
 SOME_ADDRESS: Final = "0x" + 40 * "0"
 MAX_STREAM_ID_BYTES: Final = 200  # leaves room for partition and chain in the journal's name of a chain
-MAX_ROUTES: Final = 16_384  # remembered at a time; a source that invents sensor names costs time, not memory
+MAX_ROUTES: Final = 16_384  # cached at a time; a source with ever new sensor names costs time, not memory
 
 
 def expand_stream_id(template: str, names: Mapping[str, str]) -> str:
-    """Raises ValueError if the id is too long, or a name in it is no text that everybody can show."""
+    """Raises ValueError if the id is too long, or a name in it is not printable."""
     stream_id = template.format_map(names)
     if len(stream_id.encode()) > MAX_STREAM_ID_BYTES:
         raise ValueError(f"stream id {stream_id[:60]!r}… is longer than {MAX_STREAM_ID_BYTES} bytes")
@@ -39,7 +39,7 @@ def expand_stream_id(template: str, names: Mapping[str, str]) -> str:
 
 
 def template_problem(template: str, placeholders: Sequence[str]) -> str:
-    """What keeps the template from ever being the id of a stream; "" if nothing does."""
+    """Why the template can never be the id of a stream; "" if it can."""
     if problem := placeholder_problem(template, placeholders):
         return problem
     try:
@@ -51,7 +51,7 @@ def template_problem(template: str, placeholders: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRule:
-    """One `[[streams]]` table. What it does not name it takes all of."""
+    """One `[[streams]]` table. A pattern that is not given matches everything."""
 
     stream: Text  # id of the stream, with placeholders
     driver: Text = "*"  # wildcard pattern of `[drivers.NAME]` names
@@ -90,7 +90,7 @@ DEFAULT_RULE: Final = StreamRule(stream="{address}/{device}/{driver}")
 
 
 class Route(NamedTuple):
-    """Where a reading goes. Equal routes share one chain, save for the form of their contents."""
+    """The destination of a reading. Equal routes share one chain."""
 
     stream_id: str
     partition: int
@@ -102,7 +102,7 @@ class Route(NamedTuple):
 
 @dataclass(slots=True)
 class Router:
-    """Remembers what it found, since each sensor asks again with every reading."""
+    """Finds routes, and caches them, because each sensor repeats with every reading."""
 
     rules: Sequence[StreamRule]
     device_names: Mapping[str, str]  # of address and device

@@ -2,10 +2,10 @@
 
     Reading ──► ContentData (one CBOR item, or the bytes) ──► ioMessage, linked to the previous one
             ──► content: {"ioMessage": base64} or the JSON embodiment, encrypted where the stream is
-            ──► StreamMessage, signed, naming the one before it ──► Entry
+            ──► StreamMessage, signed, naming the previous one ──► Entry
 
 Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash,
-and a message that was signed but never committed leaves no hole in any chain that others see. References still rise
+and a message that was signed but never committed leaves no gap in any chain that subscribers see. References still rise
 across restarts, over all chains of the device (`agent/clock/references.py`), but for the way back from a clock that was
 ahead, which begins new chains too.
 
@@ -45,13 +45,13 @@ from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message import EncryptedGroupKey
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 
-MAX_CHAINS: Final = 2048  # at a time; the one that was longest without a reading ends, and its stream begins another
-MAX_TEMPLATES: Final = 1024  # of one chain; a source that invents sensors costs time, not memory
+MAX_CHAINS: Final = 2048  # at a time; beyond it the least recently used one ends, and its stream begins another
+MAX_TEMPLATES: Final = 1024  # of one chain; a source with ever new sensors costs time, not memory
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
-EARLIEST_MS: Final = 946_684_800_000  # 2000: a reading's time before it is by a clock that nobody had set yet
+EARLIEST_MS: Final = 946_684_800_000  # 2000: an earlier time of a reading is by a clock that was not set yet
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
 _base64: Final = partial(b2a_base64, newline=False)
-_message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by whoever signs
+_message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by the signer
 _entry: Final = partial(tuple.__new__, Entry)
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class EncryptedContent(NamedTuple):
 
     content: str
     group_key_id: str
-    new_group_key: EncryptedGroupKey | None  # on the message with which a new key begins to be handed over
+    new_group_key: EncryptedGroupKey | None  # on the message that announces the next key
 
 
 class ContentEncryptor(Protocol):
@@ -96,7 +96,7 @@ class Run(NamedTuple):
 
 
 class Wrapped(NamedTuple):
-    """What groups become, in the order in which they came."""
+    """The result of wrapping groups, in their order."""
 
     runs: list[Run]
     refused: list[RefusedReading]
@@ -107,12 +107,12 @@ class Wrapped(NamedTuple):
 
 
 def chain_name(stream_id: str, partition: int, msg_chain_id: str) -> str:
-    """The journal's, the archive's and the gap notices' name of a chain."""
+    """The name of a chain in the journal, in archives and in gap notices."""
     return f"{stream_id}#{partition}/{msg_chain_id}"
 
 
 class Chain:
-    """One chain of one process: hash-links, signs and numbers what it is given."""
+    """One chain of one process: hash-links, signs and numbers readings."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class Wrapper:
         encryption: "StreamEncryptors | None" = None,
         report: Callable[[ExcursionNotice], Group] | None = None,
     ) -> None:
-        """`report`: what is to be committed with the first messages after the clock's return from the future."""
+        """`report`: the event to commit with the first messages after references return from the future."""
         self._signer = signer
         self._references = references
         self._max_payload_bytes = max_payload_bytes
@@ -262,8 +262,8 @@ class Wrapper:
     def wrap(self, routed: list[Group], clock: ClockReading, wrapped: Wrapped) -> None:
         """Wrap everything in `routed`, which is empty afterwards, into `wrapped`.
 
-        Raises: StorageError if the disk keeps no references or keys just now. Call it again with the same two: what is
-        wrapped is wrapped, and what is still in `routed` has used up nothing.
+        Raises: StorageError if references or keys cannot be stored now. Call it again with the same two arguments: what
+        is wrapped stays so, and what is still in `routed` has changed nothing.
         """
         self._references.reserve(clock.now_ms)
         if any(self._is_lost_in_future(group.route, clock) for group in routed):
@@ -332,7 +332,7 @@ def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> Refused
 
 
 def _context_of(context: ClockContext, taken_at_ms: int, clock: ClockReading) -> bytes:
-    """The counter at the moment of the reading, as far as the clock that stamped it tells."""
+    """The context with the monotonic clock at the time of the reading, as far as its timestamp tells."""
     waited_ms = clock.now_ms - taken_at_ms
     if not 0 <= waited_ms <= min(MAX_QUEUED_MS, clock.monotonic_ms):
         return context.to_bytes()

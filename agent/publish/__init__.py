@@ -1,11 +1,11 @@
-"""From the journal to a destination, with proof: one contract, four publishers, one loop that drives any of them.
+"""The publish stage: one contract, four publishers, and one loop that drives each of them.
 
-    contract        what a publisher promises            sender       the loop: cursor → publisher → acknowledgement
+    contract        the promises of a publisher           sender       the loop: cursor → publisher → acknowledgement
     websocket       a node, control version 2            feed         the records: cursor, and those in flight
     http            a node, signed publish               rotation     rotated files
     mqtt            a broker, QoS 1                      quarantine   what a destination refused, and why
     file            lines or a directory                 node_*       the addresses, sessions and sockets of a node
-    echoes          proof without acknowledgement
+    echoes          acknowledgement by echo
 
 The publishers are imported from their modules, so that a device loads only what it uses.
 """

@@ -62,7 +62,7 @@ class Publisher(Protocol):
 
     @property
     def name(self) -> str:
-        """What the operator calls it."""
+        """Its name in the configuration."""
 
     @property
     def max_in_flight(self) -> int:
@@ -81,7 +81,7 @@ class Publisher(Protocol):
 
 
 class OutcomeQueue:
-    """Outcomes of one connection, until it fails. All calls belong to the event loop's thread.
+    """Outcomes of one connection, until it fails. For the event loop's thread only.
 
     It holds no more than the publisher has in flight.
     """
@@ -106,7 +106,7 @@ class OutcomeQueue:
             raise self._problem
 
     async def take(self) -> list[Outcome]:
-        """Whatever is there, as soon as there is anything; what came before a failure comes first. Raises: LinkDown."""
+        """Wait for outcomes and return all; those before a failure come first. Raises: LinkDown."""
         await self._has_something.wait()
         outcomes, self._outcomes = self._outcomes, []
         if not outcomes:

@@ -1,19 +1,19 @@
 """Tracks which messages a node has stored, by echoes and storage queries. No I/O; time is an argument.
 
-A node sends a published message to everybody who subscribed to its stream partition, us among them: the echo is the
-proof. There may be no echo for two reasons, and they cannot be told apart from here:
+A node sends a published message to all subscribers of its stream partition, us among them: the echo is the
+acknowledgement. There are two reasons for a missing echo, which cannot be distinguished from here:
 
-- the node has not got it, or could not pass it on;
-- the node had it before (from a connection that was lost before its echo came) and drops the copy without a word.
+- the node did not receive it, or could not forward it;
+- the node had it before (from a connection that was lost before its echo came) and drops the duplicate silently.
 
-So what is not echoed in time is looked for in the node's storage first, and sent again if it is not there:
+So a message without an echo in time is looked up in the node's storage first, and sent again if it is not there:
 
-    sent ── echo ──────────────────────────────► proved
-      └── `timeout_s` ──► asked for ── resent ─► proved
-                             ├── not found ──► sent again, `max_sends` in all ──► set aside
-                             └── no answer ──► the node is taken for dead
+    sent ── echo ──────────────────────────────► acknowledged
+      └── `timeout_s` ──► queried ── resent ───► acknowledged
+                             ├── not found ──► sent again, `max_sends` in all ──► quarantined
+                             └── no response ─► the connection is closed
 
-Until a chain's first echo on a connection the wait is `first_timeout_s`: there, copies are likely.
+Until a chain's first echo on a connection the wait is `first_timeout_s`: duplicates are likely then.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class EchoSettings:
 
 
 class Question(NamedTuple):
-    """Ask the storage for these messages of one chain: `first` to `last`, both included."""
+    """A storage query for messages of one chain: `first` to `last`, both included."""
 
     number: int
     chain: ChainId
@@ -61,11 +61,11 @@ class _Sent:
     key: MessageID
     sends: int
     due_at_s: float
-    question: int | None = None  # that is open about it
+    question: int | None = None  # the open query for it
 
 
 class EchoTracker:
-    """The messages of one connection that are not proved yet."""
+    """The messages of one connection that are not acknowledged yet."""
 
     def __init__(self, settings: EchoSettings) -> None:
         self._settings = settings
@@ -78,12 +78,12 @@ class EchoTracker:
         return len(self._sent)
 
     def add(self, record: Record, key: MessageID, now_s: float) -> None:
-        """This was sent, for the first time."""
+        """Add a message that was sent for the first time."""
         self._sent[key] = _Sent(record, key, 1, now_s + self._wait_s(key))
         self._keys[record.lane, record.position] = key
 
     def prove(self, key: MessageID) -> Acknowledged | None:
-        """The node has shown it. None, if it is not one of ours that is open."""
+        """Acknowledge a message that the node sent back. None if it is not one of ours, or not open."""
         sent = self._close(key)
         if sent is None:
             return None
@@ -106,11 +106,11 @@ class EchoTracker:
         return [self._question(chain, several, now_s) for chain, several in overdue.items()]
 
     def answer(self, number: int, now_s: float) -> list[Record | RejectedRun]:
-        """A question was answered: what is still not proved is sent again, or given up."""
+        """After the response to a query: send again what is still not acknowledged, or reject it."""
         return [self._retry(sent, now_s) for sent in self._about(number)]
 
     def is_unanswered(self, now_s: float) -> bool:
-        """Whether a question had its time: then the node is dead, or none."""
+        """Whether a query has timed out: then the node does not work."""
         return any(sent.question is not None and sent.due_at_s <= now_s for sent in self._sent.values())
 
     def _question(self, chain: ChainId, overdue: list[_Sent], now_s: float) -> Question:

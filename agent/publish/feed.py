@@ -22,7 +22,7 @@ from agent.journal import Cursor, Record
 Result = TypeVar("Result")
 
 JournalCall = Callable[[Callable[[], list[Record]]], Awaitable[list[Record]]]
-"""Runs a function where the journal may be touched, and gives its result: in the journal's thread, or right here.
+"""Runs a function where the journal may be used, and returns its result: in the journal's thread, or directly.
 
 Calls run one at a time, in the order in which they were made, even where the caller was cancelled meanwhile.
 """
@@ -106,9 +106,9 @@ class Window:
         self.in_flight += len(to_send)
         return to_send
 
-    def under_way(self, lane: int, first: int, last: int) -> list[Record]:
-        """Those of the run that are."""
-        return self._lane(lane).under_way(first, last)
+    def in_flight_records(self, lane: int, first: int, last: int) -> list[Record]:
+        """The records of the run that are in flight."""
+        return self._lane(lane).in_flight_records(first, last)
 
     def settle(self, lane: int, first: int, last: int) -> int:
         """Settle a run and return how many of it were in flight; a repeated or late acknowledgement changes nothing."""
@@ -148,47 +148,49 @@ class _LaneWindow:
 
     def __init__(self) -> None:
         self._positions: list[int] = []
-        self._under_way: dict[int, Record] = {}
+        self._in_flight_records: dict[int, Record] = {}
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
     def add(self, records: list[Record]) -> list[Record]:
         """Those that are to be sent."""
         early = self._settled_early
         to_send = [record for record in records if record.position not in early] if early else records
-        # What lies before will not come again: it was shed meanwhile, or it is one of these.
+        # Earlier positions do not come again: they were shed meanwhile, or are among these.
         self._settled_early = {position for position in early if position > records[-1].position}
         self._positions += map(_POSITION, records)
-        self._under_way.update(zip(map(_POSITION, to_send), to_send, strict=True))
+        self._in_flight_records.update(zip(map(_POSITION, to_send), to_send, strict=True))
         return to_send
 
-    def under_way(self, first: int, last: int) -> list[Record]:
-        return [self._under_way[each] for each in self._positions_in(first, last) if each in self._under_way]
+    def in_flight_records(self, first: int, last: int) -> list[Record]:
+        return [
+            self._in_flight_records[each] for each in self._positions_in(first, last) if each in self._in_flight_records
+        ]
 
     def settle(self, first: int, last: int) -> int:
-        before, take_away = len(self._under_way), self._under_way.pop
+        before, remove = len(self._in_flight_records), self._in_flight_records.pop
         for position in self._positions_in(first, last):
-            take_away(position, None)
-        return before - len(self._under_way)
+            remove(position, None)
+        return before - len(self._in_flight_records)
 
     def has_settled(self) -> bool:
-        return bool(self._positions) and self._positions[0] not in self._under_way
+        return bool(self._positions) and self._positions[0] not in self._in_flight_records
 
     def take_settled(self) -> int | None:
         if not self.has_settled():
             return None
-        first_in_flight = next(iter(self._under_way), self._positions[-1] + 1)
+        first_in_flight = next(iter(self._in_flight_records), self._positions[-1] + 1)
         count = bisect_left(self._positions, first_in_flight)
         end = self._positions[count - 1]
         del self._positions[:count]
         return end
 
     def first_in_flight(self) -> Record | None:
-        return next(iter(self._under_way.values()), None)
+        return next(iter(self._in_flight_records.values()), None)
 
     def disconnect(self) -> None:
-        self._settled_early.update(position for position in self._positions if position not in self._under_way)
+        self._settled_early.update(position for position in self._positions if position not in self._in_flight_records)
         self._positions.clear()
-        self._under_way.clear()
+        self._in_flight_records.clear()
 
     def _positions_in(self, first: int, last: int) -> Sequence[int]:
         """Of the run; some may be missing, where records were shed."""

@@ -2,11 +2,12 @@
 
 Messages are on the disk before they are acknowledged, the names of their files included: one `fsync` per batch for a
 regular file, none where the medium knows none (a pipe, a terminal). In a directory every message is a file of its own,
-written under another name and then renamed, so that a program that watches the directory never sees half of one; names
-sort in the order of the journal.
+written under another name and then renamed, so that a program that watches the directory never sees a partial one;
+names sort in the order of the journal.
 
 What is written is bounded by `max_bytes`. A file of lines that has its share of them gets a number (`rotation`) and a
-new one begins; beyond the limit the oldest goes. In a directory the oldest messages go. Whatever goes is counted.
+new one begins; beyond the limit the oldest file is removed. In a directory the oldest messages are removed. Removed
+messages are counted.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""The publisher for MQTT brokers: QoS 1, version 5 or 3.1.1, with TLS or without. The PUBACK is the proof.
+"""The publisher for MQTT brokers: QoS 1, version 5 or 3.1.1, with TLS or without. Acknowledged by PUBACK.
 
 What is in flight is in memory, so there are never more than `MAX_WINDOW` publications and `MAX_UNDER_WAY_BYTES`; what
 waits is packed, several messages into one publication, which happens by itself while a backlog is drained.
 
 The session is persistent on the broker's side. On our side every connection begins anew: the journal remembers what
-was not acknowledged, and it must not be remembered twice.
+was not acknowledged, and it must not be stored twice.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MAX_UNDER_WAY_BYTES: Final = 8 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 1_600  # messages
 MAX_PUBLICATION_BYTES: Final = 2 * 1024 * 1024
 MAX_RECEIVED_BYTES: Final = 64 * 1024  # a publisher subscribes to nothing
-_PASSING_TROUBLE: Final = (0x80, 0x83, 0x91, 0x97)  # unspecified, implementation specific, id in use, quota exceeded
+_TEMPORARY: Final = (0x80, 0x83, 0x91, 0x97)  # unspecified, implementation specific, id in use, quota exceeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class _Window:
         self._note_space()
         if not reason.is_failure:
             self.box.put(Acknowledged(*run_of(publication.records)))
-        elif reason.value in _PASSING_TROUBLE:
+        elif reason.value in _TEMPORARY:
             self.box.fail(LinkDown(f"{self._settings.broker.url}: the broker does not accept messages: {reason}"))
         else:
             problem = f"{self._settings.broker.url}: {publication.topic}: {reason}"

@@ -8,12 +8,12 @@
   keep the live data of another waiting; within a lane, and so within a chain, nothing overtakes.
 - A backlog (records older than `LIVE_AGE_MS`) goes at full speed, or at `backlog_per_s` where that is set.
 - When the link is lost, everything not settled is sent again on the next one, after a wait that grows by failures.
-- Where something is in flight and no outcome comes for `deadline_s`, the link is taken for dead: half-open connections
-  look like that.
-- What is refused is in the quarantine file before the journal may forget it. While the disk refuses that, the cursor
-  waits: what the journal then has no space for is shed, and reported as lost.
+- Where something is in flight and no outcome comes for `deadline_s`, the link counts as down: this is how half-open
+  connections appear.
+- A refused message is in the quarantine file before the journal may drop it. While the disk refuses that, the cursor
+  waits: messages for which the journal then has no space are shed, and reported as lost.
 - Where the destination closes the link because of a message, those that were in flight go one by one, and the one that
-  brings it about again is set aside.
+  causes it again is quarantined.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderSettings:
-    """What an operator may choose for any publisher."""
+    """The settings of every publisher."""
 
     backoff: Backoff = field(default_factory=Backoff)
     connect_timeout_s: float = 20.0
@@ -53,7 +53,7 @@ class SenderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Time and chance, so that tests may own them."""
+    """Time and randomness, which tests replace."""
 
     now_s: Callable[[], float] = time.monotonic
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -110,9 +110,9 @@ class Sender:
         return self._window.in_flight
 
     async def run(self, *, until_drained: bool = False) -> None:
-        """Deliver for ever, or until everything that is in the journal is settled.
+        """Send until cancelled, or until everything in the journal is settled.
 
-        It may be cancelled and called again: then it begins with what is not settled.
+        It may be cancelled and called again: then it begins with the first record that is not settled.
         """
         await self._begin_again()
         try:
@@ -154,11 +154,11 @@ class Sender:
         self.status.is_up = False
         self.status.problem = str(problem)
         self.status.failures += 1
-        await self._look_for_culprit(problem)
+        await self._find_refused_record(problem)
         await self._close()
         await self._begin_again()
 
-    async def _look_for_culprit(self, problem: LinkDown) -> None:
+    async def _find_refused_record(self, problem: LinkDown) -> None:
         """Quarantine the record that is in flight each time the destination closes the link without a reason."""
         suspect = self._window.only_one()
         if problem.by_message and suspect is None:
@@ -199,13 +199,13 @@ class Sender:
                 await self._wait_for_work()
 
     async def _step(self) -> list[Record]:
-        """Tell the journal what is settled; take what comes next."""
+        """Acknowledge settled records to the journal, and take the next ones."""
         self._is_held_back = False
         records = await self._source.step(self._window.take_settled(), self._share)
         self._note_backlog(records)
         to_send = self._window.add(records)
         if len(to_send) < len(records):
-            self._source.notify()  # some were settled on an earlier connection: there is something to tell at once
+            self._source.notify()  # some were settled on an earlier connection: they are acknowledged at once
         return to_send
 
     def _is_drained(self) -> bool:
@@ -243,7 +243,7 @@ class Sender:
         await self._publisher.send(records)
 
     async def _wait_for_work(self) -> None:
-        """Until there is something to tell the journal, or room for more of it."""
+        """Wait until records are settled, or more may be in flight."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._held_back_s()):
                 await self._source.wait_for_news()
@@ -277,9 +277,9 @@ class Sender:
             (record.lane, record.position): SetAside(record, outcome.reason)
             for outcome in outcomes
             if isinstance(outcome, RejectedRun)
-            for record in self._window.under_way(*outcome[:3])
+            for record in self._window.in_flight_records(*outcome[:3])
         }
-        if refused:  # on the disk before the journal may forget it
+        if refused:  # on the disk before the journal may drop it
             await self._set_aside(list(refused.values()))
         settled = sum([self._window.settle(*outcome[:3]) for outcome in outcomes])
         self.status.acknowledged += settled - len(refused)
@@ -307,7 +307,7 @@ class Sender:
         )  # fmt: skip
 
     async def _store(self, refused: list[SetAside]) -> None:
-        """Until the disk has them; meanwhile the cursor waits, and so, before long, does the link."""
+        """Store them, and retry until the disk accepts; meanwhile the cursor waits, and soon the link."""
         problem = ""
         while True:
             try:

@@ -1,11 +1,11 @@
 """The publisher that speaks control version 2 to a node over a websocket.
 
-It logs in by signing a challenge, subscribes to every stream partition it publishes to, and takes the echo of its own
-message as proof; `echoes` says what becomes of messages without one. An `ErrorResponse` that speaks of a message sets
-it aside; one that speaks of the session or the node's own trouble ends the connection, and all is tried again.
+It logs in by signing a challenge, subscribes to every stream partition it publishes to, and counts the echo of a
+message as its acknowledgement; `echoes` handles messages without one. An `ErrorResponse` about a message quarantines
+it; one about the session or a fault of the node ends the connection, and everything is tried again.
 
-The same connection serves a `Listener`: messages of other streams that the device must hear and answer, which is how
-requests for the keys of encrypted streams are met.
+The same connection serves a `Listener`, which receives a stream and responds: requests for the keys of encrypted
+streams arrive this way.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ MAX_IN_FLIGHT = 500
 MAX_SUBSCRIPTIONS = 900  # of one connection; nodes allow about a thousand
 TICK_S = 0.25
 
-_PASSING_TROUBLE = frozenset({"AUTHENTICATION_FAILED", "ERROR_WHILE_HANDLING_REQUEST"})
-_NOT_STORED = "not stored"  # REQUEST_FAILED tells of bad messages and of a bad disk; only the words differ
+_TEMPORARY = frozenset({"AUTHENTICATION_FAILED", "ERROR_WHILE_HANDLING_REQUEST"})
+_NOT_STORED = "not stored"  # REQUEST_FAILED is used for bad messages and for a bad disk; only the text differs
 
 Part = tuple[str, int]
 
@@ -53,13 +53,13 @@ log = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
-    """One who hears a stream over the publisher's connection, and may answer."""
+    """Receives a stream over the publisher's connection, and may respond."""
 
     @property
     def stream_id(self) -> str: ...
 
     def answer(self, message: StreamMessage, now_ms: int) -> Sequence[StreamMessage]:
-        """What to publish. Must not raise, whatever the message."""
+        """The messages to publish in response. Must not raise, whatever the message."""
 
     def take_announcements(self) -> Sequence[StreamMessage]:
         """Messages to publish without a request. Called often."""
@@ -242,7 +242,7 @@ class _Link:
         if readers and self._connection.session is not None:
             await asyncio.to_thread(self._connection.session.share_stream, stream_id, readers)
 
-    # --- hearing ---
+    # --- receiving ---
 
     async def _or_fail(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
@@ -256,12 +256,12 @@ class _Link:
     async def _listen(self) -> None:
         async for frame in self._connection.frames():
             try:
-                await self._hear(frame)
+                await self._receive(frame)
             except WireError as problem:
                 log.warning("unreadable message from the node; node=%s problem=%s", self._connection.url, problem)
 
-    async def _hear(self, frame: bytes) -> None:
-        if self._hear_echo(frame):
+    async def _receive(self, frame: bytes) -> None:
+        if self._receive_echo(frame):
             return
         message = parse_control_message(frame)
         match message:
@@ -270,13 +270,13 @@ class _Link:
             case UnicastMessage():
                 self._prove(message_key(message.stream_message.message_id))
             case ResendResponseResent() | ResendResponseNoResend():
-                await self._take_answer(message.request_id)
+                await self._handle_query_response(message.request_id)
             case SubscribeResponse():
                 self._end_subscribing(message.request_id, None)
             case ErrorResponse():
-                await self._hear_error(message)
+                await self._receive_error(message)
 
-    def _hear_echo(self, frame: bytes) -> bool:
+    def _receive_echo(self, frame: bytes) -> bool:
         """The hot path: most of what comes are our own messages, of which the id is all that matters."""
         return self._prove(message_key(peek_broadcast_id(frame)))
 
@@ -286,11 +286,11 @@ class _Link:
             self.box.put(outcome)
         return outcome is not None
 
-    async def _hear_error(self, error: ErrorResponse) -> None:
+    async def _receive_error(self, error: ErrorResponse) -> None:
         if self._end_subscribing(error.request_id, error):
             return
         if error.request_id.startswith("resend-"):
-            await self._take_answer(error.request_id)
+            await self._handle_query_response(error.request_id)
             return
         self._check_passing(error)
         lane, _, position = error.request_id.partition("-")
@@ -304,7 +304,7 @@ class _Link:
     def _check_passing(self, error: ErrorResponse) -> None:
         """Raises: LinkDown, where the error is not about the message and the next attempt may go well."""
         is_bad_disk = error.error_code == "REQUEST_FAILED" and _NOT_STORED in error.error_message
-        if error.error_code in _PASSING_TROUBLE or is_bad_disk:
+        if error.error_code in _TEMPORARY or is_bad_disk:
             if error.error_code == "AUTHENTICATION_FAILED" and self._connection.session is not None:
                 self._connection.session.drop_token()
             raise LinkDown(f"{self._connection.url}: {error.error_code}: {error.error_message}")
@@ -329,9 +329,9 @@ class _Link:
             if self._echoes.is_unanswered(self._now_s()):
                 raise LinkDown(f"{self._connection.url}: no echo and no answer in time")
             for question in self._echoes.ask(self._now_s()):
-                await self._look_in_storage(question)
+                await self._query_storage(question)
 
-    async def _look_in_storage(self, question: Question) -> None:
+    async def _query_storage(self, question: Question) -> None:
         chain = question.chain
         request = ResendRangeRequest(
             request_id=f"resend-{question.number}",
@@ -345,15 +345,15 @@ class _Link:
         )
         await self._connection.send(request)
 
-    async def _take_answer(self, request_id: str) -> None:
+    async def _handle_query_response(self, request_id: str) -> None:
         number = request_id.removeprefix("resend-")
         if not _are_numbers(number):
             return
-        for told in self._echoes.answer(int(number), self._now_s()):
-            if isinstance(told, RejectedRun):
-                self.box.put(told)
+        for result in self._echoes.answer(int(number), self._now_s()):
+            if isinstance(result, RejectedRun):
+                self.box.put(result)
             else:
-                await self._publish(told)
+                await self._publish(result)
 
 
 def _are_numbers(*texts: str) -> bool:

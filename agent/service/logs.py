@@ -1,9 +1,8 @@
 """Logs: one line per event on stderr, words then key=value; with the priorities that journald reads, or as JSON.
 
-Nothing is written to a file: who keeps logs, and how many, is the service manager's affair. What the agent says is
-states and changes, not repetitions. Should something repeat itself all the same, each place in the code may say `BURST`
-lines at once and one every `PACE_S` after that, and the next line tells how many were left out. So a day of logs has a
-bound whatever happens, and one loud place does not silence another.
+Nothing is written to a file: the service manager stores logs. The agent logs states and changes, not repetitions. If a
+line repeats all the same, each place in the code may log `BURST` lines at once and one every `PACE_S` after that, and
+the next line has the number left out. So a day of logs is bounded, and one busy place does not suppress another.
 
 The last few events are kept in memory for the status page, whatever the level of the log.
 """
@@ -32,7 +31,7 @@ _PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL
 
 
 class LineFormatter(logging.Formatter):
-    """A priority in front where journald reads the lines, a time where a person does."""
+    """Lines with a priority in front for journald, or with a time for a terminal."""
 
     def __init__(self, *, is_journal: bool) -> None:
         super().__init__("%(levelname)s %(message)s" if is_journal else "%(asctime)s %(levelname)s %(message)s")
@@ -45,7 +44,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """With the priority in front all the same under journald, which takes it off."""
+    """JSON objects; under journald with the priority in front, which journald removes."""
 
     def __init__(self, *, is_journal: bool) -> None:
         super().__init__()
@@ -53,12 +52,12 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = _one_line(record.getMessage())
-        told = {"at": record.created, "level": record.levelname, "module": record.name, "message": text}
+        fields = {"at": record.created, "level": record.levelname, "module": record.name, "message": text}
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)[-MAX_LINE_CHARACTERS:]
+            fields["traceback"] = self.formatException(record.exc_info)[-MAX_LINE_CHARACTERS:]
         if left_out := getattr(record, "left_out", 0):
-            told["left_out"] = left_out
-        line = json.dumps(told, ensure_ascii=False)
+            fields["left_out"] = left_out
+        line = json.dumps(fields, ensure_ascii=False)
         return f"<{_PRIORITIES.get(record.levelname, 6)}>{line}" if self._is_journal else line
 
 
@@ -74,7 +73,7 @@ def _left_out(record: logging.LogRecord) -> str:
 
 
 class RepetitionLimit(logging.Filter):
-    """Lets each place in the code say so much at once, and so much in time."""
+    """Limits the lines of each place in the code: a burst, and a rate."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ class RepetitionLimit(logging.Filter):
             if len(self._places) >= MAX_PLACES:
                 self._places.clear()
             place = self._places[record.pathname, record.lineno] = _Place()
-        if not place.may_speak(now_s):
+        if not place.may_log(now_s):
             return False
         record.left_out = place.take_left_out()
         return True
@@ -103,7 +102,7 @@ class _Place:
         self._lines = TokenBucket(1 / PACE_S, BURST)
         self._left_out = 0
 
-    def may_speak(self, now_s: float) -> bool:
+    def may_log(self, now_s: float) -> bool:
         if self._lines.take_if_available(1, now_s) > 0:
             self._left_out += 1
             return False
@@ -124,7 +123,7 @@ def leads_to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 class Event(NamedTuple):
-    """What happened; `times` since the last event that matters, where it is routine."""
+    """One log line; for routine events, `times` counts them since the last other event."""
 
     at_ms: int
     level: str
@@ -133,7 +132,7 @@ class Event(NamedTuple):
 
 
 class RecentEvents(logging.Handler):
-    """Keeps the last events, newest last. Routine does not push out what matters: repetitions of it are one event."""
+    """The last events, newest last. Repeated routine events count as one, so that they do not displace others."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -182,7 +181,7 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Ma
     handler.setFormatter(form(is_journal=is_journal))
     root = logging.getLogger()
     handler.setLevel(config.level.upper())
-    if handler.level > logging.DEBUG:  # who asks for every message gets every message
+    if handler.level > logging.DEBUG:  # at level debug nothing is left out
         handler.addFilter(RepetitionLimit())
     root.handlers[:] = [handler, RECENT_EVENTS]
     root.setLevel(min(handler.level, RECENT_EVENTS.level))

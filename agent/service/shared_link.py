@@ -1,9 +1,9 @@
 """Shares a microcontroller's link, held by the agent, with `headgate firmware` and `headgate devices`.
 
-A socket in the data directory, for the agent's own user only. Each side sends lines of JSON, one answer to one
-question, in which the messages of the link stand as the frames they are:
+A socket in the data directory, for the agent's own user only. Both sides send lines of JSON, one response to one
+request, in which the messages of the link are frames in hex:
 
-| question: `driver` and … | answer |
+| request: `driver` and … | response |
 |---|---|
 | `"do": "opened", "timeout_s": 5` | `{"message": HELLO}` |
 | `"do": "ask", "message": FW_…, "patience_s": 5` | `{"message": FW_STATUS}` |
@@ -46,24 +46,24 @@ log = logging.getLogger(__name__)
 # The agent's side
 
 
-async def share_links(path: Path, questions_to: Callable[[str], DeviceRequests | None]) -> None:
-    """Until cancelled. `questions_to`: by the name of a driver; None where it holds no such link."""
+async def share_links(path: Path, requests_to: Callable[[str], DeviceRequests | None]) -> None:
+    """Until cancelled. `requests_to`: by the name of a driver; None where it holds no such link."""
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            writer.write(json.dumps(await _answer_to(line, questions_to)).encode() + b"\n")
+            writer.write(json.dumps(await _response_to(line, requests_to)).encode() + b"\n")
             await writer.drain()
 
     try:
-        await serve_locally(path, converse, name="link: borrower")
+        await serve_locally(path, converse, name="shared link")
     except OSError as error:
         log.warning("links are not available to tools; socket=%s problem=%s", path, error)
 
 
-async def _answer_to(line: bytes, questions_to: Callable[[str], DeviceRequests | None]) -> dict[str, Any]:
+async def _response_to(line: bytes, requests_to: Callable[[str], DeviceRequests | None]) -> dict[str, Any]:
     try:
         question = json.loads(line)
-        questions = questions_to(str(question["driver"]))
+        questions = requests_to(str(question["driver"]))
         if questions is None:
             return _failure(LinkDown(f"driver {question['driver']} has no link yet"))
         return await _do(question, questions)
@@ -147,7 +147,7 @@ class SharedLink:
 
 @contextlib.asynccontextmanager
 async def open_shared_link(path: Path, driver: str) -> AsyncIterator[SharedLink]:
-    """Raises: DeviceError if the agent does not lend."""
+    """Raises: DeviceError if the agent does not share the link."""
     try:
         reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
     except OSError as error:

@@ -161,7 +161,7 @@ def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]
         elif action == "settle":
             first, last = number[0], sum(number)
             open_ones = [p for p in range(max(first, told + 1), min(last + 1, taken)) if p not in settled]
-            assert [each.position for each in window.under_way(0, first, last)] == open_ones
+            assert [each.position for each in window.in_flight_records(0, first, last)] == open_ones
             assert window.settle(0, first, last) == len(open_ones)
             settled.update(open_ones)
         elif action == "tell":

@@ -89,7 +89,7 @@ def test_no_statement_is_signed_as_a_text_nor_as_another_statement(text: str, bo
 @given(
     stream=st.text(min_size=1, max_size=200) | st.just(CHALLENGE), content=st.text(min_size=1, max_size=80) | CHALLENGES
 )
-def test_no_message_of_the_device_is_the_answer_to_a_challenge(stream: str, content: str) -> None:
+def test_no_message_of_the_device_is_the_response_to_a_challenge(stream: str, content: str) -> None:
     message = StreamMessage(message_id=MessageID(stream, 0, 1, 0, ADDRESS, "chain"), content=content)
     assert not is_challenge(signed_payload(message), ADDRESS)
 

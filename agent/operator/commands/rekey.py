@@ -11,7 +11,7 @@ from agent.config.files import key_file_of
 from agent.errors import ConfigError, ExitCode
 from agent.keys import read_key_file
 from agent.operator.arguments import add_config_argument, load_named_config
-from agent.pack.encryption import FOLDER_NAME, ask_to_rekey, is_asked_to_rekey
+from agent.pack.encryption import FOLDER_NAME, is_rekey_requested, request_rekey
 from agent.pack.routing import expand_stream_id
 
 DESCRIPTION = (
@@ -20,7 +20,7 @@ DESCRIPTION = (
     " the keys when it next runs."
 )
 DEFAULT_WAIT_S = 10.0
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise ConfigError(f"{folder}: does not exist; start the agent once with this configuration")
     for stream_id in streams:
-        ask_to_rekey(folder, stream_id)
+        request_rekey(folder, stream_id)
     waiting = _wait(folder, streams, arguments.wait)
     for stream_id in streams:
         print(f"{stream_id}: {'requested, not done yet' if stream_id in waiting else 'has a new key'}")
@@ -67,11 +67,11 @@ def _named_streams(named: Sequence[str], encrypted: Sequence[str]) -> Sequence[s
 
 
 def _wait(folder: Path, streams: Sequence[str], wait_s: float) -> Sequence[str]:
-    """The streams for which the agent has not done it by then."""
+    """Wait for the agent. Returns the streams whose key was not rotated in time."""
     until_s = time.monotonic() + wait_s
-    while waiting := [stream_id for stream_id in streams if is_asked_to_rekey(folder, stream_id)]:
+    while waiting := [stream_id for stream_id in streams if is_rekey_requested(folder, stream_id)]:
         if time.monotonic() >= until_s:
             print(f"the agent did not confirm within {wait_s:g} s; it rotates the keys when it runs", file=sys.stderr)
             break
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return waiting

@@ -1,9 +1,9 @@
 """Access control of the status page.
 
-On an address of this machine alone, whoever is on the machine; but a web page elsewhere must not reach it by a name
-that it points here (DNS rebinding), so the name that the browser asked for has to be one of ours. On any other address,
-whoever has the token: in `Authorization: Bearer …`, or in a cookie that the login form gives. The cookie is derived
-from the token, so it is good for as long as the token is, over restarts too, and does not tell it.
+On a loopback address every local user has access; but a web page elsewhere must not reach it by a name that it points
+here (DNS rebinding), so the requested host name must be one of ours. On any other address a client needs the token: in
+`Authorization: Bearer …`, or in a cookie that the login form gives. The cookie is derived from the token, so it is
+valid as long as the token is, across restarts too, and does not reveal it.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ import pytest
 
 from agent.keys import DeviceKeys, Secret
 from agent.keys.group_keys import GroupKeyStore
-from agent.pack.encryption import EncryptionRules, StreamEncryption, ask_to_rekey, is_asked_to_rekey, rekey_when_asked
+from agent.pack.encryption import EncryptionRules, StreamEncryption, is_rekey_requested, rekey_on_request, request_rekey
 from agent.pack.wrap import EncryptedContent
 from protocol.ethereum.signer import Signer
 from protocol.streamr.group_keys.codec import parse_group_key_message
@@ -200,7 +200,7 @@ def _run_until_taken(folder: Path, taken: list[str], count: int, problem: Except
                 raise problem
 
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
-            task = group.create_task(rekey_when_asked(folder, rekey))
+            task = group.create_task(rekey_on_request(folder, rekey))
             await done.wait()
             await asyncio.to_thread(lambda: None)  # the thread that granted it has ended its round
             task.cancel()
@@ -215,7 +215,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_request_is_granted_once(tmp_path: Path) -> None:
     for stream_id in (STREAM, OTHER, STREAM):
-        ask_to_rekey(tmp_path, stream_id)
+        request_rekey(tmp_path, stream_id)
     taken: list[str] = []
     _run_until_taken(tmp_path, taken, 2)
     assert sorted(taken) == sorted([STREAM, OTHER])
@@ -225,10 +225,10 @@ def test_each_request_is_granted_once(tmp_path: Path) -> None:
 def test_a_request_that_cannot_be_granted_stays_and_is_complained_of_once(
     tmp_path: Path, problem: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ask_to_rekey(tmp_path, STREAM)
+    request_rekey(tmp_path, STREAM)
     with caplog.at_level(logging.ERROR):
         _run_until_taken(tmp_path, [], 5, problem)
-    assert is_asked_to_rekey(tmp_path, STREAM)
+    assert is_rekey_requested(tmp_path, STREAM)
     assert len(caplog.records) == 1
 
 

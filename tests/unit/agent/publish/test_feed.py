@@ -18,7 +18,7 @@ def test_a_run_is_settled_at_once_whatever_of_it_is_not_there() -> None:
     window = Window()
     window.add(record(position) for position in (3, 5, 6, 9, 10))
     window.settle(0, 5, 5)
-    assert window.under_way(0, 4, 9) == [record(6), record(9)]
+    assert window.in_flight_records(0, 4, 9) == [record(6), record(9)]
     assert window.settle(0, 4, 9) == 2
     assert window.in_flight == 2
     assert window.take_settled() == {}

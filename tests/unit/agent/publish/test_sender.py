@@ -89,7 +89,7 @@ def test_everything_is_sent_in_order_and_acknowledged(tmp_path: Path) -> None:
     assert max(publisher.batches) <= publisher.max_in_flight
 
 
-def test_lanes_share_what_may_be_under_way(tmp_path: Path) -> None:
+def test_lanes_share_what_may_be_in_flight(tmp_path: Path) -> None:
     """A backlog in an important lane does not stop the live data of another."""
     publisher = FakePublisher()
     deliver(publisher, filled_journal((0, "backlog", 200), (5, "live", 5)), tmp_path)

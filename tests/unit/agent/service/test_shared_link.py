@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.service.local_socket import MAX_CLIENTS, MAX_LINE_BYTES
-from agent.service.shared_link import _answer_to, open_shared_link, share_links
+from agent.service.shared_link import _response_to, open_shared_link, share_links
 from drivers import DeviceError
 from firmware_bridge import CommandRejected, DeviceRequests, LinkDown
 from protocol.link import (
@@ -172,12 +172,12 @@ values = st.none() | st.booleans() | st.integers() | st.floats() | words | st.li
 @given(st.binary(max_size=80) | st.dictionaries(words, values, max_size=5).map(lambda each: json.dumps(each).encode()))
 def test_any_line_gets_an_answer(line: bytes) -> None:
     known = KnownAnswers()
-    answer: dict[str, Any] = asyncio.run(_answer_to(line, lambda name: known if name == "mcu" else None))
+    answer: dict[str, Any] = asyncio.run(_response_to(line, lambda name: known if name == "mcu" else None))
     assert answer.keys() & {"message", "messages", "error"}
 
 
-def test_a_line_of_brackets_gets_an_answer_too() -> None:
-    answer = asyncio.run(_answer_to(b"[" * (MAX_LINE_BYTES - 1), lambda _: None))
+def test_a_line_of_brackets_gets_an_response_too() -> None:
+    answer = asyncio.run(_response_to(b"[" * (MAX_LINE_BYTES - 1), lambda _: None))
     assert answer["error"] == "DeviceError"
 
 
@@ -194,5 +194,5 @@ def test_what_no_device_could_be_asked_never_gets_to_its_session(asked: dict[str
     """There it would be met by whoever reads the device, and that is the agent."""
     known = KnownAnswers()
     line = json.dumps({"driver": "mcu", **asked}).encode()
-    assert asyncio.run(_answer_to(line, lambda _: known))["error"] == "DeviceError"
+    assert asyncio.run(_response_to(line, lambda _: known))["error"] == "DeviceError"
     assert known.called == []
