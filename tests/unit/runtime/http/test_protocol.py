@@ -25,6 +25,13 @@ def refused(data: bytes) -> HTTPStatus:
     return last.status
 
 
+@pytest.mark.parametrize(("surplus", "status"), [(0, None), (1, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)])
+def test_a_whole_head_in_one_piece_is_held_to_the_limit_to_the_byte(surplus: int, status: HTTPStatus | None) -> None:
+    start, end = b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"\r\n\r\n"
+    padding = b"x" * (LIMITS.max_head_bytes - len(start) - len(end) + surplus)
+    assert read(start + padding + end)[-1].status == status
+
+
 def test_a_request_has_its_method_target_and_headers() -> None:
     protocol = HttpProtocol(LIMITS)
     protocol.feed(GET)
