@@ -26,7 +26,7 @@ class Admission:
         self._verifier = Verifier()
 
     def admit(self, message: StreamMessage, user: str) -> None:
-        """Check a message. A signed one belongs to its signer, whoever sends it; an unsigned one to the user.
+        """Check a message. A signed message belongs to its signer, an unsigned one to the user that sends it.
 
         Raises: `Refused`.
         """

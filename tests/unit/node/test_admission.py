@@ -98,7 +98,7 @@ def test_what_is_signed_must_verify_and_what_is_not_need_not() -> None:
             check_signature(verdict)
 
 
-def test_nobody_speaks_in_anothers_name_without_a_signature() -> None:
+def test_an_unsigned_message_of_another_publisher_is_refused() -> None:
     check_unsigned_author(a_message(publisher=ALICE.address.upper().replace("0X", "0x")), ALICE.address)
     check_unsigned_author(a_message(publisher="a name of old"), BOB.address)
     for user in (BOB.address, ""):

@@ -69,7 +69,7 @@ def test_every_setting_arrives_where_it_belongs() -> None:
     assert Grant("boiler", ANYBODY, Operation.PUBLISH) not in stream.grants()
 
 
-def test_all_problems_are_told_at_once_with_their_places() -> None:
+def test_all_problems_are_reported_at_once_with_their_paths() -> None:
     with pytest.raises(ConfigError) as error:
         read(
             """
@@ -121,7 +121,7 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
         ("[limits]\nsend_timeout_s = inf", "limits.send_timeout_s: inf is not a number"),
     ],
 )
-def test_what_cannot_be_is_told(text: str, problem: str) -> None:
+def test_an_invalid_setting_is_reported(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as error:
         read(text)
     assert problem in str(error.value)

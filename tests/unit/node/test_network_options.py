@@ -31,6 +31,6 @@ def test_a_node_with_wrong_options_does_not_start(
     assert not data.exists()
 
 
-def test_a_tracker_that_is_told_to_listen_nowhere_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tracker_with_an_invalid_listen_address_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["node", "tracker", "--listen", "nowhere"]) == CONFIG_ERROR
     assert "--listen: 'nowhere' is not HOST:PORT" in capsys.readouterr().err

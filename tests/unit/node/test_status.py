@@ -10,7 +10,7 @@ from node.counters import Counters
 from node.status import PAGE_HEADERS, STYLE, metrics_text
 
 
-def test_every_counter_and_gauge_is_told_to_prometheus() -> None:
+def test_every_counter_and_gauge_is_in_the_metrics() -> None:
     text = metrics_text(Counters(published=3, websocket_connections=2), {"streams": 5}, {"overlay_sent": 7})
     families = list(text_string_to_metric_families(text.decode()))
     samples = {sample.name: sample.value for family in families for sample in family.samples}

@@ -36,7 +36,7 @@ def _volume(folder: Path) -> Volume | None:
 
 @pytest.mark.slow
 @pytest.mark.needs("cc", "gcc")
-def test_a_held_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> None:
+def test_a_controlled_clock_starts_in_1970_runs_fast_and_is_set(tmp_path: Path) -> None:
     clock = ControlledClock(tmp_path)
     clock.start_in_1970()
     in_1970_ms, boot_ms, is_synchronised = look(clock)

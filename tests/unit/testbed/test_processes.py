@@ -11,7 +11,7 @@ from testbed.processes import free_port, run_in_thread
 from tests.support.patience import PATIENCE_S
 
 
-def test_who_is_cancelled_waits_until_the_work_is_done() -> None:
+def test_a_cancelled_caller_waits_until_the_work_is_done() -> None:
     begun, may_end = threading.Event(), threading.Event()
     done: list[str] = []
 

@@ -28,7 +28,7 @@ def test_every_scenario_that_comes_with_the_testbed_is_valid(name: str) -> None:
     assert load_scenario(name).name == name
 
 
-def test_all_problems_are_told_at_once_each_with_its_path() -> None:
+def test_all_problems_are_reported_at_once_each_with_its_path() -> None:
     text = (
         SMALL
         + 'node = "m"\n[nodes.n]\n[[faults]]\nkind = "kil"\n[[faults]]\nkind = "kill"\ntarget = "agents.b"\nat_s = 1\n'
@@ -54,7 +54,7 @@ def test_all_problems_are_told_at_once_each_with_its_path() -> None:
         ('kind = "kill"\ntarget = "agents.a"\nwhen = "soon"', "agents.a acknowledged >= 500"),
     ],
 )
-def test_a_wrong_fault_is_told_in_words(table: str, problem: str) -> None:
+def test_an_invalid_fault_is_reported(table: str, problem: str) -> None:
     assert any(problem in line for line in problems_of(f"{SMALL}[[faults]]\n{table}\n"))
 
 

@@ -88,7 +88,7 @@ def test_a_device_enrolled_by_its_address_is_confirmed_by_the_key_that_the_devic
         (["keys", "show"], ExitCode.BAD_CONFIG),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_an_invalid_command_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], exit_code: ExitCode
 ) -> None:
     assert collector(tmp_path, *arguments) == exit_code

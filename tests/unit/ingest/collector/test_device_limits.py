@@ -33,7 +33,7 @@ def test_refused_requests_do_not_make_the_wait_longer() -> None:
     rates.count_request(b"one", now_s=1)
 
 
-def test_only_so_many_devices_are_remembered() -> None:
+def test_the_number_of_devices_in_memory_is_bounded() -> None:
     rates = DeviceRates(Limits())
     for number in range(MAX_DEVICES + 10):
         rates.count_bytes(number.to_bytes(20, "big"), 1, now_s=0)

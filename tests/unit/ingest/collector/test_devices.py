@@ -20,7 +20,7 @@ def test_what_was_enrolled_is_found_again(tmp_path: Path) -> None:
     assert list(AllowList(tmp_path / "devices").devices()) == [DEVICE]
 
 
-def test_a_revoked_device_is_not_forgotten_and_may_be_enrolled_again(tmp_path: Path) -> None:
+def test_a_revoked_device_stays_listed_and_may_be_enrolled_again(tmp_path: Path) -> None:
     allow_list = AllowList(tmp_path / "devices")
     allow_list.enrol(DEVICE)
     assert allow_list.revoke(BINDING.address, now_ms=7).revoked_at_ms == 7
@@ -29,7 +29,7 @@ def test_a_revoked_device_is_not_forgotten_and_may_be_enrolled_again(tmp_path: P
     assert [device.is_revoked for device in allow_list.devices()] == [False]
 
 
-def test_a_stranger_cannot_be_revoked(tmp_path: Path) -> None:
+def test_an_unknown_device_cannot_be_revoked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never enrolled"):
         AllowList(tmp_path).revoke(BINDING.address, now_ms=1)
 

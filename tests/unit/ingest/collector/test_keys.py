@@ -53,7 +53,7 @@ def test_one_key_does_not_pass_for_the_other(folder: Path) -> None:
         load_signing_key(folder / DECRYPTION_KEY)
 
 
-def test_damage_to_any_byte_is_noticed_and_no_key_is_told(folder: Path) -> None:
+def test_damage_to_any_byte_is_noticed_and_no_key_is_shown(folder: Path) -> None:
     path = folder / SIGNING_KEY
     data = path.read_bytes()
     for position in range(len(data)):
@@ -66,7 +66,7 @@ def test_damage_to_any_byte_is_noticed_and_no_key_is_told(folder: Path) -> None:
         load_signing_key(path)
 
 
-def test_without_keys_the_operator_is_told_how_to_make_them(tmp_path: Path) -> None:
+def test_without_keys_the_error_names_the_command_that_creates_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="keys init"):
         load_public_keys(tmp_path)
 

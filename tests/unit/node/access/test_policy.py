@@ -18,7 +18,7 @@ def test_by_default_anybody_makes_streams_under_their_own_address() -> None:
         assert refused.value.code is ErrorCode.PERMISSION_DENIED
 
 
-def test_nobody_makes_streams_without_logging_in() -> None:
+def test_creating_a_stream_needs_a_login() -> None:
     for creation in StreamCreation:
         with pytest.raises(Refused) as refused:
             Access(stream_creation=creation).check_creation("a", "")
@@ -38,7 +38,7 @@ def test_logging_in_may_be_for_some_only() -> None:
         access.check_login(BOB.address)
 
 
-def test_the_status_is_for_this_machine_unless_told_otherwise() -> None:
+def test_the_status_is_for_this_machine_by_default() -> None:
     for peer in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
         Access().check_status(peer)
     for peer in ("192.168.1.5", "2001:db8::1", "::ffff:10.0.0.1", "", "local"):

@@ -55,7 +55,7 @@ def test_what_fits_nothing_is_not_found() -> None:
     assert answer("GET", "/streams/").status == 404
 
 
-def test_a_method_that_does_not_fit_is_told_which_ones_do() -> None:
+def test_the_response_to_a_wrong_method_lists_the_allowed_ones() -> None:
     refused = answer("DELETE", "/streams/a")
 
     assert refused.status == 405

@@ -39,7 +39,7 @@ def test_a_newer_message_without_predecessor_declares_no_gap() -> None:
     assert take_all((1, None), (5, None), (3, 2)) == [True, True, False]
 
 
-def test_all_before_the_first_message_that_is_remembered_may_still_come() -> None:
+def test_messages_before_the_first_known_one_are_new() -> None:
     assert take_all((5, 4), (3, 2), (3, 2), (1, None), (2, 1), (4, 3), (6, 5)) == [
         True, True, False, True, True, True, True,
     ]  # fmt: skip
@@ -68,7 +68,7 @@ def test_the_oldest_gaps_are_given_up_first() -> None:
     assert memory.add(MessageRef(15, 0), None)
 
 
-def test_a_gap_that_is_filled_here_and_there_is_not_remembered_in_ever_more_pieces() -> None:
+def test_the_number_of_pieces_of_a_partly_filled_gap_is_bounded() -> None:
     memory = ChainMemory()
     end = 10 * MAX_GAPS
     memory.add(MessageRef(0, 0), None)
@@ -91,7 +91,7 @@ def test_a_whole_chain_in_any_order_is_taken_exactly_once_behind_its_head(order:
     assert not any(memory.add(*ref) for ref in refs)
 
 
-def test_chains_are_told_apart_and_publishers_are_compared_without_case() -> None:
+def test_chains_are_distinguished_and_publishers_are_compared_without_case() -> None:
     seen = DuplicateFilter()
 
     assert seen.add(a_message(5))
@@ -100,7 +100,7 @@ def test_chains_are_told_apart_and_publishers_are_compared_without_case() -> Non
     assert not seen.add(a_message(5, publisher=a_message().message_id.publisher_id.upper().replace("0X", "0x")))
 
 
-def test_the_chain_longest_unheard_of_is_forgotten_first() -> None:
+def test_the_least_recently_used_chain_is_dropped_first() -> None:
     seen = DuplicateFilter(max_chains=2)
     for chain in ("a", "b", "a", "c"):
         seen.add(a_message(1, chain=chain))
@@ -109,7 +109,7 @@ def test_the_chain_longest_unheard_of_is_forgotten_first() -> None:
     assert seen.add(a_message(1, chain="b"))
 
 
-def test_a_forgotten_message_may_come_again() -> None:
+def test_a_message_of_a_removed_chain_is_new_again() -> None:
     seen = DuplicateFilter()
     seen.add(a_message(1))
     seen.remove_chain(a_message(1))

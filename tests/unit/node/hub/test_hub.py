@@ -75,7 +75,7 @@ def test_a_message_reaches_subscribers_only_after_it_is_stored(bench: Bench) -> 
     assert bench.stored() == 1
 
 
-def test_duplicates_and_late_messages_are_dropped_without_a_word(bench: Bench) -> None:
+def test_duplicates_and_late_messages_are_dropped_silently(bench: Bench) -> None:
     bench.publish(a_signed_message(1), a_signed_message(3), a_signed_message(3), a_signed_message(2))
 
     assert bench.inbox.messages == [a_signed_message(1), a_signed_message(3)]
@@ -112,7 +112,7 @@ def test_a_forged_signature_is_refused_and_does_not_spoil_the_chain(bench: Bench
     assert bench.inbox.messages == [a_signed_message(1)]
 
 
-def test_a_signed_message_is_its_signers_whoever_brings_it(bench: Bench) -> None:
+def test_a_signed_message_belongs_to_its_signer_whatever_user_sends_it(bench: Bench) -> None:
     bench.publish(a_signed_message(), user=BOB.address)
     with pytest.raises(Refused) as refused:
         bench.publish(a_signed_message(signer=BOB), user=ALICE.address)
@@ -120,7 +120,7 @@ def test_a_signed_message_is_its_signers_whoever_brings_it(bench: Bench) -> None
     assert refused.value.code is ErrorCode.PERMISSION_DENIED
 
 
-def test_an_unsigned_message_needs_a_user_who_may_publish(bench: Bench) -> None:
+def test_an_unsigned_message_needs_a_user_with_permission_to_publish(bench: Bench) -> None:
     bench.publish(a_message(), user=ALICE.address)
     for user in (ANYBODY, BOB.address):
         with pytest.raises(Refused):
@@ -134,7 +134,7 @@ def test_the_public_may_publish_where_it_was_granted(bench: Bench) -> None:
     assert len(bench.inbox.messages) == 1
 
 
-def test_nobody_publishes_unsigned_in_anothers_name_even_where_everybody_may_publish(bench: Bench) -> None:
+def test_an_unsigned_message_of_another_publisher_is_refused_even_on_a_public_stream(bench: Bench) -> None:
     asyncio.run(bench.registry.grant(Grant(STREAM_ID, ANYBODY, Operation.PUBLISH), by=ALICE.address))
     with pytest.raises(Refused) as refused:
         bench.publish(a_message(publisher=ALICE.address), user=BOB.address)
@@ -166,7 +166,7 @@ def test_a_message_of_version_31_is_kept_and_passed_on_as_it_is(bench: Bench) ->
     assert bench.inbox.messages == [old]
 
 
-def test_a_failing_disk_is_told_to_the_publisher_and_the_message_may_come_again(
+def test_a_failing_disk_is_reported_to_the_publisher_and_the_message_may_be_sent_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[StorageError | Refused | None] = []
@@ -233,7 +233,7 @@ def test_listeners_hear_every_message_with_its_source(bench: Bench) -> None:
     assert heard == [(a_signed_message(1), None), (a_signed_message(2), "neighbour")]
 
 
-def test_interest_is_told_with_the_first_and_the_last_subscriber(bench: Bench) -> None:
+def test_listeners_are_notified_of_the_first_and_the_last_subscriber(bench: Bench) -> None:
     heard: list[tuple[StreamPart, bool]] = []
     bench.hub.listen_to_interest(lambda part, interested: heard.append((part, interested)))
     other, second = StreamPart("other", 0), Inbox()

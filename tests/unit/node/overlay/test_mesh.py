@@ -71,7 +71,7 @@ def test_an_instruction_makes_the_node_dial_and_then_subscribe_and_replay() -> N
     assert mesh.neighbours(PART) == {A}
 
 
-def test_of_two_that_are_told_of_each_other_the_one_with_the_higher_address_waits_for_the_other_to_dial() -> None:
+def test_of_two_instructed_nodes_the_one_with_the_higher_address_waits_for_the_other_to_dial() -> None:
     mesh = Mesh("ws://z", chance=Random(1), stores_all=True)
     assert mesh.instruct(instruction(A, B), 0) == [Report(), Report()]
     mesh.link_up(A, "id of a", 0.1)
@@ -87,7 +87,7 @@ def test_an_instruction_is_followed_only_when_every_neighbour_was_tried() -> Non
     assert mesh.status()[PART] == PartStatus(linked=frozenset({"id of a"}), counter=7)
 
 
-def test_a_neighbour_that_subscribes_is_linked_though_nobody_told_of_it() -> None:
+def test_a_neighbour_that_subscribes_is_linked_without_an_instruction() -> None:
     mesh = make_mesh()
     mesh.link_up(A, "id of a", 0)
     actions = mesh.receive(A, subscribe(), 0)
@@ -163,7 +163,7 @@ def test_an_instruction_does_not_shorten_the_delay_of_a_neighbour_that_fails() -
     assert Dial(A) not in mesh.instruct(instruction(A, counter=2), 0)
 
 
-def test_a_lost_link_that_nobody_wants_any_more_is_not_dialled() -> None:
+def test_a_lost_link_that_is_no_longer_instructed_is_not_dialled() -> None:
     mesh = linked_mesh(A)
     mesh.link_down(A, 0)
     mesh.instruct(instruction(counter=2), 0)

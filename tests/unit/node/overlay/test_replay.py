@@ -31,7 +31,7 @@ def test_a_message_is_known_by_its_whole_identity() -> None:
     assert broadcast(1, 1).message.message_id not in recent
 
 
-def test_what_is_old_is_forgotten() -> None:
+def test_old_messages_are_dropped() -> None:
     recent = RecentMessages(max_age_s=10)
     recent.add(broadcast(1), 0)
     recent.add(broadcast(2), 10)

@@ -24,7 +24,9 @@ SUBSCRIBE = SubscribeRequest(request_id="r", stream_id="stream")
 
 @pytest.mark.parametrize("dialect", [Plain(), NetworkLayer("me")])
 @pytest.mark.parametrize("message", [STATUS, INSTRUCTION, FIND, FOUND])
-def test_what_is_said_to_and_by_a_tracker_is_read_as_it_was(dialect: Dialect, message: tracker.TrackerMessage) -> None:
+def test_messages_to_and_from_a_tracker_are_read_back_unchanged(
+    dialect: Dialect, message: tracker.TrackerMessage
+) -> None:
     assert dialect.read_tracker(dialect.write_tracker(message)) == message
 
 
@@ -51,7 +53,7 @@ def test_control_messages_are_wrapped_as_text() -> None:
     assert frame["payload"] == {"serializedControlLayerPayload": '[2,9,"r","stream",0,null]'}
 
 
-def test_whoever_writes_as_the_documents_do_is_answered_so() -> None:
+def test_a_peer_that_uses_the_documented_form_is_answered_in_it() -> None:
     dialect = NetworkLayer("me")
     dialect.read_tracker('["4.4.3",2,"sender","stream-id"]')
     assert json.loads(dialect.write_tracker(FOUND))[1:] == [3, "me", "s", ["ws://a"]]
@@ -63,7 +65,7 @@ def payload_of(frame: str) -> list[Any]:
     return payload
 
 
-def test_a_peer_that_has_said_nothing_gets_messages_that_every_release_can_read() -> None:
+def test_a_peer_that_has_sent_nothing_gets_messages_that_every_release_can_read() -> None:
     payload = payload_of(NetworkLayer("me").write_broadcast(BROADCAST))
     assert (payload[0], payload[2][0]) == (1, 31)
     rotating = MESSAGE.replace(new_group_key=EncryptedGroupKey('["id","00"]'))  # only version 32 holds it
@@ -78,7 +80,7 @@ def test_a_message_of_an_older_version_does_not_hide_that_the_peer_speaks_a_newe
     assert payload_of(dialect.write_broadcast(BROADCAST))[0] == 2
 
 
-def test_whoever_speaks_control_version_1_gets_messages_that_its_release_can_read() -> None:
+def test_a_peer_of_control_version_1_gets_messages_that_its_release_can_read() -> None:
     dialect = NetworkLayer("me")
     dialect.read_control(
         '{"version":"13.0.0","code":4,"payload":{"serializedControlLayerPayload":"[1,9,\\"s\\",0,null]"}}'

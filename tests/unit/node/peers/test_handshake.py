@@ -42,7 +42,7 @@ def test_an_address_need_not_be_percent_encoded() -> None:
         {"streamr-peer-id": "a", "streamr-peer-type": "boss"},
     ],
 )
-def test_a_peer_that_does_not_say_well_who_it_is_is_refused(headers: dict[str, str]) -> None:
+def test_a_peer_with_an_invalid_identity_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(Corrupt):
         read_hello("/ws", headers)
 
@@ -65,7 +65,7 @@ def test_a_peer_that_does_not_say_well_who_it_is_is_refused(headers: dict[str, s
         "ws://" + "h" * 600,
     ],
 )
-def test_an_address_that_nobody_could_be_reached_at_is_refused(address: str) -> None:
+def test_an_address_at_which_no_node_can_be_reached_is_refused(address: str) -> None:
     with pytest.raises(Corrupt, match="an address must be"):
         check_address(address)
 

@@ -77,7 +77,7 @@ def test_everything_can_be_granted(data: Path) -> None:
         (("declared", BOB.address, "publish"), Refused, "declared in the configuration of the node"),
     ],
 )
-def test_what_cannot_be_granted_is_said(
+def test_a_grant_that_is_not_possible_is_an_error(
     data: Path, words: tuple[str, ...], error: type[Exception], problem: str
 ) -> None:
     with pytest.raises(error, match=problem):

@@ -66,7 +66,7 @@ def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     second.close()
 
 
-def test_the_same_message_is_stored_once_and_said_to_be_old(storage: Storage) -> None:
+def test_the_same_message_is_stored_once_and_reported_as_duplicate(storage: Storage) -> None:
     assert append(storage, entry(1), entry(1), entry(2)) == [True, False, True]
     assert append(storage, entry(2), entry(2, chain="other")) == [False, True]
     assert resend(storage, ResendLast(count=10)) == ["1.0", "2.0", "2.0"]

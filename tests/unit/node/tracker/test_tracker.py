@@ -52,14 +52,14 @@ def only_message(outgoing: list[Outgoing]) -> TrackerMessage:
     return message
 
 
-def test_two_nodes_of_a_partition_are_told_each_others_address() -> None:
+def test_two_nodes_of_a_partition_are_instructed_with_each_others_address() -> None:
     told = instructions(join(make_tracker(), "a", "b"))
     assert told["a"].node_addresses == ("ws://b",)
     assert told["b"].node_addresses == ("ws://a",)
     assert (told["a"].stream_id, told["a"].stream_partition, told["a"].counter) == ("stream", 0, 1)
 
 
-def test_nodes_without_an_address_are_told_ids_in_the_version_they_speak() -> None:
+def test_nodes_without_an_address_are_instructed_with_ids_in_their_version() -> None:
     tracker = make_tracker()
     outgoing = []
     for name in ("a", "b"):
@@ -76,7 +76,7 @@ def test_nodes_that_cannot_reach_each_other_are_never_neighbours() -> None:
     assert tracker.topology(PART) == {"socket": frozenset(), "rtc": frozenset()}
 
 
-def test_a_node_that_did_as_told_is_told_nothing_more() -> None:
+def test_a_node_that_followed_its_instruction_gets_no_other() -> None:
     tracker = make_tracker()
     join(tracker, "a", "b")
     assert tracker.receive("a", status(["b"], counter=1), 1) == []
@@ -116,7 +116,7 @@ def test_a_link_that_there_is_no_room_for_is_to_be_given_up() -> None:
     assert told["a"].node_addresses == sent.node_addresses
 
 
-def test_when_a_node_goes_its_neighbours_are_told_how_to_close_the_hole() -> None:
+def test_when_a_node_leaves_its_neighbours_are_instructed_to_repair_the_graph() -> None:
     tracker = make_tracker(max_neighbours=2)
     join(tracker, *"abcde")
     orphans = tracker.topology(PART)["c"]
@@ -151,7 +151,7 @@ def test_counter_minus_one_leaves_the_partition() -> None:
     assert set(tracker.topology(PART)) == {"b"}
 
 
-def test_a_partition_without_nodes_is_forgotten() -> None:
+def test_a_partition_without_nodes_is_removed() -> None:
     tracker = make_tracker()
     join(tracker, "a")
     tracker.disconnect("a", 1)
@@ -168,7 +168,7 @@ def test_a_tracker_that_starts_anew_finds_the_network_as_it_is_and_counts_on() -
     assert {name: message.counter for name, message in told.items()} == {"a": 18, "c": 4}, "a ring is better than a row"
 
 
-def test_nodes_without_counters_are_told_again_until_they_are_linked() -> None:
+def test_nodes_without_counters_are_instructed_again_until_they_are_linked() -> None:
     tracker = make_tracker()
     for name in ("a", "b"):
         tracker.connect(websocket_peer(name), 0)
@@ -177,7 +177,7 @@ def test_nodes_without_counters_are_told_again_until_they_are_linked() -> None:
         assert instructions(tracker.receive("a", status([], counter=None), 1))["a"].node_addresses == ("ws://b",)
 
 
-def test_storage_nodes_are_put_into_every_partition_whoever_comes_first() -> None:
+def test_storage_nodes_are_in_every_partition_in_any_order_of_connecting() -> None:
     tracker = make_tracker()
     empty = StatusMessage(version=1, request_id="s", status={"streams": {}})
     tracker.connect(websocket_peer("s1", is_storage=True), 0)
@@ -272,7 +272,7 @@ def test_a_relayed_message_reaches_its_target_in_the_version_that_the_target_spe
     assert message.version == 1
 
 
-def test_whoever_relays_to_an_unknown_node_is_told() -> None:
+def test_relaying_to_an_unknown_node_is_an_error() -> None:
     tracker = make_tracker()
     join(tracker, "a")
     expected = ErrorMessage(request_id="q", error_code="RTC_UNKNOWN_PEER", target_node="nobody")
