@@ -28,7 +28,7 @@ packages: $(INSTALLED) ## install the system and npm packages that the tests nee
 	$(BIN)/python -m tests.support.npm_packages
 
 .PHONY: test
-test: packages ## run every test, slow ones too (about 20 minutes on two cores)
+test: packages ## run every test, slow ones too (about ten minutes on two cores)
 	$(PYTEST)
 
 .PHONY: quick
@@ -36,8 +36,8 @@ quick: packages ## run the fast tests
 	HEADGATE_EFFORT=quick $(PYTEST) -m 'not slow'
 
 .PHONY: soak
-soak: packages ## run every test with large counts and new seeds: make soak MINUTES=600
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) -- $(wordlist 2,99,$(PYTEST))
+soak: packages ## run tests with large counts and new seeds: make soak MINUTES=600 [SEED=N] [TESTS=tests/fault]
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60) $(SEED:%=--seed %) -- $(wordlist 2,99,$(PYTEST)) $(TESTS)
 
 .PHONY: check
 check: $(INSTALLED) ## format, lint, type and import rules, and coverage

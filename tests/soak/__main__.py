@@ -1,7 +1,7 @@
 """Runs the whole suite with large counts, round after round, for as long as told: `make soak MINUTES=600`.
 
-Each round has its own seed, which is printed; `--seed N` runs that round again. No test begins after the time is up:
-the round that is under way ends there. The first round that fails is the last.
+Each round has its own seed, which is printed; `make soak SEED=N` begins with that round. When the time is up, what is
+running is stopped and counts as skipped. The first round that fails is the last.
 """
 
 import argparse
@@ -19,7 +19,7 @@ NO_TESTS_RAN: Final = 5  # the exit code of pytest when the time was up before t
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60, help="begin no test after this (default: 60)")
+    parser.add_argument("--minutes", type=float, default=60, help="stop after this (default: 60)")
     parser.add_argument("--seed", type=int, help="of the first round (default: a random one)")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --")
     arguments = parser.parse_args()
@@ -28,8 +28,9 @@ def main() -> int:
     rounds = 0
     while time.time() < ends_at_s:
         rounds += 1
-        print(f"round {rounds}; seed {seed}; again: python -m tests.soak --seed {seed}", flush=True)
+        print(f"round {rounds}; seed {seed}; again: make soak SEED={seed}", flush=True)
         if code := _run_round(arguments.pytest, seed, ends_at_s):
+            print(f"round {rounds} failed; seed {seed}; again: make soak SEED={seed}")
             return code
         seed = secrets.randbelow(MAX_SEED)
     print(f"{rounds} rounds, nothing failed")
