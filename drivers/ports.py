@@ -57,7 +57,9 @@ def tcp_address(address: str) -> tuple[str, int]:
     """Host and port of `tcp://HOST:PORT`, an IPv6 address in brackets. Raises ValueError, saying what is wrong."""
     host, colon, port = address.removeprefix(TCP_PREFIX).rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal() and 0 < len(port) <= len(str(MAX_TCP_PORT))):
-        raise ValueError("the port's number is missing; write tcp://HOST:PORT")
+        raise ValueError(
+            "the TCP port number is missing or not a number; write tcp://HOST:PORT, such as tcp://10.0.0.5:502"
+        )
     if not 0 < int(port) <= MAX_TCP_PORT:
         raise ValueError(f"port {port} is not between 1 and {MAX_TCP_PORT}")
     name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
