@@ -219,7 +219,7 @@ def _copy(path: Path, target: Path) -> None:
 
 
 class Abort:
-    """Lets another thread end an upload at once. What is there of it stays there, and the next one goes on from it."""
+    """Lets another thread end an upload at once. The collector retains its part, and the next upload continues it."""
 
     def __init__(self) -> None:
         self._is_set = threading.Event()
@@ -238,7 +238,7 @@ class Abort:
     def wait(self, seconds: float) -> None:
         """Raises: LinkDown if it is set meanwhile."""
         if self._is_set.wait(seconds):
-            raise LinkDown("the agent stops")
+            raise LinkDown("the agent is stopping")
 
 
 def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abort: Abort) -> Receipt:
@@ -259,7 +259,7 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
 
 
 def _send_from(session: "_Session", file: BinaryIO, offset: int) -> Receipt | None:
-    """None if the two ends do not agree where they are, or nothing of a part has arrived: ask again."""
+    """None if the offsets do not agree, or nothing of a part has arrived: request the offset again."""
     if offset < 0:
         return session.receipt()
     while True:
@@ -300,10 +300,10 @@ class _Session:
         self._connection.close()
 
     def offset(self) -> int:
-        """How much is there; -1 if all is, and a receipt can be had."""
+        """How many bytes the collector has; -1 if it has all, and a receipt can be requested."""
         answer = self._ask("HEAD", archive_path(self._archive.sha256))
         answer.read()
-        if answer.status != http.HTTPStatus.OK:  # without a word, as answers to HEAD are; to this it says why
+        if answer.status != http.HTTPStatus.OK:  # a response to HEAD has no body; this one has the reason
             return 0 if self.receipt() is None else -1
         if answer.getheader(UPLOAD_COMPLETE) == COMPLETE:
             return -1
@@ -324,7 +324,7 @@ class _Session:
         headers = {"Content-Type": CONTENT_TYPE_PART, **({UPLOAD_OFFSET: str(offset)} if offset else {})}
         answer = self._ask("PATCH" if offset else "PUT", archive_path(self._archive.sha256), part, headers)
         body = answer.read(MAX_PROBLEM_BYTES)
-        self._keep_to_the_rate(len(part), time.monotonic() - began_s)
+        self._limit_rate(len(part), time.monotonic() - began_s)
         match answer.status:
             case http.HTTPStatus.OK | http.HTTPStatus.CREATED:
                 return _Answer(receipt=_read_receipt(body))
@@ -350,12 +350,12 @@ class _Session:
             raise LinkDown(f"the collector has {offset} bytes of an archive of {self._archive.size_bytes}")
         return offset
 
-    def _keep_to_the_rate(self, sent_bytes: int, took_s: float) -> None:
-        wanted_s = 0.0 if self._bytes_per_s is None else sent_bytes / self._bytes_per_s
-        self._abort.wait(max(0.0, wanted_s - took_s))
+    def _limit_rate(self, sent_bytes: int, took_s: float) -> None:
+        required_s = 0.0 if self._bytes_per_s is None else sent_bytes / self._bytes_per_s
+        self._abort.wait(max(0.0, required_s - took_s))
 
     def _refuse(self, status: int, body: bytes) -> None:
-        """Returns if asking again where the other end is may help. Raises: Rejected, LinkDown."""
+        """Returns if requesting the offset again may help. Raises: Rejected, LinkDown."""
         code, detail = _read_problem(body)
         match reaction_to(status, code):
             case Reaction.ASK_OFFSET | Reaction.START_OVER:

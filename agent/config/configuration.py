@@ -6,7 +6,7 @@ configuration file.
 
 | table | what |
 |---|---|
-| `[device]` | who this is, and where it keeps its data |
+| `[device]` | the device's name, keys and data directory |
 | `[journal]` | the durable buffer |
 | `[drivers.NAME]` | one device each; `driver` says which kind |
 | `[[streams]]` | which readings go where; the first rule that matches |
@@ -109,7 +109,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """The file as the settings' checker sees it; what other rooms check stands as plain tables."""
+    """The tables that the settings' checker validates; drivers and publishers are validated by their packages."""
 
     device: DeviceConfig
     journal: JournalConfig = field(default_factory=JournalConfig)
@@ -129,7 +129,7 @@ class _Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything that `headgate run` needs to know. Tables of drivers are checked, and kept as given."""
+    """The whole configuration. Tables of drivers are validated, and stay as given."""
 
     path: Path
     sha256: bytes  # of the file as it was read
@@ -159,12 +159,12 @@ class Config:
 
     @property
     def links_socket(self) -> Path:
-        """Where the agent lends the links that it holds."""
+        """The socket through which the agent shares its microcontroller links."""
         return self.device.data_directory / "links.sock"
 
     @property
     def cursors(self) -> tuple[str, ...]:
-        """One per publisher, one for the archiver. A journal without any reader keeps what it can."""
+        """One per publisher, one for the archiver. A journal without any reader retains what it can."""
         return (*self.publishers, *((ARCHIVE_CURSOR,) if self.archive else ())) or ("nobody",)
 
     def build_drivers(self) -> dict[str, Driver]:
@@ -172,7 +172,7 @@ class Config:
 
 
 def find_config(environment: Mapping[str, str]) -> Path:
-    """Named by the environment, else the system's, else the user's own."""
+    """The configuration file: of $HEADGATE_CONFIG, else the system's, else the user's own."""
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named)
     user = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / USER_CONFIG

@@ -75,7 +75,7 @@ def _unit_problem(unit: str) -> str:
 
 
 def _units_in(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Every setting of this name, however deep; drivers call nothing else so."""
+    """Every setting named `unit`, at any depth; drivers use the name for units only."""
     members: Iterable[tuple[str, Any]] = ()
     if isinstance(value, Mapping):
         members = [(dotted(path, key), each) for key, each in value.items()]

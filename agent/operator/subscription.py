@@ -5,7 +5,7 @@
                     ▼                      ▼
                 Unverified             AskResend, then Lost
 
-Memory is bounded: what waits for keys, by `MAX_WAITING`; beyond it, the oldest is told as `Locked`.
+Memory is bounded: what waits for keys, by `MAX_WAITING`; beyond it, the oldest becomes `Locked`.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_WAITING: Final = 10_000
 MAX_REFUSED_KEYS: Final = 1_000
-MAX_REMEMBERED_READINGS: Final = 10_000
+MAX_SEEN_READINGS: Final = 10_000
 
 
 WITHOUT_ASKING: Final = "or give --group-keys FILE, which headgate keys export-group-keys writes on the device"
@@ -48,7 +48,7 @@ REFUSED: Final = "the publisher refused the key; add the address of --keys to th
 
 
 class Opened(NamedTuple):
-    """A message of its publisher, in its turn, with its content in plain."""
+    """A verified message in order, with its decrypted content."""
 
     message: StreamMessage
     content: str
@@ -62,14 +62,14 @@ class Unverified(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """A message of its publisher, in its turn, that we cannot read."""
+    """A verified message in order whose content cannot be decrypted."""
 
     message: StreamMessage
     reason: str
 
 
 class AskResend(NamedTuple):
-    """Ask the node for these, and `take` what comes."""
+    """A request to the node for missing messages."""
 
     gap: GapRequest
 
@@ -106,20 +106,20 @@ class Subscription:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` will next have something to say."""
+        """The time of the next `tick` that may give events."""
         own = [self._orderer.next_deadline_ms, None if self._keys is None else self._keys.next_deadline_ms]
         return min((deadline for deadline in own if deadline is not None), default=None)
 
     @property
-    def wants_keys(self) -> bool:
-        """Whether something waits that `use_keys` would let us read."""
+    def needs_keys(self) -> bool:
+        """Whether messages wait that `use_keys` may decrypt."""
         return self._keys is None and any(self._waiting.values())
 
     def use_keys(self, keys: KeySubscriber | None, now_ms: int) -> list[SubscriptionEvent]:
-        """Ask for keys by this; None: there are none to be had, so do not wait for any."""
+        """Request keys with this; None: no keys can be requested, so do not wait for any."""
         self._keys = keys
         if keys is not None:
-            return self._go_on(now_ms)
+            return self._open_waiting(now_ms)
         return self._give_up(NO_KEY_FILE)
 
     def take(self, message: StreamMessage, now_ms: int) -> list[SubscriptionEvent]:
@@ -135,14 +135,14 @@ class Subscription:
         """A message of our key exchange stream."""
         if self._keys is None:
             return []
-        return self._hear(self._keys.receive(message), now_ms)
+        return self._handle_key_events(self._keys.receive(message), now_ms)
 
     def tick(self, now_ms: int) -> list[SubscriptionEvent]:
         ordered = self._order(self._orderer.tick(now_ms), now_ms)
-        return ordered if self._keys is None else ordered + self._hear(self._keys.tick(now_ms), now_ms)
+        return ordered if self._keys is None else ordered + self._handle_key_events(self._keys.tick(now_ms), now_ms)
 
     def finish(self, now_ms: int) -> list[SubscriptionEvent]:
-        """Give up what still waits for a resend or for a key: it becomes lost or locked."""
+        """End the wait for resends and keys: what still waits becomes lost or locked."""
         events: list[SubscriptionEvent] = []
         while (deadline_ms := self._orderer.next_deadline_ms) is not None:
             events += self._order(self._orderer.tick(max(deadline_ms, now_ms)), now_ms)
@@ -158,43 +158,43 @@ class Subscription:
         return events
 
     def _order(self, events: list[OrderingEvent], now_ms: int) -> list[SubscriptionEvent]:
-        told: list[SubscriptionEvent] = []
+        results: list[SubscriptionEvent] = []
         for event in events:
             match event:
                 case Delivery(message=message):
-                    told += self._deliver(message, now_ms)
+                    results += self._deliver(message, now_ms)
                 case GapRequest() if event.from_ref <= event.to_ref:
-                    told.append(AskResend(event))
+                    results.append(AskResend(event))
                 case GapLost():
-                    told.append(Lost(event))
-        return told
+                    results.append(Lost(event))
+        return results
 
     def _deliver(self, message: StreamMessage, now_ms: int) -> list[SubscriptionEvent]:
         queue = self._waiting.pop(_publisher(message), None) or deque()
         queue.append(message)
-        told = self._open_queue(queue, now_ms)
+        results = self._open_queue(queue, now_ms)
         if len(queue) > MAX_WAITING:
-            told.append(Locked(queue.popleft(), "too many messages are waiting for keys"))
+            results.append(Locked(queue.popleft(), "too many messages are waiting for keys"))
         if queue:
             self._waiting[_publisher(message)] = queue
-        return told
+        return results
 
-    def _go_on(self, now_ms: int) -> list[SubscriptionEvent]:
+    def _open_waiting(self, now_ms: int) -> list[SubscriptionEvent]:
         return [event for queue in self._waiting.values() for event in self._open_queue(queue, now_ms)]
 
     def _open_queue(self, queue: deque[StreamMessage], now_ms: int) -> list[SubscriptionEvent]:
         """Open from the front, up to the first message that has to wait for its key."""
-        told: list[SubscriptionEvent] = []
+        results: list[SubscriptionEvent] = []
         while queue:
             event = self._open(queue[0], now_ms)
             if event is None:
                 break
-            if not (isinstance(event, Opened) and self._readings.is_copy(event)):
-                told.append(event)
+            if not (isinstance(event, Opened) and self._readings.is_duplicate(event)):
+                results.append(event)
             if isinstance(event, PublishKeyRequest):
                 break
             queue.popleft()
-        return told
+        return results
 
     def _open(self, message: StreamMessage, now_ms: int) -> SubscriptionEvent | None:
         """None while a key is on its way."""
@@ -230,17 +230,17 @@ class Subscription:
         request = keys.request_keys(publisher, stream_id, self._new_request_id(), now_ms, group_key_ids=wanted)
         return None if request is None else PublishKeyRequest(request)
 
-    def _hear(self, events: list[KeyEvent], now_ms: int) -> list[SubscriptionEvent]:
-        told: list[SubscriptionEvent] = []
+    def _handle_key_events(self, events: list[KeyEvent], now_ms: int) -> list[SubscriptionEvent]:
+        results: list[SubscriptionEvent] = []
         for event in events:
             match event:
                 case KeysReceived(source=source, keys=keys) if not keys:
-                    told += self._give_up_publisher(source.publisher_id, NO_SUCH_KEY)
+                    results += self._give_up_publisher(source.publisher_id, NO_SUCH_KEY)
                 case KeysRefused(source=source, error_message=problem):
-                    told += self._give_up_publisher(source.publisher_id, f"{REFUSED}: {problem}")
+                    results += self._give_up_publisher(source.publisher_id, f"{REFUSED}: {problem}")
                 case RequestTimedOut(source=source):
-                    told += self._give_up_publisher(source.publisher_id, NOT_ANSWERED, for_good=False)
-        return told + self._go_on(now_ms)
+                    results += self._give_up_publisher(source.publisher_id, NOT_ANSWERED, for_good=False)
+        return results + self._open_waiting(now_ms)
 
     def _give_up_publisher(self, publisher: str, reason: str, *, for_good: bool = True) -> list[SubscriptionEvent]:
         """The message at the front of its queue cannot be read, nor those behind it that need the same key."""
@@ -249,22 +249,22 @@ class Subscription:
             return []
         name = _key_name(queue[0])
         if for_good:
-            self._remember_refusal(name, reason)
-        told: list[SubscriptionEvent] = []
+            self._note_refusal(name, reason)
+        results: list[SubscriptionEvent] = []
         while queue and _key_name(queue[0]) == name:
-            told.append(Locked(queue.popleft(), reason))
-        return told
+            results.append(Locked(queue.popleft(), reason))
+        return results
 
     def _give_up(self, reason: str) -> list[SubscriptionEvent]:
-        told: list[SubscriptionEvent] = []
+        results: list[SubscriptionEvent] = []
         for queue in self._waiting.values():
             for message in queue:
-                self._remember_refusal(_key_name(message), reason)
-                told.append(Locked(message, reason))
+                self._note_refusal(_key_name(message), reason)
+                results.append(Locked(message, reason))
             queue.clear()
-        return told
+        return results
 
-    def _remember_refusal(self, name: tuple[str, str | None], reason: str) -> None:
+    def _note_refusal(self, name: tuple[str, str | None], reason: str) -> None:
         if len(self._refused) >= MAX_REFUSED_KEYS:
             del self._refused[next(iter(self._refused))]
         self._refused[name] = reason
@@ -276,13 +276,13 @@ class _SeenReadings:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], MessageID] = {}  # by publisher and hash; the oldest first
 
-    def is_copy(self, opened: Opened) -> bool:
+    def is_duplicate(self, opened: Opened) -> bool:
         """Whether this reading came before, in another message: its signed text, cut into other fields."""
         message = io_message_in(opened.content)
         if message is None or message.hash is None:
             return False
         name = (_publisher(opened.message), message.hash)
-        if len(self._seen) >= MAX_REMEMBERED_READINGS:
+        if len(self._seen) >= MAX_SEEN_READINGS:
             del self._seen[next(iter(self._seen))]
         return self._seen.setdefault(name, opened.message.message_id) != opened.message.message_id
 

@@ -68,7 +68,7 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     was = "" if is_alive else "was "
     for name, each in status["devices"].items():
         counted = f"{each['readings']} readings{_last(each['last'])}"
-        state = f"{was}{each['state']}{_who(each.get('identity', {}))}"
+        state = f"{was}{each['state']}{_identity(each.get('identity', {}))}"
         yield f"device       {name}: {state}, {counted}{_why(each['reason'])}"
         yield from _rejected(name, each.get("rejected", {"total": 0}))
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
@@ -107,7 +107,7 @@ def _last(last: dict[str, Any] | None) -> str:
     return "" if last is None else f", last {last['quantity']} {last['value']} {last['unit']}".rstrip()
 
 
-def _who(identity: dict[str, str]) -> str:
+def _identity(identity: dict[str, str]) -> str:
     return f", {identity['device']} with firmware {identity['firmware']}" if identity else ""
 
 

@@ -105,7 +105,7 @@ class _Reader:
         self._key_stream = None if signer is None else key_exchange_stream_id(signer.address)
         self._messages = 0
         self._problems: Counter[str] = Counter()
-        self._heard_at_s = time.monotonic()
+        self._received_at_s = time.monotonic()
 
     async def run(self) -> ExitCode:
         """Raises: LinkDown, if the first connection fails; Rejected, if we may not read the stream."""
@@ -131,7 +131,7 @@ class _Reader:
 
     async def _read(self, connection: NodeConnection) -> None:
         try:
-            await self._ask(connection)
+            await self._request_stream(connection)
             frames = connection.frames()
             pending = asyncio.ensure_future(anext(frames))
             try:
@@ -139,17 +139,17 @@ class _Reader:
                     await asyncio.wait({pending}, timeout=self._wait_s())
                     if pending.done():
                         frame, pending = pending.result(), asyncio.ensure_future(anext(frames))
-                        await self._hear(connection, frame)
-                    await self._tell(connection, self._subscription.tick(_now_ms()))
+                        await self._receive(connection, frame)
+                    await self._handle_events(connection, self._subscription.tick(_now_ms()))
             finally:
                 pending.cancel()
                 await asyncio.wait({pending})  # awaiting it would hide that this task is cancelled too
                 if not pending.cancelled():
-                    pending.exception()  # seen; the link is given up anyway
+                    pending.exception()  # retrieved, so that it is not logged; the link is closed anyway
         finally:
             await connection.close()
 
-    async def _ask(self, connection: NodeConnection) -> None:
+    async def _request_stream(self, connection: NodeConnection) -> None:
         token, stream, partition = await connection.token(), self._arguments.stream, self._arguments.partition
         if self._key_stream is not None:
             keys = SubscribeRequest(request_id="keys", stream_id=self._key_stream, session_token=token)
@@ -168,31 +168,31 @@ class _Reader:
                 )
             )
 
-    async def _hear(self, connection: NodeConnection, frame: bytes) -> None:
+    async def _receive(self, connection: NodeConnection, frame: bytes) -> None:
         try:
-            heard = parse_control_message(frame)
+            received = parse_control_message(frame)
         except WireError as problem:
             print(f"headgate: unreadable message from the node: {problem}", file=sys.stderr)
             self._problems["not a message of the protocol"] += 1
             return
-        match heard:
+        match received:
             case BroadcastMessage() | UnicastMessage():
-                await self._take(connection, heard.stream_message)
+                await self._accept(connection, received.stream_message)
             case ErrorResponse():
-                self._complain(heard)
+                self._report_error(received)
             case ResendResponseResent() | ResendResponseNoResend():
                 pass
 
-    async def _take(self, connection: NodeConnection, message: StreamMessage) -> None:
-        self._heard_at_s = time.monotonic()
+    async def _accept(self, connection: NodeConnection, message: StreamMessage) -> None:
+        self._received_at_s = time.monotonic()
         stream_id, partition, *_ = message.message_id
         if stream_id == self._key_stream:
-            await self._tell(connection, self._subscription.take_key_message(message, _now_ms()))
+            await self._handle_events(connection, self._subscription.take_key_message(message, _now_ms()))
         elif (stream_id, partition) == (self._arguments.stream, self._arguments.partition):
-            await self._tell(connection, self._subscription.take(message, _now_ms()))
-        if self._subscription.wants_keys:
-            await self._tell(connection, self._subscription.use_keys(await self._new_keys(), _now_ms()))
-            self._heard_at_s = time.monotonic()  # the time that making keys took is not the node's silence
+            await self._handle_events(connection, self._subscription.take(message, _now_ms()))
+        if self._subscription.needs_keys:
+            await self._handle_events(connection, self._subscription.use_keys(await self._new_keys(), _now_ms()))
+            self._received_at_s = time.monotonic()  # the time that making keys took is not the node's silence
 
     async def _new_keys(self) -> KeySubscriber | None:
         """Made only when needed: an RSA key takes seconds on a small device."""
@@ -201,7 +201,7 @@ class _Reader:
         pair = await asyncio.to_thread(RsaKeyPair.generate)
         return KeySubscriber(self._signer, secrets.token_urlsafe(CHAIN_ID_BYTES), pair)
 
-    async def _tell(self, connection: NodeConnection, events: Sequence[SubscriptionEvent]) -> None:
+    async def _handle_events(self, connection: NodeConnection, events: Sequence[SubscriptionEvent]) -> None:
         for event in events:
             if self._is_done():
                 return
@@ -229,7 +229,7 @@ class _Reader:
                 self._problems[f"gap: {gap.cause}"] += 1
 
     def _summarise(self) -> None:
-        """How much could not be read, and why, in one line per reason."""
+        """Print how many messages could not be read, with one line per reason."""
         if not self._problems:
             if not self._messages and self._arguments.timeout is not None:
                 print("headgate: no message arrived", file=sys.stderr)
@@ -239,13 +239,13 @@ class _Reader:
         for reason, times in self._problems.most_common(MAX_REASONS):
             print(f"  {times:6}  {printable(reason)}", file=sys.stderr)
 
-    def _complain(self, error: ErrorResponse) -> None:
+    def _report_error(self, error: ErrorResponse) -> None:
         """Raises: Rejected, if it is the subscription itself that is refused."""
         problem = f"{self._settings.url}: {error.error_code}: {error.error_message}"
         if error.request_id == "live":
-            is_stranger = error.error_code == "PERMISSION_DENIED" and self._arguments.keys is None
+            is_anonymous = error.error_code == "PERMISSION_DENIED" and self._arguments.keys is None
             hint = (
-                "; log in with --keys FILE as a user with permission, such as the device itself" if is_stranger else ""
+                "; log in with --keys FILE as a user with permission, such as the device itself" if is_anonymous else ""
             )
             raise Rejected(problem + hint)
         print(f"headgate: {problem}", file=sys.stderr)
@@ -266,7 +266,7 @@ class _Reader:
     def _wait_s(self) -> float | None:
         waits = []
         if self._arguments.timeout is not None:
-            waits.append(self._heard_at_s + self._arguments.timeout - time.monotonic())
+            waits.append(self._received_at_s + self._arguments.timeout - time.monotonic())
         if (deadline_ms := self._subscription.next_deadline_ms) is not None:
             waits.append((deadline_ms - _now_ms()) / 1000)
         return max(min(waits), 0.0) if waits else None
@@ -278,7 +278,7 @@ class _Reader:
         if self._has_enough():
             return True
         timeout_s = self._arguments.timeout
-        return timeout_s is not None and time.monotonic() - self._heard_at_s >= timeout_s
+        return timeout_s is not None and time.monotonic() - self._received_at_s >= timeout_s
 
 
 def _publish_request(message: StreamMessage, token: str | None) -> PublishRequest:
@@ -307,14 +307,14 @@ _STARTED_AT_MS = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
 
 
 def _now_ms() -> int:
-    """UTC, as it was when the program began: what waits by it must not be moved by a clock that is set."""
+    """UTC by the monotonic clock since the start, so that setting the clock moves no deadline."""
     return _STARTED_AT_MS + time.monotonic_ns() // 1_000_000
 
 
 def _node_url(text: str) -> NodeUrl:
     try:
         url = NodeUrl.parse(text)
-        url.host.encode("idna")  # as whoever connects will do
+        url.host.encode("idna")  # as it is encoded when a connection is opened
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
     return url

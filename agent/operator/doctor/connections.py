@@ -50,7 +50,7 @@ def gather_ports(config: Config, own_pids: Collection[int], root: Path = Path("/
     return [
         PortFacts(driver=name, wanted=port, device=None)
         if device is None
-        else _look_at(name, port, device, own_pids, root)
+        else _gather_port(name, port, device, own_pids, root)
         for name, port in wanted
         for device in _find(port, root)
     ]
@@ -62,7 +62,7 @@ def _find(port: str, root: Path) -> list[str | None]:
     return [f"/{found.relative_to(root)}" for found in sorted(root.glob(port.lstrip("/")))] or [None]
 
 
-def _look_at(driver: str, port: str, device: str, own_pids: Collection[int], root: Path) -> PortFacts:
+def _gather_port(driver: str, port: str, device: str, own_pids: Collection[int], root: Path) -> PortFacts:
     file = root / device.lstrip("/")
     return PortFacts(
         driver=driver,
@@ -79,7 +79,7 @@ def _holders(file: Path, own_pids: Collection[int], proc: Path) -> Iterator[str]
         try:
             if any(descriptor.readlink() == file for descriptor in (process / "fd").iterdir()):
                 yield f"{(process / 'comm').read_text().strip()} ({process.name})"
-        except OSError:  # it ended, or is somebody else's
+        except OSError:  # it ended, or belongs to another user
             continue
 
 
@@ -172,9 +172,9 @@ def _link_target(name: str, config: PublisherConfig, device: str) -> LinkTarget:
 
 
 def gather_link(end: LinkTarget, keys: Callable[[], DeviceKeys] | None) -> LinkFacts:
-    """Step by step, as far as it goes. `keys` are for a login; without them there is none."""
+    """Try the link step by step, up to the first failure. Without `keys` there is no login."""
     if end.folder is not None:
-        return _look_at_folder(end.name, end.folder)
+        return _gather_folder(end.name, end.folder)
     where = f"{end.host}:{end.port}"
     step = "name"
     try:
@@ -215,7 +215,7 @@ async def _greet(config: MqttConfig, client_id: str) -> None:
         await publisher.close()
 
 
-def _look_at_folder(name: str, folder: Path) -> LinkFacts:
+def _gather_folder(name: str, folder: Path) -> LinkFacts:
     if os.access(folder, os.W_OK | os.X_OK):
         return LinkFacts(name=name, where=str(folder))
     problem = "not writable by this user" if folder.is_dir() else "no such folder"

@@ -34,11 +34,11 @@ DEADLINE_S: Final = 20.0
 
 class Check(NamedTuple):
     area: str
-    look: Callable[[], list[Finding]]
+    run: Callable[[], list[Finding]]
 
 
 def examine(load: Callable[[], Config]) -> list[Finding]:
-    """Everything there is to say. A configuration that does not load is a finding, and ends what depends on it."""
+    """All findings. A configuration that does not load is a finding; checks that need it are then left out."""
     general = [
         Check("clock", lambda: judge_clock(gather_clock())),
         Check("machine", lambda: judge_machine(gather_machine())),
@@ -97,7 +97,7 @@ def _check_link(end: LinkTarget, keys: "_Unlocked | None") -> list[Finding]:
 
 
 def run_checks(checks: Sequence[Check], deadline_s: float = DEADLINE_S) -> list[Finding]:
-    """Side by side, each in a thread that is left behind if it does not come back in time."""
+    """Run the checks in parallel, each in a thread that is abandoned at the deadline."""
     answers: dict[int, list[Finding]] = {}
     until_s = time.monotonic() + deadline_s
 
@@ -121,7 +121,7 @@ def run_checks(checks: Sequence[Check], deadline_s: float = DEADLINE_S) -> list[
 
 def _guarded(check: Check) -> list[Finding]:
     try:
-        return check.look()
+        return check.run()
     except Exception as bug:  # noqa: BLE001 - the other checks must not suffer, and this one says what happened
         return [error(check.area, f"the check itself failed: {bug!r}", "please report it")]
 
@@ -146,6 +146,6 @@ def _can_unlock(config: Config) -> bool:
     try:
         has_passphrase = read_key_file(key_file_of(config)).has_passphrase
     except (HeadgateError, OSError):
-        return False  # what is wrong with it, the area of the keys tells
-    is_handed_in = find_credential(os.environ, PASSPHRASE_CREDENTIAL) is not None
-    return not has_passphrase or is_handed_in or config.device.passphrase_file is not None
+        return False  # the check of the keys reports the problem
+    is_credential = find_credential(os.environ, PASSPHRASE_CREDENTIAL) is not None
+    return not has_passphrase or is_credential or config.device.passphrase_file is not None

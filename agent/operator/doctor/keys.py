@@ -21,13 +21,13 @@ class KeyFacts:
     problem: str = ""
     address: str = ""
     has_passphrase: bool = False
-    can_unlock: bool | None = None  # None: not tried, for nobody said the passphrase
-    running_address: str = ""  # as the running agent tells it; "" if none runs
+    can_unlock: bool | None = None  # None: not tried, because the passphrase is not available
+    running_address: str = ""  # of the running agent; "" if none runs
     public_key_problems: tuple[str, ...] = ()
 
 
 def gather_keys(config: Config, file: Path, unlock: Callable[[], DeviceKeys] | None, running_address: str) -> KeyFacts:
-    """`unlock` is None where the passphrase would have to be asked for."""
+    """`unlock` is None if it would prompt for the passphrase."""
     others = tuple(_public_key_problems(config))
     try:
         key_file, binding = read_key_file(file), read_binding(file)

@@ -19,7 +19,7 @@ JOURNAL: Final = "journal"
 FULL_BYTES: Final = 16 << 20
 LOW_SHARE: Final = 0.05
 LOW_INODES: Final = 0.02
-MAX_ENTRIES: Final = 1000  # of a folder, to be looked at
+MAX_ENTRIES: Final = 1000  # of a folder that are inspected
 SOON_S: Final = 86_400.0
 SHORT_CARD_LIFE_S: Final = 365 * 86_400.0
 WASTEFUL: Final = 4.0  # bytes written for each byte of payload
@@ -32,7 +32,7 @@ class DiskFacts:
     """A folder of the agent, and the file system it is on."""
 
     folder: Path
-    problem: str = ""  # why it cannot be looked at
+    problem: str = ""  # why it cannot be inspected
     is_read_only: bool = False
     may_write: bool = True
     free_bytes: int = 0
@@ -55,10 +55,10 @@ def gather_disks(config: Config) -> list[DiskFacts]:
     folders = [config.device.data_directory, config.journal_directory]
     if config.archive:
         folders.append(config.archive_directory)
-    return [_look_at(folder, growth.get(folder, 0)) for folder in dict.fromkeys(folders)]
+    return [_gather_disk(folder, growth.get(folder, 0)) for folder in dict.fromkeys(folders)]
 
 
-def _look_at(folder: Path, max_bytes: int) -> DiskFacts:
+def _gather_disk(folder: Path, max_bytes: int) -> DiskFacts:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     try:
         stat = os.statvfs(there)

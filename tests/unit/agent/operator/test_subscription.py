@@ -136,10 +136,10 @@ def test_an_encrypted_message_waits_for_its_key_and_others_behind_it(
     subscription: Subscription, rsa: RsaKeyPair
 ) -> None:
     assert subscription.take(encrypted(0), NOW_MS) == []
-    has_waited = subscription.wants_keys
+    has_waited = subscription.needs_keys
     (asked,) = subscription.use_keys(KeySubscriber(READER, "chain", rsa), NOW_MS)
     assert isinstance(asked, PublishKeyRequest)
-    assert (has_waited, subscription.wants_keys) == (True, False)
+    assert (has_waited, subscription.needs_keys) == (True, False)
     assert subscription.take(encrypted(1), NOW_MS) == []
     assert subscription.take(signed(2), NOW_MS) == []
     answer = key_publisher().answer(asked.message, NOW_MS)
@@ -175,7 +175,7 @@ def test_given_keys_open_without_asking(rsa: RsaKeyPair) -> None:
     messages = [encrypted(0, next_key=following), encrypted(1, following)]
     told = [event for message in messages for event in subscription.take(message, NOW_MS)]
     assert [type(event) for event in told] == [Opened, Opened]
-    assert not subscription.wants_keys
+    assert not subscription.needs_keys
 
 
 def test_without_a_key_file_nothing_waits(subscription: Subscription) -> None:
