@@ -46,12 +46,14 @@ class CeilingFile:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._serial = newest.serial
         self.ceiling_ms = newest.ceiling_ms
+        self.is_doubtful = newest.ceiling_ms != NOTHING  # the process that wrote it may have failed to sync it
 
     def write(self, ceiling_ms: int) -> None:
         """Returns when it is on the medium. Raises: OSError."""
         serial = self._serial + 1
         os.pwrite(self._descriptor, encode_slot(serial, ceiling_ms), SLOT_OFFSETS[serial % 2])
         os.fdatasync(self._descriptor)
+        self.is_doubtful = False
         self._serial, self.ceiling_ms = serial, ceiling_ms  # after a failure, the same slot is tried again
 
     def close(self) -> None:

@@ -88,6 +88,8 @@ class ChainReferences:
     def reserve(self, now_ms: int) -> None:
         """Raise the ceiling ahead of time, from a thread that may wait for the disk, so that `next` need not."""
         now_ms = next_reference(None, now_ms).timestamp_ms  # within the valid range
+        if self._ceiling.is_doubtful:
+            self._write(self._ceiling.ceiling_ms)
         if self._is_ceiling_too_high:
             self._raise_ceiling(max(now_ms, self._highest_ms))
             self._is_ceiling_too_high = False

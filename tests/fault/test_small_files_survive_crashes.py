@@ -71,7 +71,8 @@ def test_references_rise_over_all_lives(tmp_path: Path, seed: int) -> None:
     def process(folder: Path) -> None:
         ceiling = CeilingFile(folder / "clock.ceiling")
         with contextlib.closing(ceiling):
-            references = ChainReferences(ceiling, JournalFloor(None))  # the journal has let go of everything
+            floor = chance.choice((None, given[-1]))  # None: the journal has released everything
+            references = ChainReferences(ceiling, JournalFloor(floor))
             for _ in range(chance.randint(1, 4)):
                 now_ms = 1_700_000_000_000 + chance.randint(-3, 3) * 100_000
                 references.reserve(now_ms)
@@ -80,6 +81,24 @@ def test_references_rise_over_all_lives(tmp_path: Path, seed: int) -> None:
                 given.append(reference)
 
     live_on(tmp_path, chance, process)
+
+
+def test_a_ceiling_that_was_never_synced_is_not_relied_upon(tmp_path: Path) -> None:
+    """The sync of one process fails, the next one finds its ceiling in the page cache, and then the power fails."""
+    path, now_ms = tmp_path / "data", 1_700_000_000_000
+    with CrashingFolder(path) as folder:
+        with contextlib.closing(CeilingFile(path / "clock.ceiling")) as ceiling:
+            folder.fault = lambda operation, _path: errno.EIO if operation == "sync" else None
+            with pytest.raises(StorageError):
+                ChainReferences(ceiling, JournalFloor(None)).reserve(now_ms)
+        folder.fault = lambda _operation, _path: None
+        with contextlib.closing(CeilingFile(path / "clock.ceiling")) as ceiling:
+            references = ChainReferences(ceiling, JournalFloor(Reference(now_ms, 0)))
+            references.reserve(now_ms)
+            given = references.next("chain", now_ms)
+        found = folder.after_power_loss(tmp_path / "found", random.Random(1))
+    with contextlib.closing(CeilingFile(found / "clock.ceiling")) as ceiling:
+        assert ChainReferences(ceiling, JournalFloor(None)).next("chain", now_ms - 1_000_000) > given
 
 
 @pytest.mark.parametrize("seed", seeds(test=6, soak=3000))

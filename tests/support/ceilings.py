@@ -6,7 +6,7 @@ from agent.clock.ceiling import NOTHING
 
 class CeilingInMemory(CeilingFile):
     def __init__(self) -> None:
-        self.ceiling_ms = NOTHING
+        self.ceiling_ms, self.is_doubtful = NOTHING, False
 
     def write(self, ceiling_ms: int) -> None:
         self.ceiling_ms = ceiling_ms
