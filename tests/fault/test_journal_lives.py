@@ -1,6 +1,7 @@
 """Promises 1, 4 and 5 of the journal, over many lives on a disk that fails; see `tests/support/journal_lives.py`."""
 
 import contextlib
+import copy
 import errno
 import itertools
 from collections import Counter
@@ -29,6 +30,20 @@ def test_whatever_happens_in_many_lives_nothing_is_lost_invented_or_counted_twic
 ) -> None:
     for seed in seeds(test=3, soak=2000):
         live(seed, 150, profile)
+
+
+def test_journals_on_copies_of_one_disk_never_use_one_number_for_two_losses() -> None:
+    """A cloned card, or one restored from a backup: each copy goes on, and loses other records."""
+    for seed in seeds(test=3, soak=500):
+        one, other = JournalLives(seed, frozenset()), JournalLives(seed + 1_000_000, frozenset())
+        one.live(40)
+        other.disk, other.settings = one.disk.after_kill(), one.settings
+        other.oracle = copy.deepcopy(one.oracle)
+        other.open()
+        one.live(150)
+        other.live(150)
+        ours, theirs = one.oracle.reported, other.oracle.reported
+        assert [number for number in ours.keys() & theirs.keys() if ours[number] != theirs[number]] == []
 
 
 @pytest.mark.slow
