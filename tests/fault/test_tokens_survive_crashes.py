@@ -11,7 +11,6 @@ import errno
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from agent.pack.wrap import Wrapper
 from drivers import Reading
 from firmware_bridge.received import Boot, ReceivedByBoot, SampleName
 from protocol.ethereum.signer import Signer
+from protocol.events import REFUSED_INFO_TYPE, RefusedNotice
 from protocol.iomessage import IoMessage
 from protocol.link import Record as LinkRecord
 from protocol.link import Sample
@@ -55,6 +55,7 @@ class Device:
     def __init__(self) -> None:
         self.first_kept = 0
         self.next_rseq = 0
+        self.refused = 0  # readings of another source that no message can hold, acknowledged to it
 
     def waiting(self) -> list[int]:
         return list(range(self.first_kept, self.next_rseq))
@@ -108,9 +109,18 @@ class Life:
             if not is_device_there or self.chance.random() < 0.5:
                 values = [Reading("other", "q", 1, taken_at_ms=1) for _ in range(self.chance.randint(1, 3))]
                 await self.queue.put(Batch("mqtt", values))
+            if self.chance.random() < 0.2:
+                await self.send_too_much(device)
             if is_device_there:
                 await self.talk_to(device)
         await self.queue.join()
+
+    async def send_too_much(self, device: Device) -> None:
+        async def committed() -> None:
+            device.refused += 1
+
+        too_much = Reading("other", "q", bytes(100_000), taken_at_ms=1, mime_type="application/octet-stream")
+        await self.queue.put(Batch("mqtt", [too_much], None, committed))
 
     async def talk_to(self, device: Device) -> None:
         device.next_rseq += self.chance.randint(0, 2)
@@ -134,19 +144,14 @@ class Life:
             device.first_kept = max(device.first_kept, records.committed_rseq)
 
 
-def stored(folder: Path) -> Counter[int]:
-    """How often the journal has each of the device's records."""
+def stored(folder: Path) -> list[IoMessage]:
     with contextlib.closing(DirectoryDisk(folder / "journal", read_only=True)) as disk:
         view = inspect_journal(disk)
-        return Counter(rseq for lane in view.lanes.values() for record in view.records(lane) for rseq in rseqs(record))
+        return [io_message(record) for lane in view.lanes.values() for record in view.records(lane)]
 
 
-def rseqs(record: Record) -> Iterator[int]:
-    """The number of the device's record that a journal record holds, if it holds one."""
-    content = json.loads(parse_stream_message(record.payload).content)["ioMessage"]
-    message = IoMessage.from_bytes(base64.b64decode(content))
-    if message.tag == "mcu":
-        yield int(str(decode_scalar(message.content_data or b"")))
+def io_message(record: Record) -> IoMessage:
+    return IoMessage.from_bytes(base64.b64decode(json.loads(parse_stream_message(record.payload).content)["ioMessage"]))
 
 
 class Fate:
@@ -201,6 +206,10 @@ def test_what_was_acknowledged_to_the_device_is_stored_exactly_once(
 
 
 def check(path: Path, device: Device) -> None:
-    found = stored(path) if (path / "journal").exists() else Counter[int]()
+    messages = stored(path) if (path / "journal").exists() else []
+    numbers = [int(str(decode_scalar(each.content_data or b""))) for each in messages if each.tag == "mcu"]
+    found = Counter(numbers)
     assert [rseq for rseq in range(device.first_kept) if not found[rseq]] == [], "acknowledged and lost"
     assert [rseq for rseq, count in found.items() if count > 1] == [], "stored twice"
+    notices = [each.content_data or b"" for each in messages if each.info_type == REFUSED_INFO_TYPE]
+    assert sum(RefusedNotice.from_bytes(each).count for each in notices) >= device.refused, "refused without a notice"
