@@ -10,6 +10,8 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
+GOES_ON = "import threading\ndef test_it(): threading.Event().wait()\n"
+
 pytestmark = pytest.mark.slow
 
 
@@ -22,10 +24,11 @@ def soak(folder: Path, test: str, *arguments: str) -> "subprocess.CompletedProce
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
-def test_a_test_that_would_go_on_for_ever_is_stopped_when_the_time_is_up(tmp_path: Path) -> None:
-    done = soak(tmp_path, "import threading\ndef test_it(): threading.Event().wait()\n", "--minutes", "0.05")
+def test_when_the_time_is_up_the_test_that_runs_is_stopped_and_the_next_does_not_begin(tmp_path: Path) -> None:
+    done = soak(tmp_path, f"{GOES_ON}def test_another(): pass\n", "--minutes", "0.05")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 skipped" in done.stdout
+    assert "2 skipped" in done.stdout
+    assert "error" not in done.stdout
     assert "1 rounds, nothing failed" in done.stdout
 
 

@@ -42,13 +42,13 @@ def pytest_sessionstart() -> None:
         timer.start()
 
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+@pytest.hookimpl(hookwrapper=True, trylast=True)
 def pytest_runtest_setup() -> Iterator[None]:
-    """Module fixtures, too, may run for minutes."""
+    """Module fixtures, too, may run for minutes. Within the wrappers of pytest itself, which must have begun."""
     yield from _stopped_when_time_is_up()
 
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+@pytest.hookimpl(hookwrapper=True, trylast=True)
 def pytest_runtest_call() -> Iterator[None]:
     yield from _stopped_when_time_is_up()
 
