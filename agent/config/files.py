@@ -1,8 +1,8 @@
-"""The files that a configuration names: which key file is meant, and whether each can be used."""
+"""Finds and checks the files that a configuration names."""
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -67,10 +67,10 @@ def _read_paths(settings: object) -> Mapping[str, Path | None]:
 
 
 def missing_files(config: Config) -> list[str]:
-    """Files of links and drivers that are not there, or hold a secret that others can read, each with what to do.
+    """Problems with the files of links and drivers: missing, or a secret that other users can read.
 
-    Without them a link stays down or a sensor silent, and all else works: so `run` starts and logs them, and only
-    `check` and a reload refuse.
+    Without such a file one link stays down or one sensor has no readings, and all else works. So `run` starts and logs
+    the problem; only `check` and a reload refuse.
     """
     files = named_files(config)
     links = {setting: path for setting, path in files.items() if setting.startswith(_OF_LINKS)}
@@ -85,14 +85,14 @@ def _exposure_of(path: Path) -> str:
     try:
         check_private_file(path)
     except PermissionError:
-        return ""  # whether the service may read it is judged as the service's user
+        return ""  # `service_access_problems` checks whether the service may read it
     except (ConfigError, OSError) as error:
         return error_text(error)
     return ""
 
 
 def log_remarks(config: Config) -> None:
-    """Log what an operator should change although the agent runs."""
+    """Log the problems and warnings that do not stop the agent."""
     for problem in missing_files(config):
         log.error("cannot use a file, and the part that needs it is disabled; %s", problem)
     for remark in warnings_of(config):
@@ -110,38 +110,47 @@ def _absence_of(path: Path) -> str:
 
 
 def check_files(config: Config, also: Sequence[str] = (), *, with_links: bool = True) -> None:
-    """Raises: ConfigError with every file that cannot be used, and with `also`, what was found about them elsewhere.
+    """Check that the agent can use the files that its configuration names.
 
-    `with_links`: those of links and drivers, too.
+    `also`: problems with them that were found elsewhere. `with_links`: check the files of links and drivers, too.
+
+    Raises: ConfigError with every problem.
     """
-    problems = [*also, *(missing_files(config) if with_links else ())]
-    try:
-        read_key_file(key_file_of(config))
-        check_machine(key_file_of(config))
-    except PermissionError as error:
-        problems.append(f"device.key_file: {error_text(error)}; only root and the agent's user may read it")
-    except (ConfigError, OSError) as error:
-        problems.append(f"device.key_file: {error_text(error)}")
-    if config.device.passphrase_file is not None:
-        try:
-            passphrase_from(config.device.passphrase_file, os.environ, prompt="")
-        except (ConfigError, OSError) as error:
-            problems.append(f"device.passphrase_file: {error_text(error)}")
-    keys = {
-        "archive.encrypt_to": config.archive.encrypt_to if config.archive else None,
-        "ship.collector_key": config.ship.collector_key if config.ship else None,
-    }
-    for name, path in keys.items():
-        if path is not None:
-            try:
-                read_public_key(path)
-            except ConfigError as error:
-                problems.append(f"{name}: {error}")
-    if config.page.listen != OFF and config.page.token_file is not None:
-        try:
-            read_token(config.page.token_file)
-        except ConfigError as error:
-            problems.append(f"page.token_file: {error}")
+    problems = [*also, *(missing_files(config) if with_links else ()), *_unusable_files(config)]
     if problems:
         counted = f"{len(problems)} problem{'' if len(problems) == 1 else 's'} with files"
         raise ConfigError("\n  ".join([f"{config.path}: {counted}", *problems]))
+
+
+def _unusable_files(config: Config) -> Iterator[str]:
+    checks: dict[str, tuple[Path | None, Callable[[Path], object]]] = {
+        KEY_FILE: (key_file_of(config), _check_key_file),
+        "device.passphrase_file": (config.device.passphrase_file, _check_passphrase),
+        "archive.encrypt_to": (config.archive.encrypt_to if config.archive else None, _check_collector_key),
+        "ship.collector_key": (config.ship.collector_key if config.ship else None, _check_collector_key),
+        "page.token_file": (config.page.token_file if config.page.listen != OFF else None, read_token),
+    }
+    for setting, (path, check) in checks.items():
+        try:
+            if path is not None:
+                check(path)
+        except PermissionError as error:
+            yield f"{setting}: {error_text(error)}; only root and the agent's user may read it"
+        except (ConfigError, OSError) as error:
+            yield f"{setting}: {error_text(error)}"
+
+
+def _check_key_file(path: Path) -> None:
+    read_key_file(path)
+    check_machine(path)
+
+
+def _check_passphrase(path: Path) -> None:
+    passphrase_from(path, os.environ, prompt="")
+
+
+def _check_collector_key(path: Path) -> None:
+    try:
+        read_public_key(path)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; the collector's operator can print it: headgate collector keys show") from None

@@ -72,7 +72,7 @@ def _checks(config: Config) -> list[Check]:
 
     def check_keys() -> list[Finding]:
         running = (gather_service(config).status or {}).get("device", {}).get("address", "")
-        return judge_keys(gather_keys(config, key_file_of(config), keys, running))
+        return list(judge_keys(gather_keys(key_file_of(config), keys, running)))
 
     def check_ports() -> list[Finding]:
         own_pid = (gather_service(config).status or {}).get("pid", 0)

@@ -70,3 +70,16 @@ def test_every_mistake_of_a_configuration_is_shown(tmp_path: Path, capsys: pytes
     printed = capsys.readouterr().out
     assert "did you mean journal?" in printed
     assert "publishers.x.kind" in printed
+
+
+def test_an_unusable_collector_key_is_reported_once_with_the_command_that_prints_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _init(tmp_path)
+    (tmp_path / "short").write_text("00")
+    with Path(path).open("a") as file:
+        file.write('[archive]\n[ship]\nurl = "http://127.0.0.1:1"\ncollector_key = "short"\n')
+    assert main(["doctor", "--config", path]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("ship.collector_key: ") == 1
+    assert "not 2; the collector's operator can print it: headgate collector keys show" in printed
