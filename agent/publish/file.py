@@ -5,9 +5,9 @@ regular file, none where the medium knows none (a pipe, a terminal). In a direct
 written under another name and then renamed, so that a program that watches the directory never sees a partial one;
 names sort in the order of the journal.
 
-What is written is bounded by `max_bytes`. A file of lines that has its share of them gets a number (`rotation`) and a
-new one begins; beyond the limit the oldest file is removed. In a directory the oldest messages are removed. Removed
-messages are counted.
+What is written is bounded by `max_bytes`, or by one batch if that is larger. A file of lines that has its share of them
+gets a number (`rotation`) and a new one begins; beyond the limit the oldest file is removed. In a directory the oldest
+messages are removed. Removed messages are counted.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ MAX_IN_FLIGHT = 1_000
 FILE_MODE = 0o640
 PIPE_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 128 << 20
-LINE_FILES = 4  # that share the limit, the one being written included
+LINE_FILES = 4  # of lines: each has this part of the limit
 SWEEP_SHARE = 0.9  # of the limit: how much of a directory is left when its oldest messages were removed
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS)
 _CHUNK_BYTES = 1 << 20
@@ -129,26 +129,32 @@ class FilePublisher:
             _sync(descriptor)
             self._limit_directory()
         else:
-            self._limit_lines()
+            lines = b"".join(record.payload + b"\n" for record in records)
+            self._limit_lines(len(lines))
             descriptor = self._open_descriptor()
-            _write_all(descriptor, b"".join(record.payload + b"\n" for record in records))
+            _write_all(descriptor, lines)
             _sync(descriptor)
 
     # --- the limit ---
 
-    def _limit_lines(self) -> None:
-        """Number the file if it has its share of the limit, and remove the oldest beyond the limit."""
-        path = self._path
-        if os.fstat(self._open_descriptor()).st_size < self._max_bytes // LINE_FILES or not path.is_file():
+    def _limit_lines(self, new_bytes: int) -> None:
+        """Number the file if the new lines exceed its share of the limit, and remove the oldest beyond the limit."""
+        path, share = self._path, self._max_bytes // LINE_FILES
+        size = os.fstat(self._open_descriptor()).st_size
+        if not size or size + new_bytes <= share or not path.is_file():
             return
         os.close(self._open_descriptor())
         self._descriptor = None
         rotate(path)
         self._open_lines()
-        full = rotated(path)
-        for oldest in full[: max(0, len(full) - LINE_FILES + 1)]:
+        full = [(each, each.stat().st_size) for each in rotated(path)]
+        total = sum(size for _, size in full) + max(share, new_bytes)
+        for oldest, size in full:
+            if total <= self._max_bytes:
+                break
             self._note_removal(_count_lines(oldest), oldest)
             remove_rotated(oldest)
+            total -= size
 
     def _limit_directory(self) -> None:
         if self._directory_bytes <= self._max_bytes:

@@ -47,13 +47,14 @@ def test_a_line_that_a_crash_cut_short_spoils_no_other(tmp_path: Path) -> None:
     assert path.read_bytes() == b"[1]\n[2\n[2]\n"
 
 
-def run_of_batches(publisher: FilePublisher, count: int) -> FilePublisher:
-    """One connection, one message of ten bytes with each batch."""
+def run_of_batches(publisher: FilePublisher, count: int, batch: int = 1) -> FilePublisher:
+    """One connection, `count` messages of ten bytes in batches."""
 
     async def scenario() -> FilePublisher:
         await publisher.connect()
-        for number in range(count):
-            await publisher.send([record(number, payload=b"%9d" % number)])
+        for first in range(0, count, batch):
+            numbers = range(first, min(first + batch, count))
+            await publisher.send([record(number, payload=b"%9d" % number) for number in numbers])
         await publisher.close()
         return publisher
 
@@ -72,9 +73,12 @@ def test_a_full_file_is_numbered_and_a_new_one_begins(tmp_path: Path) -> None:
     assert publisher.removed == 0
 
 
-def test_beyond_the_limit_the_oldest_lines_go_and_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("batch", [1, 3, 9, 15, 40])
+def test_beyond_the_limit_the_oldest_lines_go_and_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, batch: int
+) -> None:
     path = tmp_path / "out.jsonl"
-    publisher = run_of_batches(FilePublisher("file", path, max_bytes=400), 200)
+    publisher = run_of_batches(FilePublisher("file", path, max_bytes=400), 200, batch)
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 400
     kept = numbers_in(*rotated(path), path)
     assert kept == list(range(200 - len(kept), 200))
