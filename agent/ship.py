@@ -94,7 +94,7 @@ class Shipper:
         self._chance = chance
         self._collector_key = b"" if config.collector_key is None else read_public_key(config.collector_key)
         self._backoff = Backoff(first_s=1.0, max_s=600.0)
-        self._set_aside: set[bytes] = set()  # refused for good, until the next start
+        self._unsendable: set[bytes] = set()  # refused for good or damaged, until the next start
 
     async def run(self) -> None:
         while True:
@@ -112,7 +112,7 @@ class Shipper:
         """Everything that waits for a receipt, oldest first. Raises: LinkDown, OSError."""
         wrong: _WrongReceipt | None = None
         for archive in self._archiving.kept:
-            if archive.sha256 not in self._set_aside:
+            if archive.sha256 not in self._unsendable:
                 try:
                     await self._ship(archive)
                 except _WrongReceipt as error:
@@ -133,7 +133,7 @@ class Shipper:
             abort.now()  # or a slow link would hold up the end of the process
             raise
         except Rejected as error:
-            self._set_aside.add(archive.sha256)
+            self._unsendable.add(archive.sha256)
             log.error("collector refused an archive, it is not deleted; file=%s problem=%s", archive.file_name, error)  # noqa: TRY400
             return
         if receipt is None:
@@ -155,7 +155,7 @@ class Shipper:
             log.error("archive is damaged, its messages are archived again; file=%s", archive.file_name)
             await self._archiving.archive_again(archive)
         else:
-            self._set_aside.add(archive.sha256)
+            self._unsendable.add(archive.sha256)
             log.error("archive of an earlier journal is damaged and cannot be sent; file=%s", archive.file_name)
 
     def _deliver(self, archive: KeptArchive, abort: "Abort") -> Receipt | None:

@@ -36,7 +36,7 @@ FOLDER_MODE: Final = 0o750
 log = logging.getLogger(__name__)
 
 
-class SetAside(NamedTuple):
+class RejectedRecord(NamedTuple):
     record: Record
     reason: str
 
@@ -62,7 +62,7 @@ class Quarantine:
         self._is_named = False  # whether the file's name is known to be durable
         self._lock = threading.Lock()
 
-    def add(self, entries: Sequence[SetAside], now_ms: int) -> None:
+    def add(self, entries: Sequence[RejectedRecord], now_ms: int) -> None:
         """Return when they are on the medium. Raises: StorageError, and then they may not be."""
         lines = b"".join(self._line(entry, now_ms) for entry in entries)
         with self._lock:
@@ -109,10 +109,10 @@ class Quarantine:
             sync_directory(self.path.parent)
             self._is_named = True
 
-    def _line(self, entry: SetAside, now_ms: int) -> bytes:
+    def _line(self, entry: RejectedRecord, now_ms: int) -> bytes:
         record = entry.record
         fields = {
-            "set_aside_at_ms": now_ms,
+            "quarantined_at_ms": now_ms,
             "publisher": self._publisher,
             "reason": entry.reason[:MAX_REASON_CHARACTERS],
             "lane": record.lane,
@@ -143,4 +143,4 @@ def _records_in(path: Path) -> Iterator[Record]:
                 if place not in seen:
                     seen.add(place)
                     reference = str(found["chain"]), int(found["timestamp_ms"]), int(found["sequence"])
-                    yield Record(place[1], place[0], b"", *reference, int(found["set_aside_at_ms"]))
+                    yield Record(place[1], place[0], b"", *reference, int(found["quarantined_at_ms"]))

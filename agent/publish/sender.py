@@ -28,7 +28,7 @@ from agent.errors import LinkDown, StorageError
 from agent.journal import Record
 from agent.publish.contract import Outcome, Publisher, RejectedRun, run_of
 from agent.publish.feed import CursorSource, Window
-from agent.publish.quarantine import Quarantine, SetAside
+from agent.publish.quarantine import Quarantine, RejectedRecord
 from runtime.backoff import Backoff
 from runtime.token_bucket import TokenBucket
 
@@ -66,12 +66,12 @@ class LinkStatus:
 
     is_up: bool = False
     problem: str = ""  # why it is down, or was last
-    held: str = ""  # why nothing more is sent although it is up
+    blocked: str = ""  # why nothing more is sent although it is up
     failures: int = 0  # in a row
     connections: int = 0
     sent: int = 0
     acknowledged: int = 0
-    set_aside: int = 0
+    quarantined: int = 0
     removed: int = 0  # by the destination's own limit, after they were acknowledged
     last_acknowledged_at_ms: int | None = None
 
@@ -274,13 +274,13 @@ class Sender:
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
         refused = {
-            (record.lane, record.position): SetAside(record, outcome.reason)
+            (record.lane, record.position): RejectedRecord(record, outcome.reason)
             for outcome in outcomes
             if isinstance(outcome, RejectedRun)
             for record in self._window.in_flight_records(*outcome[:3])
         }
         if refused:  # on the disk before the journal may drop it
-            await self._set_aside(list(refused.values()))
+            await self._quarantine_records(list(refused.values()))
         settled = sum([self._window.settle(*outcome[:3]) for outcome in outcomes])
         self.status.acknowledged += settled - len(refused)
         self._note_progress(settled)
@@ -294,19 +294,19 @@ class Sender:
         self._progress_at_s = self._clocks.now_s()
         self._source.notify()
 
-    async def _set_aside(self, refused: list[SetAside]) -> None:
+    async def _quarantine_records(self, refused: list[RejectedRecord]) -> None:
         for record, reason in refused:
             if FUTURE_TIMESTAMP in reason:
                 self._on_future(record.timestamp_ms)
         await self._store(refused)
-        self.status.set_aside += len(refused)
+        self.status.quarantined += len(refused)
         record, reason = refused[0]
         log.error(
             "messages refused by the destination and quarantined; publisher=%s count=%d chain=%s file=%s reason=%s",
             self._publisher.name, len(refused), record.chain, self._quarantine.path, reason,
         )  # fmt: skip
 
-    async def _store(self, refused: list[SetAside]) -> None:
+    async def _store(self, refused: list[RejectedRecord]) -> None:
         """Store them, and retry until the disk accepts; meanwhile the cursor waits, and soon the link."""
         problem = ""
         while True:
@@ -315,10 +315,10 @@ class Sender:
             except StorageError as error:
                 if not problem:
                     log.error("publishing is blocked; publisher=%s problem=%s", self._publisher.name, error)  # noqa: TRY400
-                self.status.held = problem = str(error)
+                self.status.blocked = problem = str(error)
                 await asyncio.sleep(QUARANTINE_RETRY_S)
             else:
                 if problem:
                     log.info("refused messages can be stored again; publisher=%s", self._publisher.name)
-                self.status.held = ""
+                self.status.blocked = ""
                 return

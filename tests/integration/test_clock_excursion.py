@@ -82,7 +82,7 @@ class Life:
         return self.pipeline.links["node"].sender.status.acknowledged
 
     def refused(self) -> int:
-        return self.pipeline.links["node"].sender.status.set_aside
+        return self.pipeline.links["node"].sender.status.quarantined
 
 
 @pytest.mark.parametrize("is_synchronised", [True, False])

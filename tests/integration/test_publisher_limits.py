@@ -39,11 +39,11 @@ def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -
         device = asyncio.run(scenario())
     finally:
         far_end.close()
-    assert (device.delivery.status.acknowledged, device.delivery.status.set_aside) == (9, 1)
+    assert (device.delivery.status.acknowledged, device.delivery.status.quarantined) == (9, 1)
     assert "Not authorized" in reasons(device)[0]
 
 
-def test_a_message_too_big_for_a_node_is_found_and_set_aside(tmp_path: Path) -> None:
+def test_a_message_too_big_for_a_node_is_found_and_quarantined(tmp_path: Path) -> None:
     """The node closes the websocket without a word about which message it was."""
     far_end = NodeFarEnd(tmp_path, "websocket")
     far_end.start()
@@ -63,6 +63,6 @@ def test_a_message_too_big_for_a_node_is_found_and_set_aside(tmp_path: Path) -> 
         received = far_end.received(30)
     finally:
         far_end.stop()
-    assert device.delivery.status.set_aside == 1
+    assert device.delivery.status.quarantined == 1
     assert len(reasons(device)) == 1  # in the node's words, or ours where the close came too fast to be heard
     assert sorted(content["n"] for content in received if content["chain"] == "slow") == [*range(5), *range(6, 11)]

@@ -68,7 +68,7 @@ class Device:
 
     def __init__(self, folder: Path, disk: DirectoryDisk, far_end: FarEnd, port: int) -> None:
         self.journal = Journal(disk, JournalSettings(cursors=("publisher",)), new_journal_id=1, now_ms=START_MS)
-        self.quarantine = folder / "set-aside.jsonl"
+        self.quarantine = folder / "quarantine.jsonl"
         self._cursor = self.journal.cursor("publisher")
         self._source = CursorSource(self._cursor)
         self._last: dict[str, MessageRef] = {}
@@ -155,7 +155,7 @@ def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path
                 await asyncio.sleep(0)
             await device.drain()
             assert device.delivery.status.acknowledged >= 360
-            assert device.delivery.status.set_aside == 0
+            assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 120)
@@ -174,7 +174,7 @@ def test_a_far_end_restarted_in_the_middle_loses_nothing(far_end: FarEnd, tmp_pa
                 device.store_some(30)
                 await asyncio.to_thread(far_end.start)
             await device.drain()
-            assert device.delivery.status.set_aside == 0
+            assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 90)
@@ -189,7 +189,7 @@ def test_a_flapping_link_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
             await device.drain()
             flapping.cancel()
             assert proxy.connections > 1
-            assert device.delivery.status.set_aside == 0
+            assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 150)
@@ -208,14 +208,14 @@ def test_a_half_open_connection_is_noticed_by_its_deadline(far_end: FarEnd, tmp_
                 await until(lambda: not device.delivery.status.is_up and device.delivery.status.failures > 0)
                 await proxy.heal()
             await device.drain()
-            assert device.delivery.status.set_aside == 0
+            assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(far_end, 20)
 
 
 @pytest.mark.parametrize("far_end", [name for name in ALL if name.values != ("directory",)], indirect=True)
-def test_a_refused_message_is_set_aside_and_the_next_goes_on(far_end: FarEnd, tmp_path: Path) -> None:
+def test_a_refused_message_is_quarantined_and_the_next_goes_on(far_end: FarEnd, tmp_path: Path) -> None:
     async def scenario() -> Device:
         with open_device(tmp_path, far_end, far_end.port) as device:
             device.store_some(5)
@@ -227,7 +227,7 @@ def test_a_refused_message_is_set_aside_and_the_next_goes_on(far_end: FarEnd, tm
 
     device = asyncio.run(scenario())
     check_arrived(far_end, 11, missing={("slow", 5)})
-    assert device.delivery.status.set_aside == 1
+    assert device.delivery.status.quarantined == 1
     (told,) = map(json.loads, device.quarantine.read_text().splitlines())
     assert (told["chain"], told["position"]) == ("slow", 5)
     assert told["reason"]

@@ -123,7 +123,7 @@ def test_a_clock_that_is_not_set_is_not_all_well(browser: Browser) -> None:
         ({"devices": {"boiler": device("modbus", ["t"], state="silent")}}, "device boiler is silent", "attention"),
         ({"devices": {"boiler": device("modbus", ["t"], state="troubled")}}, "device boiler is troubled", "attention"),
         ({"devices": {"boiler": device("modbus", ["t"], state="down")}}, "device boiler is down", "bad"),
-        ({"links": {"out": link(held="the node refuses the stream")}}, "link out is blocked", "attention"),
+        ({"links": {"out": link(blocked="the node refuses the stream")}}, "link out is blocked", "attention"),
         ({"archives": {**status()["archives"], "problem": "disk full"}}, "archiving fails", "bad"),
         ({"archives": {**status()["archives"], "ship_problem": "refused"}}, "archives are not shipped", "attention"),
         ({"links": {"out": link(is_up=False), "node": link(is_up=False)}}, "2 problems", "attention"),

@@ -122,7 +122,7 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
     assert {lane: cursor.position(lane) for lane in (0, 4)} == {0: 19, 4: 15}
     assert len(publisher.settled) == 34
     assert delivery.status.acknowledged == sum(publisher.settled.values())
-    assert delivery.status.set_aside == 34 - delivery.status.acknowledged
+    assert delivery.status.quarantined == 34 - delivery.status.acknowledged
     for sent in publisher.sent:
         for lane in (0, 4):
             positions = [each.position for each in sent if each.lane == lane]

@@ -77,9 +77,9 @@ def link(**changes: Any) -> dict[str, Any]:
         "connections": 1,
         "sent": 12,
         "acknowledged": 12,
-        "set_aside": 0,
+        "quarantined": 0,
         "removed": 0,
-        "held": "",
+        "blocked": "",
         "last_acknowledged_at_ms": 9_500,
     }
     return {**whole, **changes}

@@ -93,14 +93,14 @@ def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:
 
 
 def _link(link: dict[str, Any], *, is_alive: bool) -> str:
-    settled = f"{link['acknowledged']} acknowledged, {link['set_aside']} set aside"
+    settled = f"{link['acknowledged']} acknowledged, {link['quarantined']} quarantined"
     if link["removed"]:
         settled += f", {link['removed']} removed at the size limit"
     if not is_alive and not link["problem"]:
         return f"closed, {settled}"
     if not link["is_up"]:
         return f"DOWN, {settled}{_why(link['problem'])}"
-    return f"up, but WAITING, {settled}{_why(link['held'])}" if link["held"] else f"up, {settled}"
+    return f"up, but BLOCKED, {settled}{_why(link['blocked'])}" if link["blocked"] else f"up, {settled}"
 
 
 def _last(last: dict[str, Any] | None) -> str:

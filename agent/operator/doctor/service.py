@@ -110,12 +110,12 @@ def _judge_parts(status: dict[str, Any]) -> Iterator[Finding]:
                 f"link {name} is down: {link['problem']}",
                 "messages are buffered in the journal; see the findings on links",
             )
-        if held := link.get("held"):
+        if blocked := link.get("blocked"):
             yield error(
-                AREA, f"link {name} is blocked: {held}", "free space on the disk, or correct the file's permissions"
+                AREA, f"link {name} is blocked: {blocked}", "free space on the disk, or correct the file's permissions"
             )
-        if link["set_aside"]:
-            text = f"link {name}: {link['set_aside']} messages were refused by the destination and quarantined"
+        if link["quarantined"]:
+            text = f"link {name}: {link['quarantined']} messages were refused by the destination and quarantined"
             yield warning(AREA, text, "the reasons are in quarantine/ in the data directory")
     archives = status["archives"] or {}
     for problem in filter(None, (archives.get("problem"), archives.get("ship_problem"))):

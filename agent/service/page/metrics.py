@@ -148,7 +148,7 @@ LINK_COUNTERS: Final = {
     "connections": "Connections made since the start.",
     "sent": "Messages sent since the start, including retries.",
     "acknowledged": "Messages acknowledged since the start.",
-    "set_aside": "Messages refused by the destination since the start.",
+    "quarantined": "Messages that the destination rejected, now in quarantine, since the start.",
     "removed": "Published messages that a file publisher removed at its size limit since the start.",
 }
 ARCHIVE_COUNTERS: Final = {

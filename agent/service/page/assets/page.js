@@ -166,11 +166,11 @@ function showHead(status) {
 /* What is wrong with the agent's surroundings, the worst first in each section. The badge and the list both come from it. */
 function problemsOf(status) {
   const devices = Object.entries(status.devices).filter(([, device]) => ["down", "troubled", "silent"].includes(device.state));
-  const links = Object.entries(status.links).filter(([, link]) => !link.is_up || link.held);
+  const links = Object.entries(status.links).filter(([, link]) => !link.is_up || link.blocked);
   const { problem, ship_problem } = status.archives ?? {};
   return [
     ...devices.map(([name, device]) => ({ mood: DEVICE_MOODS[device.state], what: `device ${name} is ${device.state}`, why: withoutName(device.reason, name) })),
-    ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is ${link.is_up ? "blocked" : "down"}`, why: link.is_up ? link.held : link.problem })),
+    ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is ${link.is_up ? "blocked" : "down"}`, why: link.is_up ? link.blocked : link.problem })),
     ...(status.clock.is_synchronised ? [] : [{ mood: "attention", what: "clock not synchronised", why: "messages are marked, and corrected once a time server or a receiver sets it" }]),
     ...(problem ? [{ mood: "bad", what: "archiving fails", why: problem }] : []),
     ...(ship_problem ? [{ mood: "attention", what: "archives are not shipped", why: ship_problem }] : []),
@@ -326,16 +326,16 @@ function makeLink({ name }) {
 function updateLink(element, { link, waiting, oldest }) {
   const [head, problem, figures, past] = element.children;
   const badge = head.lastChild;
-  badge.dataset.mood = link.is_up && !link.held ? "good" : "attention";
-  write(badge, link.is_up ? (link.held ? "blocked" : "up") : "down");
-  show(problem, link.is_up ? link.held : link.problem);
+  badge.dataset.mood = link.is_up && !link.blocked ? "good" : "attention";
+  write(badge, link.is_up ? (link.blocked ? "blocked" : "up") : "down");
+  show(problem, link.is_up ? link.blocked : link.problem);
   show(past, link.is_up && link.problem ? `last problem: ${link.problem}` : "");
   fillFigures(figures, [
     ["waiting", number(waiting ?? 0)],
     ["oldest", duration(oldest ?? null)],
     ["acknowledged", number(link.acknowledged)],
     ["last at", link.last_acknowledged_at_ms === null ? "never" : clockTime(link.last_acknowledged_at_ms)],
-    ["quarantined", link.set_aside ? number(link.set_aside) : null],
+    ["quarantined", link.quarantined ? number(link.quarantined) : null],
     ["removed", link.removed ? number(link.removed) : null],
     ["failed attempts", link.is_up ? null : number(link.failures)],
   ]);

@@ -9,15 +9,15 @@ import pytest
 
 from agent.errors import StorageError
 from agent.journal import Record
-from agent.publish.quarantine import Quarantine, SetAside
+from agent.publish.quarantine import Quarantine, RejectedRecord
 from tests.support.publish_records import NOW_MS, record
 
 
 def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "aside.jsonl"
-    Quarantine(path, "cloud").add([SetAside(record(7, lane=2, payload=b'["text"]'), "no\nthanks")], NOW_MS)
+    Quarantine(path, "cloud").add([RejectedRecord(record(7, lane=2, payload=b'["text"]'), "no\nthanks")], NOW_MS)
     assert json.loads(path.read_text()) == {
-        "set_aside_at_ms": NOW_MS,
+        "quarantined_at_ms": NOW_MS,
         "publisher": "cloud",
         "reason": "no\nthanks",
         "lane": 2,
@@ -31,7 +31,7 @@ def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_are_kept_too(tmp_path: Path) -> None:
     path = tmp_path / "aside.jsonl"
-    Quarantine(path, "cloud").add([SetAside(record(0, payload=b"\xff"), "x" * 5_000)], NOW_MS)
+    Quarantine(path, "cloud").add([RejectedRecord(record(0, payload=b"\xff"), "x" * 5_000)], NOW_MS)
     told = json.loads(path.read_text())
     assert base64.b64decode(told["message_base64"]) == b"\xff"
     assert len(told["reason"]) == 1_000
@@ -39,7 +39,7 @@ def test_bytes_that_are_no_text_are_kept_too(tmp_path: Path) -> None:
 
 def fill(quarantine: Quarantine, count: int) -> None:
     for number in range(count):
-        quarantine.add([SetAside(record(number), "no")], NOW_MS)
+        quarantine.add([RejectedRecord(record(number), "no")], NOW_MS)
 
 
 def positions_in(folder: Path) -> list[int]:
@@ -85,7 +85,7 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_file(tmp_path: Path) -> 
     in_the_way.write_text("")
     quarantine = Quarantine(in_the_way / "aside.jsonl", "cloud")
     with pytest.raises(StorageError, match=r"aside\.jsonl: "):
-        quarantine.add([SetAside(record(0), "no")], NOW_MS)
+        quarantine.add([RejectedRecord(record(0), "no")], NOW_MS)
 
 
 def test_a_failed_write_leaves_no_half_line_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,15 +98,15 @@ def test_a_failed_write_leaves_no_half_line_before_the_next(tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(StorageError, match="Input/output"):
-            quarantine.add([SetAside(record(1), "no")], NOW_MS)
-    quarantine.add([SetAside(record(1), "no")], NOW_MS)
+            quarantine.add([RejectedRecord(record(1), "no")], NOW_MS)
+    quarantine.add([RejectedRecord(record(1), "no")], NOW_MS)
     assert positions_in(tmp_path) == [0, 1]
 
 
 def test_a_line_that_a_crash_cut_short_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "aside.jsonl"
-    path.write_text('{"set_aside_at')
+    path.write_text('{"quarantined_at')
     fill(Quarantine(path, "cloud"), 1)
     torn, whole = path.read_text().splitlines()
-    assert torn == '{"set_aside_at'
+    assert torn == '{"quarantined_at'
     assert json.loads(whole)["position"] == 0

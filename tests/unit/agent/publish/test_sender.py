@@ -109,7 +109,7 @@ def test_a_refused_message_is_on_the_disk_before_the_journal_forgets_it(tmp_path
     delivery = deliver(Refusing(), journal, tmp_path)
     (told,) = map(json.loads, (tmp_path / "aside.jsonl").read_text().splitlines())
     assert (told["position"], told["reason"], told["message"], told["publisher"]) == (3, "bad\nmessage", "3", "fake")
-    assert (delivery.status.acknowledged, delivery.status.set_aside) == (5, 1)
+    assert (delivery.status.acknowledged, delivery.status.quarantined) == (5, 1)
     assert journal.cursor("publisher").position(0) == 6
 
 
@@ -128,14 +128,14 @@ def test_while_the_disk_refuses_the_quarantine_the_message_stays_in_the_journal(
         delivery = Sender(Refusing(), source_of(journal), Quarantine(tmp_path / "aside.jsonl", "fake"), QUICK)
         running = asyncio.create_task(delivery.run(until_drained=True))
         async with asyncio.timeout(PATIENCE_S):
-            while "aside.jsonl" not in delivery.status.held:  # noqa: ASYNC110 - a status knows no events
+            while "aside.jsonl" not in delivery.status.blocked:  # noqa: ASYNC110 - a status knows no events
                 await asyncio.sleep(0.001)
             assert journal.cursor("publisher").position(0) == 0
-            assert delivery.status.set_aside == 0
+            assert delivery.status.quarantined == 0
             (tmp_path / "aside.jsonl").rmdir()
             await running
         assert journal.cursor("publisher").position(0) == 3
-        assert (delivery.status.set_aside, delivery.status.held) == (3, "")
+        assert (delivery.status.quarantined, delivery.status.blocked) == (3, "")
         assert len((tmp_path / "aside.jsonl").read_text().splitlines()) == 3
 
     asyncio.run(scenario())
@@ -165,7 +165,7 @@ def test_a_connection_that_does_not_come_about_is_given_up(tmp_path: Path) -> No
     assert "no connection" in delivery.status.problem
 
 
-def test_the_message_that_closes_the_link_is_found_and_set_aside(tmp_path: Path) -> None:
+def test_the_message_that_closes_the_link_is_found_and_quarantined(tmp_path: Path) -> None:
     class Fragile(FakePublisher):
         def answer(self, record: Record) -> None:
             if record.position == 7:
@@ -175,7 +175,7 @@ def test_the_message_that_closes_the_link_is_found_and_set_aside(tmp_path: Path)
 
     publisher, journal = Fragile(), filled_journal((0, "a", 20))
     delivery = deliver(publisher, journal, tmp_path)
-    assert delivery.status.set_aside == 1
+    assert delivery.status.quarantined == 1
     assert journal.cursor("publisher").position(0) == 20
     told = json.loads((tmp_path / "aside.jsonl").read_text())
     assert (told["position"], told["reason"]) == (7, "too big")

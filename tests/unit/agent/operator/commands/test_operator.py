@@ -93,7 +93,7 @@ STATUS: dict[str, Any] = {
     },
     "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_records": 0, "damaged_records": 0, "waiting": {"out": 3}},
     "links": {
-        "out": {"is_up": False, "problem": "refused", "acknowledged": 9, "set_aside": 0, "removed": 3, "held": ""}
+        "out": {"is_up": False, "problem": "refused", "acknowledged": 9, "quarantined": 0, "removed": 3, "blocked": ""}
     },
     "archives": {"kept": 2, "shipped": 1, "problem": "", "ship_problem": ""},
 }
@@ -107,7 +107,7 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
     assert main(["status", "--config", str(path)]) == 0
     screen = capsys.readouterr().out
     assert "running" in screen
-    assert "out: DOWN, 9 acknowledged, 0 set aside, 3 removed at the size limit (refused)" in screen
+    assert "out: DOWN, 9 acknowledged, 0 quarantined, 3 removed at the size limit (refused)" in screen
     assert "boiler: up, 12 readings, last temperature 20.5 Cel" in screen
     assert len(screen.splitlines()) < 24
 

@@ -30,7 +30,7 @@ STATUS: dict[str, Any] = {
     "refused_readings": 0,
     "unrouted_readings": 0,
     "devices": {"boiler": {"state": "up", "reason": ""}},
-    "links": {"node": {"is_up": True, "problem": "", "set_aside": 0}},
+    "links": {"node": {"is_up": True, "problem": "", "quarantined": 0}},
     "archives": None,
 }
 RUNNING = UnitFacts(is_installed=True, state="active", result="success")
@@ -52,12 +52,12 @@ def _facts(**changes: Any) -> ServiceFacts:
         (_facts(refused_readings=2), Severity.WARNING, "2 readings were dropped"),
         (_facts(unrouted_readings=2), Severity.WARNING, "2 readings were dropped"),
         (_facts(devices={"b": {"state": "down", "reason": "no cable"}}), Severity.WARNING, "no cable"),
-        (_facts(links={"n": {"is_up": False, "problem": "refused", "set_aside": 0}}), Severity.WARNING, "is down"),
-        (_facts(links={"n": {"is_up": True, "problem": "", "set_aside": 4}}), Severity.WARNING, "4 messages"),
+        (_facts(links={"n": {"is_up": False, "problem": "refused", "quarantined": 0}}), Severity.WARNING, "is down"),
+        (_facts(links={"n": {"is_up": True, "problem": "", "quarantined": 4}}), Severity.WARNING, "4 messages"),
         (
-            _facts(links={"n": {"is_up": True, "problem": "", "set_aside": 0, "held": "no room"}}),
+            _facts(links={"n": {"is_up": True, "problem": "", "quarantined": 0, "blocked": "disk full"}}),
             Severity.ERROR,
-            "blocked: no room",
+            "blocked: disk full",
         ),
         (_facts(archives={"problem": "", "ship_problem": "no route"}), Severity.WARNING, "no route"),
         (_facts(links=None), Severity.WARNING, "another version"),
