@@ -35,7 +35,7 @@ from agent.events.rejected import FOLDER_NAME as REJECTED_FOLDER
 from agent.events.rejected import RejectedStore, RejectReports
 from agent.journal import DirectoryDisk, Journal, Record
 from agent.journal.lock import DataLock
-from agent.journal.thread import JournalFloor, JournalThread, durable_view, open_journal_id, read_floor
+from agent.journal.thread import JournalThread, durable_view, open_journal_id, read_floor
 from agent.journal.token_log import TokenLog
 from agent.keys import DeviceKeys
 from agent.pack.routing import Router, StreamReaders, StreamRule, expand_stream_id
@@ -108,7 +108,7 @@ class Pipeline:
         self._journal_id = open_journal_id(disk)
         ceiling = CeilingFile(config.device.data_directory / "clock.ceiling")
         opened.callback(ceiling.close)
-        self._references = ChainReferences(ceiling, JournalFloor(floor))
+        self._references = ChainReferences(ceiling, floor)
         self._encryption = self._open_encryption()
         stream_id = expand_stream_id(config.device.events_stream, self._device_names(config))
         self._events = Events(self._queue, config.device.name, stream_id, clock)
@@ -116,7 +116,7 @@ class Pipeline:
             self._signer,
             self._references,
             max_payload_bytes=settings.max_payload_bytes,
-            encryption=self._encryption,
+            encryption=self._encryption.encrypt_for if self._encryption else None,
             report=self._events.of_excursion,
         )
         self.committer = Committer(

@@ -38,7 +38,7 @@ def measure() -> Iterable[Figure]:
 
 def _path(directory: Path) -> Callable[[], object]:
     journal = Journal(DirectoryDisk(directory / "journal"), JournalSettings(), new_journal_id=1, now_ms=START_MS)
-    references = ChainReferences(CeilingFile(directory / "ceiling"), _NothingBefore())
+    references = ChainReferences(CeilingFile(directory / "ceiling"), None)
     wrapper = Wrapper(Signer(SECRET), references, max_payload_bytes=JournalSettings().max_payload_bytes)
     publisher = journal.cursor("publisher")
     clock_ms = itertools.count(START_MS, 1000)
@@ -76,8 +76,3 @@ def _bare_signatures() -> Callable[[], object]:
             key.sign_recoverable(digest, hasher=None)
 
     return sign_a_batch
-
-
-class _NothingBefore:
-    def last_reference(self, chain: str) -> None:  # noqa: ARG002 - every chain begins here
-        return None

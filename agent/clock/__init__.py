@@ -1,7 +1,7 @@
 """Time without trusting the clock: references that only rise, and corrections once the clock is synchronised."""
 
 from agent.clock.ceiling import CeilingFile
-from agent.clock.references import ChainReferences, LastReferences
+from agent.clock.references import ChainReferences
 from agent.clock.system import Clock, ClockReading, KernelClock, SynchronisationWatch, SystemClock, read_kernel_clock
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Clock",
     "ClockReading",
     "KernelClock",
-    "LastReferences",
     "SynchronisationWatch",
     "SystemClock",
     "read_kernel_clock",

@@ -14,7 +14,6 @@ a ceiling below the journal's last references.
 """
 
 from operator import itemgetter
-from typing import Protocol
 
 from agent.clock.ceiling import NOTHING, CeilingFile
 from agent.clock.system import ClockReading
@@ -27,20 +26,13 @@ MAX_AHEAD_MS = 300_000  # what nodes accept
 EARLIEST_MS = 946_684_800_000  # 2000: a clock that shows less was never set
 
 
-class LastReferences(Protocol):
-    """The journal's side: (timestamp_ms, sequence) of the last record of a chain; None if there is none, or if the end
-    of the journal was damaged.
-    """
-
-    def last_reference(self, chain: str) -> tuple[int, int] | None: ...
-
-
 class ChainReferences:
     """Issues the next reference of any chain, in the order of the calls."""
 
-    def __init__(self, ceiling: CeilingFile, journal: LastReferences) -> None:
+    def __init__(self, ceiling: CeilingFile, journal_last: Reference | None) -> None:
+        """`journal_last`: the latest reference in the journal; None if it is empty or its end is damaged."""
         self._ceiling = ceiling
-        self._journal = journal
+        self._journal_last = journal_last
         self._floor = None if ceiling.ceiling_ms == NOTHING else Reference(ceiling.ceiling_ms, MAX_SEQUENCE)
         self._last: dict[str, Reference] = {}
         self._highest_ms = NOTHING
@@ -50,7 +42,7 @@ class ChainReferences:
 
     def next(self, chain: str, now_ms: int) -> Reference:
         """Raises: StorageError if the ceiling had to be raised and could not be; then no reference was issued."""
-        last = self._last.get(chain) or self._look_up(chain)
+        last = self._last.get(chain) or self._beginning()
         reference = next_reference(last, now_ms)
         if reference.timestamp_ms > self._ceiling.ceiling_ms:
             self._raise_ceiling(reference.timestamp_ms)
@@ -64,14 +56,14 @@ class ChainReferences:
 
     def is_lost_in_future(self, chain: str, clock: ClockReading) -> bool:
         """Whether the chain is further ahead of a trusted clock than nodes accept."""
-        held = self._last.get(chain) or self._look_up(chain)
+        held = self._last.get(chain) or self._beginning()
         if held is None or clock.now_ms < EARLIEST_MS or held.timestamp_ms <= clock.now_ms + MAX_AHEAD_MS:
             return False
         return clock.is_synchronised or clock.now_ms + MAX_AHEAD_MS < self._refused_ms <= held.timestamp_ms
 
     def return_to(self, now_ms: int) -> ExcursionNotice:
         """End all chains; new ones begin at the present time. Returns the notice that reports it."""
-        last = max(self._last.values(), default=None) or self._look_up("")
+        last = max(self._last.values(), default=None) or self._beginning()
         assert last is not None
         named = sorted(self._last.items(), key=itemgetter(1), reverse=True)[:MAX_NAMED_CHAINS]
         notice = ExcursionNotice(now_ms=now_ms, last=last, count=len(self._last), chains=tuple(named))
@@ -104,13 +96,14 @@ class ChainReferences:
         finally:
             self._ceiling.close()
 
-    def _look_up(self, chain: str) -> Reference | None:
+    def _beginning(self) -> Reference | None:
+        """The reference after which a new chain begins."""
         if self._present is not None:
             return self._present
-        known = self._journal.last_reference(chain)
+        known = self._journal_last
         if known is None or (self._floor is not None and known > self._floor):  # the journal's is of an excursion
             return self._floor
-        return Reference(*known)
+        return known
 
     def _raise_ceiling(self, above_ms: int) -> None:
         self._write(above_ms + RESERVE_MS)

@@ -52,18 +52,8 @@ class JournalThread:
             self._executor.shutdown(wait=True)
 
 
-class JournalFloor:
-    """The latest reference in the journal: every chain that begins later begins after it."""
-
-    def __init__(self, floor: Reference | None) -> None:
-        self._floor = floor
-
-    def last_reference(self, chain: str) -> tuple[int, int] | None:  # noqa: ARG002 - the same for all
-        return self._floor
-
-
 def read_floor(disk: DirectoryDisk) -> Reference | None:
-    """None if the journal is empty or its last records cannot be read: then the clock's ceiling decides."""
+    """The latest reference in the journal; None if it is empty or its last records cannot be read."""
     view = inspect_journal(disk)
     lasts = []
     for lane in view.lanes.values():

@@ -25,12 +25,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from agent.keys import Secret
 from agent.keys.group_keys import MAX_KEYS_PER_STREAM, GroupKeyStore, KeptGroupKey
-from agent.pack.wrap import EncryptedContent
+from agent.pack.wrap import Encrypt, EncryptedContent
 from protocol.ethereum.hashing import is_address
 from protocol.ethereum.signer import Signer
 from protocol.streamr.group_keys.encryption import IV_BYTES, RandomBytes, encrypt, wrap_next_key
@@ -106,9 +107,9 @@ class StreamEncryption:
             start = max(MessageRef(key.created_at_ms, 0), ref_after(start))
             self._publisher.add_key(stream_id, _wire_key(key), start)
 
-    def of(self, stream_id: str) -> "EncryptedStream":
-        """What encrypts the messages of this stream. Raises KeyError if the stream has no rules."""
-        return EncryptedStream(stream_id, self._rules[stream_id], self._encrypt)
+    def encrypt_for(self, stream_id: str) -> Encrypt:
+        """The encryption of one stream. Raises KeyError if the stream has no rules."""
+        return partial(self._encrypt, stream_id, self._rules[stream_id])
 
     def rekey(self, stream_id: str, now_ms: int) -> None:
         """Use a new key from now on, and announce it to permitted readers that requested keys before.
@@ -193,19 +194,6 @@ class StreamEncryption:
 
     def _iv(self) -> bytes:
         return self._random_bytes(IV_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class EncryptedStream:
-    """Encrypts the contents of one stream; a `ContentEncryptor` for the stage that wraps readings."""
-
-    stream_id: str
-    rules: EncryptionRules
-    encrypt_content: Callable[[str, EncryptionRules, str, int], EncryptedContent]
-
-    def encrypt(self, content: str, now_ms: int) -> EncryptedContent:
-        """The encrypted content, to be signed as it is. Raises: OSError if a key cannot be stored."""
-        return self.encrypt_content(self.stream_id, self.rules, content, now_ms)
 
 
 def _wire_key(key: KeptGroupKey) -> GroupKey:

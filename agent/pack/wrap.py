@@ -18,7 +18,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, repeat
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from agent.clock import ChainReferences, ClockReading
 from agent.errors import StorageError
@@ -65,10 +65,7 @@ class EncryptedContent(NamedTuple):
     new_group_key: EncryptedGroupKey | None  # on the message that announces the next key
 
 
-class ContentEncryptor(Protocol):
-    """Encrypts the contents of one stream."""
-
-    def encrypt(self, content: str, now_ms: int) -> EncryptedContent: ...
+Encrypt = Callable[[str, int], EncryptedContent]  # of a content at a time, now_ms; raises OSError
 
 
 class RefusedReading(NamedTuple):
@@ -122,7 +119,7 @@ class Chain:
         references: ChainReferences,
         ids: Iterator[str],
         max_payload_bytes: int,
-        encryptor: ContentEncryptor | None = None,
+        encrypt: Encrypt | None = None,
     ) -> None:
         """Raises ValueError if the route names no possible stream."""
         msg_chain_id = secrets.token_urlsafe(CHAIN_ID_RANDOM_BYTES)
@@ -135,7 +132,7 @@ class Chain:
         self._is_binary = route.content == "binary"
         self._references = references
         self._ids = ids
-        self._encryptor = encryptor
+        self._encrypt = encrypt
         self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // 2  # base64, twice where encrypted
         self._templates: dict[tuple[str, str, str, str], LinkedTemplate] = {}
         self._head = EMPTY_CHAIN
@@ -187,7 +184,7 @@ class Chain:
             yield template, next(ids), taken_at_ms, content_data, context_data
 
     def _sign_all(self, linked: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:
-        if self._is_binary and self._encryptor is None:
+        if self._is_binary and self._encrypt is None:
             return self._writer.write_run(list(map(_base64, linked)), first, self._last, around=BINARY_CONTENT)
         return self._write_each(map(self._content, linked), first, now_ms)
 
@@ -207,9 +204,9 @@ class Chain:
         return max(given, next_reference(Reference(*self._last), given.timestamp_ms))
 
     def _write(self, content: str, reference: MessageRef, previous: MessageRef | None, now_ms: int) -> bytes:
-        if self._encryptor is None:
+        if self._encrypt is None:
             return self._writer.write(content, reference, previous)
-        text, group_key_id, new_group_key = self._encryptor.encrypt(content, now_ms)
+        text, group_key_id, new_group_key = self._encrypt(content, now_ms)
         return self._writer.write(text, reference, previous, group_key_id=group_key_id, new_group_key=new_group_key)
 
     def _content(self, linked: bytes) -> str:
@@ -247,10 +244,12 @@ class Wrapper:
         references: ChainReferences,
         *,
         max_payload_bytes: int,
-        encryption: "StreamEncryptors | None" = None,
+        encryption: Callable[[str], Encrypt] | None = None,
         report: Callable[[ExcursionNotice], Group] | None = None,
     ) -> None:
-        """`report`: the event to commit with the first messages after references return from the future."""
+        """`encryption`: gives the encryption of a stream by its id; raises KeyError for a stream without one.
+
+        `report`: the event to commit with the first messages after references return from the future."""
         self._signer = signer
         self._references = references
         self._max_payload_bytes = max_payload_bytes
@@ -306,25 +305,15 @@ class Wrapper:
         return chain
 
     def _new_chain(self, route: Route) -> Chain:
+        is_plain = route.encryption == "none"
         return Chain(
             route,
             signer=self._signer,
             references=self._references,
             ids=self._ids,
             max_payload_bytes=self._max_payload_bytes,
-            encryptor=self._encryptor(route),
+            encrypt=None if is_plain or self._encryption is None else self._encryption(route.stream_id),
         )
-
-    def _encryptor(self, route: Route) -> ContentEncryptor | None:
-        if route.encryption == "none" or self._encryption is None:
-            return None
-        return self._encryption.of(route.stream_id)
-
-
-class StreamEncryptors(Protocol):
-    """The encryptor of each encrypted stream."""
-
-    def of(self, stream_id: str) -> ContentEncryptor: ...
 
 
 def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> RefusedReading:

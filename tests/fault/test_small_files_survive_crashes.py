@@ -16,7 +16,6 @@ import pytest
 
 from agent.clock import CeilingFile, ChainReferences
 from agent.errors import StorageError
-from agent.journal.thread import JournalFloor
 from agent.keys import DeviceKeys, Secret
 from agent.keys.group_keys import GroupKeyStore, KeptGroupKey
 from protocol.reference import Reference
@@ -72,7 +71,7 @@ def test_references_rise_over_all_lives(tmp_path: Path, seed: int) -> None:
         ceiling = CeilingFile(folder / "clock.ceiling")
         with contextlib.closing(ceiling):
             floor = chance.choice((None, given[-1]))  # None: the journal has released everything
-            references = ChainReferences(ceiling, JournalFloor(floor))
+            references = ChainReferences(ceiling, floor)
             for _ in range(chance.randint(1, 4)):
                 now_ms = 1_700_000_000_000 + chance.randint(-3, 3) * 100_000
                 references.reserve(now_ms)
@@ -90,15 +89,15 @@ def test_a_ceiling_that_was_never_synced_is_not_relied_upon(tmp_path: Path) -> N
         with contextlib.closing(CeilingFile(path / "clock.ceiling")) as ceiling:
             folder.fault = lambda operation, _path: errno.EIO if operation == "sync" else None
             with pytest.raises(StorageError):
-                ChainReferences(ceiling, JournalFloor(None)).reserve(now_ms)
+                ChainReferences(ceiling, None).reserve(now_ms)
         folder.fault = lambda _operation, _path: None
         with contextlib.closing(CeilingFile(path / "clock.ceiling")) as ceiling:
-            references = ChainReferences(ceiling, JournalFloor(Reference(now_ms, 0)))
+            references = ChainReferences(ceiling, Reference(now_ms, 0))
             references.reserve(now_ms)
             given = references.next("chain", now_ms)
         found = folder.after_power_loss(tmp_path / "found", random.Random(1))
     with contextlib.closing(CeilingFile(found / "clock.ceiling")) as ceiling:
-        assert ChainReferences(ceiling, JournalFloor(None)).next("chain", now_ms - 1_000_000) > given
+        assert ChainReferences(ceiling, None).next("chain", now_ms - 1_000_000) > given
 
 
 @pytest.mark.parametrize("seed", seeds(test=6, soak=3000))

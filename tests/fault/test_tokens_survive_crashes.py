@@ -22,7 +22,7 @@ from agent.errors import StorageError
 from agent.events.events import Events
 from agent.journal import DirectoryDisk, Journal, JournalSettings, Record
 from agent.journal.inspection import inspect_journal
-from agent.journal.thread import JournalFloor, JournalThread
+from agent.journal.thread import JournalThread
 from agent.journal.token_log import TokenLog
 from agent.pack.routing import Router, StreamRule
 from agent.pack.wrap import Wrapper
@@ -72,7 +72,7 @@ class Life:
         journal = Journal(disk, SETTINGS, new_journal_id=1, now_ms=clock.now_ms())
         self.thread = JournalThread(journal, clock)
         self.ceiling = CeilingFile(folder / "clock.ceiling")
-        references = ChainReferences(self.ceiling, JournalFloor(None))
+        references = ChainReferences(self.ceiling, None)
         self.queue = asyncio.Queue[Batch](4)
         self.committer = Committer(
             self.queue,

@@ -70,7 +70,7 @@ class Chain:
         if encryption is None:
             payload = self._writer.write(content, ref, self._last)
         else:
-            locked = encryption.of(STREAM).encrypt(content, time.time_ns() // 1_000_000)
+            locked = encryption.encrypt_for(STREAM)(content, time.time_ns() // 1_000_000)
             payload = self._writer.write(
                 locked.content, ref, self._last, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
             )

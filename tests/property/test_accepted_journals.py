@@ -11,7 +11,6 @@ from agent.clock import ChainReferences, ClockReading
 from agent.config.configuration import load_config
 from agent.config.disk_space import journal_settings
 from agent.errors import ConfigError
-from agent.journal.thread import JournalFloor
 from agent.pack.routing import Route
 from agent.pack.wrap import Group, Wrapped, Wrapper
 from drivers.reading import Reading
@@ -55,7 +54,7 @@ def test_a_reading_fits_into_every_journal_that_is_accepted(path: Path, segment:
     path.write_text(CONFIGURATION.format(segment=segment, size=size))
     with suppress(ConfigError):
         max_payload_bytes = journal_settings(load_config(path)).max_payload_bytes
-        references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+        references = ChainReferences(CeilingInMemory(), None)
         wrapper = Wrapper(Signer(b"\x07" * 32), references, max_payload_bytes=max_payload_bytes)
         readings = [Reading("s", "q", value, taken_at_ms=NOW_MS) for value in (20.5, True, "x" * TEXT_BYTES)]
         wrapped = Wrapped.nothing()

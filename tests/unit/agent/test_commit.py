@@ -16,7 +16,7 @@ from agent.errors import StorageError
 from agent.events.events import Events
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
 from agent.journal.inspection import inspect_journal
-from agent.journal.thread import JournalFloor, JournalThread, read_floor
+from agent.journal.thread import JournalThread, read_floor
 from agent.journal.token_log import Recalled, TokenLog
 from agent.pack.routing import Route, Router, StreamRule
 from agent.pack.wrap import Group, Wrapped, Wrapper
@@ -55,7 +55,7 @@ class Bench:
         self.commits = 0
         journal = FlakyJournal(DirectoryDisk(folder / "journal"), JournalSettings(), new_journal_id=1, now_ms=0)
         self.thread = JournalThread(journal, clock)
-        references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+        references = ChainReferences(CeilingInMemory(), None)
         self.wrapper = Wrapper(Signer(b"\x07" * 32), references, max_payload_bytes=100_000)
         rules = [StreamRule(stream="x/{driver}", driver="known*")]
         self.committer = Committer(

@@ -15,16 +15,6 @@ from tests.effort import effort
 NOW_MS = 1_700_000_000_000
 
 
-class FakeJournal:
-    """Remembers the last reference of each chain until it is told to forget it."""
-
-    def __init__(self) -> None:
-        self.last: dict[str, Reference] = {}
-
-    def last_reference(self, chain: str) -> tuple[int, int] | None:
-        return self.last.get(chain)
-
-
 class CountingCeiling(CeilingFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -38,12 +28,12 @@ class CountingCeiling(CeilingFile):
 class Device:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.journal = FakeJournal()
+        self.journal: dict[str, Reference] = {}  # the last reference of each chain in it
         self.start()
 
     def start(self) -> None:
         self.ceiling = CountingCeiling(self.path)
-        self.references = ChainReferences(self.ceiling, self.journal)
+        self.references = ChainReferences(self.ceiling, max(self.journal.values(), default=None))
 
     def crash_and_start(self) -> None:
         self.ceiling.close()
@@ -59,7 +49,7 @@ class Device:
 
     def commit(self, chain: str, now_ms: int) -> Reference:
         reference = self.references.next(chain, now_ms)
-        self.journal.last[chain] = reference
+        self.journal[chain] = reference
         return reference
 
 
@@ -87,17 +77,17 @@ def test_a_clock_that_starts_in_1970_goes_on_after_the_last_message(device: Devi
     assert device.commit("a", 17_000) == Reference(NOW_MS, 1)
 
 
-def test_a_chain_that_the_journal_forgot_goes_on_above_the_ceiling(device: Device) -> None:
+def test_with_an_empty_journal_a_chain_continues_above_the_ceiling(device: Device) -> None:
     last = device.commit("a", NOW_MS)
-    device.journal.last.clear()
+    device.journal.clear()
     device.crash_and_start()
     after = device.commit("a", 17_000)
     assert last < after <= Reference(NOW_MS + RESERVE_MS + 1, 0)
 
 
-def test_after_a_clean_stop_even_a_forgotten_chain_is_not_pushed_ahead(device: Device) -> None:
+def test_after_a_clean_stop_an_empty_journal_does_not_push_a_chain_ahead(device: Device) -> None:
     device.commit("a", NOW_MS)
-    device.journal.last.clear()
+    device.journal.clear()
     device.stop_and_start()
     assert device.commit("a", NOW_MS + 2) == Reference(NOW_MS + 2, 0)
 
@@ -105,23 +95,24 @@ def test_after_a_clean_stop_even_a_forgotten_chain_is_not_pushed_ahead(device: D
 def test_the_ceiling_of_an_earlier_crash_is_not_lowered_by_a_clean_stop(device: Device) -> None:
     device.commit("busy", NOW_MS)
     last = device.commit("rare", NOW_MS + 100)
-    del device.journal.last["rare"]
+    del device.journal["rare"]
     device.crash_and_start()
     assert device.commit("busy", 0) < last
+    device.journal.clear()
     device.stop_and_start()
     assert device.commit("rare", 0) > last
 
 
 def test_a_clock_that_stopped_and_a_clean_stop_do_not_repeat_a_sequence_number(device: Device) -> None:
     last = max(device.commit("a", NOW_MS) for _ in range(3))
-    device.journal.last.clear()
+    device.journal.clear()
     device.stop_and_start()
     assert device.commit("a", NOW_MS) > last
 
 
 def test_the_very_first_millisecond_of_1970_is_not_given_out_twice(device: Device) -> None:
     first = device.commit("a", 0)
-    device.journal.last.clear()
+    device.journal.clear()
     device.crash_and_start()
     assert device.commit("a", 0) > first
 
@@ -188,8 +179,8 @@ def test_a_return_outlives_the_process_though_the_journal_holds_what_is_ahead(de
     device.commit("b", NOW_MS)
     device.references.reserve(NOW_MS + 1)  # after the commit that reports it
     for restart in (device.crash_and_start, device.stop_and_start):
+        device.journal = {"a": Reference(AHEAD_MS, 0)}  # as for a lane that nothing was written to since
         restart()
-        device.journal.last = {"new": Reference(AHEAD_MS, 0)}  # as for a lane that nothing was written to since
         assert not device.references.is_lost_in_future("new", clock(NOW_MS + 2))
         assert device.references.next("new", NOW_MS + 2) <= Reference(NOW_MS + RESERVE_MS + 3, 0)
 
@@ -203,7 +194,8 @@ def test_a_crash_before_the_report_is_committed_leaves_the_references_ahead(devi
 
 
 def test_without_a_ceiling_the_journal_is_believed(device: Device) -> None:
-    device.journal.last["a"] = Reference(AHEAD_MS, 7)
+    device.journal["a"] = Reference(AHEAD_MS, 7)
+    device.crash_and_start()
     assert device.references.next("a", NOW_MS) == Reference(AHEAD_MS, 8)
 
 
@@ -211,7 +203,7 @@ CLOCKS = (
     st.integers(-1000, 3000) | st.integers(NOW_MS - 5, NOW_MS + 5) | st.sampled_from([2**40, 2**62, LATEST_CLOCK_MS])
 )
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["message", "crash", "stop", "forget", "reserve"]), st.sampled_from("ab"), CLOCKS),
+    st.tuples(st.sampled_from(["message", "crash", "stop", "empty journal", "reserve"]), st.sampled_from("ab"), CLOCKS),
     max_size=40,
 )
 
@@ -224,7 +216,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @settings(max_examples=effort(test=30, soak=5_000), deadline=None)
 @given(events=EVENTS)
-def test_references_strictly_increase_through_any_clock_restart_and_forgetting(
+def test_references_strictly_increase_through_any_clock_restart_and_empty_journal(
     events: list[tuple[str, str, int]], paths: Iterator[Path]
 ) -> None:
     given_out: dict[str, list[Reference]] = {"a": [], "b": []}
@@ -237,8 +229,9 @@ def test_references_strictly_increase_through_any_clock_restart_and_forgetting(
                     device.crash_and_start()
                 case "stop":
                     device.stop_and_start()
-                case "forget":
-                    device.journal.last.pop(chain, None)
+                case "empty journal":
+                    device.journal.clear()
+                    device.crash_and_start()
                 case "reserve":
                     device.references.reserve(now_ms)
     for references in given_out.values():

@@ -12,7 +12,7 @@ from agent.clock import SystemClock
 from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal.inspection import inspect_journal, open_read_only
-from agent.journal.thread import JournalFloor, JournalThread, durable_view, open_journal_id, read_floor
+from agent.journal.thread import JournalThread, durable_view, open_journal_id, read_floor
 from protocol.reference import Reference
 
 NOW_MS = 1_700_000_000_000
@@ -137,7 +137,6 @@ def test_the_floor_is_the_latest_reference_of_all_lanes(tmp_path: Path) -> None:
         journal.close(NOW_MS)
         floor = read_floor(disk)
     assert floor == Reference(NOW_MS + 5, 2)
-    assert JournalFloor(floor).last_reference("any chain") == (NOW_MS + 5, 2)
 
 
 def test_a_journal_whose_last_record_is_damaged_gives_no_floor(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def encryption(store: GroupKeyStore) -> StreamEncryption:
 
 
 def lock(encryption: StreamEncryption, count: int, now_ms: int = NOW_MS) -> list[EncryptedContent]:
-    return [encryption.of(STREAM).encrypt(f'{{"n":{n}}}', now_ms) for n in range(count)]
+    return [encryption.encrypt_for(STREAM)(f'{{"n":{n}}}', now_ms) for n in range(count)]
 
 
 def message_of(locked: EncryptedContent, sequence: int = 0) -> StreamMessage:

@@ -7,9 +7,8 @@ import pytest
 from agent.clock import ChainReferences, ClockReading
 from agent.errors import StorageError
 from agent.journal import Entry
-from agent.journal.thread import JournalFloor
 from agent.pack.routing import Route
-from agent.pack.wrap import EncryptedContent, Group, Wrapped, Wrapper
+from agent.pack.wrap import Encrypt, EncryptedContent, Group, Wrapped, Wrapper
 from drivers.reading import Reading
 from protocol.clock import ClockContext, ExcursionNotice
 from protocol.ethereum.signer import Signer
@@ -29,16 +28,16 @@ MAX_PAYLOAD_BYTES = 100_000
 
 
 class BrokenLock:
-    """Fails as often as it is told to, as a disk does that keeps no key."""
+    """An encryption that fails the given number of times, as on a full disk."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
 
-    def of(self, stream_id: str) -> "BrokenLock":
+    def encrypt_for(self, stream_id: str) -> Encrypt:
         assert stream_id == SECRET.stream_id
-        return self
+        return self._encrypt
 
-    def encrypt(self, content: str, now_ms: int) -> EncryptedContent:  # noqa: ARG002
+    def _encrypt(self, content: str, now_ms: int) -> EncryptedContent:  # noqa: ARG002
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
@@ -46,8 +45,9 @@ class BrokenLock:
 
 
 def _wrapper(floor: Reference | None = None, encryption: BrokenLock | None = None) -> Wrapper:
-    references = ChainReferences(CeilingInMemory(), JournalFloor(floor))
-    return Wrapper(SIGNER, references, max_payload_bytes=MAX_PAYLOAD_BYTES, encryption=encryption)
+    references = ChainReferences(CeilingInMemory(), floor)
+    encrypt_for = None if encryption is None else encryption.encrypt_for
+    return Wrapper(SIGNER, references, max_payload_bytes=MAX_PAYLOAD_BYTES, encryption=encrypt_for)
 
 
 def _clock(now_ms: int = NOW_MS, *, is_synchronised: bool = True) -> ClockReading:
@@ -137,7 +137,7 @@ def _reporting(notices: list[ExcursionNotice]) -> Callable[[ExcursionNotice], Gr
 
 def test_after_an_excursion_into_the_future_new_chains_begin_at_the_present_and_it_is_reported() -> None:
     notices: list[ExcursionNotice] = []
-    references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+    references = ChainReferences(CeilingInMemory(), None)
     wrapper = Wrapper(SIGNER, references, max_payload_bytes=MAX_PAYLOAD_BYTES, report=_reporting(notices))
     (ahead, *_) = _wrap(wrapper, BINARY, _readings(1), _clock(AHEAD_MS))
     (held,) = _wrap(wrapper, BINARY, _readings(1), _clock(NOW_MS, is_synchronised=False))
@@ -166,7 +166,7 @@ def test_after_an_excursion_into_the_future_new_chains_begin_at_the_present_and_
 def test_an_unsynchronised_clock_is_trusted_when_a_destination_agrees_with_it(
     refused_ms: int | None, *, is_back: bool
 ) -> None:
-    references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+    references = ChainReferences(CeilingInMemory(), None)
     wrapper = Wrapper(SIGNER, references, max_payload_bytes=MAX_PAYLOAD_BYTES)
     _wrap(wrapper, BINARY, _readings(1), _clock(AHEAD_MS, is_synchronised=False))
     if refused_ms is not None:
@@ -176,7 +176,7 @@ def test_an_unsynchronised_clock_is_trusted_when_a_destination_agrees_with_it(
 
 
 def test_a_clock_that_was_never_set_is_not_believed() -> None:
-    references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+    references = ChainReferences(CeilingInMemory(), None)
     wrapper = Wrapper(SIGNER, references, max_payload_bytes=MAX_PAYLOAD_BYTES)
     _wrap(wrapper, BINARY, _readings(1), _clock(NOW_MS))
     references.note_future(NOW_MS)

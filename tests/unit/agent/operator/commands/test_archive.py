@@ -9,7 +9,6 @@ from nacl.public import PrivateKey
 from agent.cli import main
 from agent.clock import ChainReferences, ClockReading
 from agent.errors import ExitCode
-from agent.journal.thread import JournalFloor
 from agent.pack.routing import Route
 from agent.pack.wrap import Group, Wrapped, Wrapper
 from drivers import Reading
@@ -179,7 +178,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capfdbinary: pytest.C
 def test_export_flat_has_sensor_value_and_unit(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     values: list[float | bool | str] = [20.5, 7, True, "open"]
     readings = [Reading("boiler", "q", value, "Cel", taken_at_ms=NOW_MS) for value in values]
-    references = ChainReferences(CeilingInMemory(), JournalFloor(None))
+    references = ChainReferences(CeilingInMemory(), None)
     clock = ClockReading(now_ms=NOW_MS, monotonic_ms=1, boot_id=bytes(16), is_synchronised=True, max_error_ms=1)
     wrapped = Wrapped.nothing()
     route = Route("0xab/plant", 0, "binary", 4, "", "none")
