@@ -292,7 +292,7 @@ class Pipeline:
 
     # Health
 
-    async def is_moving(self) -> bool:
+    async def is_making_progress(self) -> bool:
         """Whether readings reach the disk: the journal's thread responds, and the queue moves."""
         try:
             async with asyncio.timeout(STALLED_S):

@@ -99,11 +99,11 @@ def stats_of(view: View, now_ms: int) -> JournalStats:
     return JournalStats(
         lanes={number: lane_stats(lane) for number, lane in view.lanes.items()},
         cursors={name: cursor_stats(readers, places, now_ms) for name, places in state.cursors.items()},
-        pending_gaps=len(state.losses),
+        pending_losses=len(state.losses),
         **counts_of(totals),
         bytes_on_disk=PAGE_BYTES * sum(view.pages.values()) + state_bytes,
         max_bytes=state.max_bytes,
-        room_bytes=max(0, state.max_bytes - state_bytes - unusable_bytes - used_bytes),
+        free_bytes=max(0, state.max_bytes - state_bytes - unusable_bytes - used_bytes),
         commits_per_s=totals.commits_per_s,
         written_bytes_per_s=totals.bytes_per_s,
         card_endurance_bytes=state.card_endurance_bytes,

@@ -133,11 +133,11 @@ class Journal:
         return JournalStats(
             lanes={number: lane_stats(lane) for number, lane in sorted(store.lanes.items())},
             cursors={name: cursor_stats(readers, places, now_ms) for name, places in store.places.items()},
-            pending_gaps=len(store.losses.pending()),
+            pending_losses=len(store.losses.pending()),
             **counts_of(store.totals),
             bytes_on_disk=store.pool.bytes_on_disk + 2 * self._settings.state_bytes,
             max_bytes=self._settings.max_bytes,
-            room_bytes=self._room_bytes(),
+            free_bytes=self._free_bytes(),
             commits_per_s=store.commit_rate.per_s(now_ms),
             written_bytes_per_s=store.byte_rate.per_s(now_ms),
             card_endurance_bytes=self._settings.card_endurance_bytes,
@@ -145,11 +145,11 @@ class Journal:
 
     # Inside
 
-    def _room_bytes(self) -> int:
+    def _free_bytes(self) -> int:
         """The space for records before anything is lost, by the cap and by the disk."""
         store = self._store
         used_bytes = sum(lane.used_bytes(store.pool.pages) for lane in store.lanes.values())
-        by_cap = self._settings.room_bytes(len(store.lanes), used_bytes)
+        by_cap = self._settings.free_bytes(len(store.lanes), used_bytes)
         return max(0, by_cap - store.pool.disk_shortfall_bytes)
 
     def _commit_part(self, lane: Lane, now_ms: int) -> None:

@@ -44,7 +44,7 @@ class PendingLoss:
             "loss": loss,
             "cause": cause,
             "missed_by": self.missed_by,
-            "kept_by": self.copied_by,
+            "copied_by": self.copied_by,
         }
 
     @classmethod
@@ -57,7 +57,7 @@ class PendingLoss:
         return cls(
             loss=Loss(**loss, number=int(values["number"]), cause=Cause(values["cause"])),
             missed_by=tuple(values["missed_by"]),
-            copied_by=tuple(values["kept_by"]),
+            copied_by=tuple(values["copied_by"]),
         )
 
 

@@ -69,7 +69,7 @@ class JournalSettings:
         """Each lane has a segment that is not full when another lane needs one, and thinning reserves one."""
         return (max(1, lanes) + bool(self.thinned_lanes)) * self.segment_bytes
 
-    def room_bytes(self, lanes: int, used_bytes: int) -> int:
+    def free_bytes(self, lanes: int, used_bytes: int) -> int:
         """The bytes that can still be committed before anything is lost, with this many lanes and this much in use."""
         return max(0, self.max_segments * self.segment_bytes - self.unusable_bytes(lanes) - used_bytes)
 

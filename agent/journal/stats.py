@@ -60,7 +60,7 @@ class JournalStats:
 
     lanes: dict[int, LaneStats]
     cursors: dict[str, CursorStats]
-    pending_gaps: int
+    pending_losses: int
     records: int
     commits: int
     payload_bytes: int
@@ -71,7 +71,7 @@ class JournalStats:
     lost_states: int  # openings that found both copies of the state damaged
     bytes_on_disk: int
     max_bytes: int
-    room_bytes: int
+    free_bytes: int
     commits_per_s: float
     written_bytes_per_s: float
     card_endurance_bytes: int | None
@@ -83,7 +83,7 @@ class JournalStats:
     @property
     def full_in_s(self) -> float | None:
         """Until records must be shed if nothing is released from now on; None while nothing is written."""
-        return self.room_bytes / self.written_bytes_per_s if self.written_bytes_per_s > 0 else None
+        return self.free_bytes / self.written_bytes_per_s if self.written_bytes_per_s > 0 else None
 
     @property
     def card_life_s(self) -> float | None:

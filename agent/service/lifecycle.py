@@ -97,7 +97,7 @@ class Service:
         companions = {
             "announce": self._announce(),
             RELOAD_TASK: self._reload_on_request(pipeline),
-            "watchdog": feed_watchdog(pipeline.is_moving, watchdog_interval_s()),
+            "watchdog": feed_watchdog(pipeline.is_making_progress, watchdog_interval_s()),
             "status": self._show_status(pipeline),
             "page": self._show_page(pipeline),
             "links": self._share_links(pipeline),
@@ -224,10 +224,10 @@ async def _release_memory() -> None:
     release_startup_memory()
 
 
-async def feed_watchdog(is_moving: Callable[[], Awaitable[bool]], interval_s: float | None) -> None:
+async def feed_watchdog(is_making_progress: Callable[[], Awaitable[bool]], interval_s: float | None) -> None:
     """Notify systemd's watchdog while the pipeline moves. After a failed check the next one follows soon."""
     while interval_s is not None:
-        moves = await is_moving()
+        moves = await is_making_progress()
         if moves:
             notify(ALIVE)
         await asyncio.sleep(interval_s if moves else min(RECHECK_S, interval_s))

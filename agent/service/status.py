@@ -23,9 +23,9 @@ MAX_STATUS_BYTES: Final = 4 << 20
 MAX_VALUE_CHARACTERS: Final = 80
 MAX_FILED_EVENTS: Final = 8  # the file may be on the card, and is written often
 JOURNAL_FIELDS: Final = (
-    "bytes_on_disk", "max_bytes", "room_bytes", "full_in_s", "card_life_s", "records", "commits", "payload_bytes",
+    "bytes_on_disk", "max_bytes", "free_bytes", "full_in_s", "card_life_s", "records", "commits", "payload_bytes",
     "written_bytes", "written_bytes_per_s", "written_per_payload_byte", "shed_records", "damaged_records", "torn_tails",
-    "pending_gaps",
+    "pending_losses",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str
         "configuration_sha256": pipeline.config.sha256.hex(),
         "device": {"name": pipeline.config.device.name, "address": checksum_address(pipeline.keys.address)},
         "started_at_ms": pipeline.started_at_ms,
-        "is_moving": await pipeline.is_moving(),
+        "is_making_progress": await pipeline.is_making_progress(),
         "messages": committer.messages,
         "refused_readings": committer.refused,
         "unrouted_readings": committer.unrouted,
@@ -113,8 +113,8 @@ def _journal(stats: JournalStats) -> dict[str, Any]:
             str(number): {"records": lane.next_position - lane.first_position, "segments": lane.segments}
             for number, lane in stats.lanes.items()
         },
-        "waiting": {name: cursor.depth for name, cursor in stats.cursors.items()},
-        "oldest_waits_s": {name: cursor.oldest_age_s for name, cursor in stats.cursors.items()},
+        "pending": {name: cursor.depth for name, cursor in stats.cursors.items()},
+        "oldest_pending_s": {name: cursor.oldest_age_s for name, cursor in stats.cursors.items()},
     }
 
 
@@ -124,8 +124,8 @@ def _archives(pipeline: Pipeline) -> dict[str, Any] | None:
     kept = pipeline.archiving.kept
     shipper = pipeline.shipper
     return {
-        "kept": len(kept),
-        "kept_bytes": sum(archive.size_bytes for archive in kept),
+        "pending": len(kept),
+        "pending_bytes": sum(archive.size_bytes for archive in kept),
         "problem": pipeline.archiving.problem,
         "ships": shipper is not None,
         "shipped": 0 if shipper is None else shipper.status.shipped,

@@ -117,12 +117,12 @@ class AgentPart:
         if not status or self.status_file.stat().st_mtime < self._fresh_from_s:
             return False
         journal = status["journal"]
-        return not any((*journal["waiting"].values(), journal["pending_gaps"], status["archives"]["kept"]))
+        return not any((*journal["pending"].values(), journal["pending_losses"], status["archives"]["pending"]))
 
     def left_to_ship(self) -> object:
         """Counts that change while the agent ships: pending records and archives."""
         status = self.status()
-        return status.get("journal", {}).get("waiting"), status.get("archives")
+        return status.get("journal", {}).get("pending"), status.get("archives")
 
     def expect_fresh_status(self) -> None:
         """Let `is_settled` ignore every status that is older than now."""

@@ -141,7 +141,7 @@ class Stage:
     def waiting(self) -> int:
         """The number of messages in the journals that the node has not acknowledged yet."""
         return sum(
-            agent.status().get("journal", {"waiting": {"node": 0}})["waiting"]["node"] for agent in self.agents.values()
+            agent.status().get("journal", {"pending": {"node": 0}})["pending"]["node"] for agent in self.agents.values()
         )
 
     def _progress(self) -> object:

@@ -215,12 +215,12 @@ def test_a_pipeline_that_does_not_move_feeds_no_watchdog(tmp_path: Path) -> None
         agent = Agent.make(tmp_path)
         keys = load_keys(agent.key_file, lambda: Secret(b""))
         pipeline = Pipeline(load_config(agent.config), keys, SystemClock())
-        before = await pipeline.is_moving()
+        before = await pipeline.is_making_progress()
         assert before
         real, pipeline.journal = pipeline.journal, StuckJournal(pipeline.journal.journal, SystemClock())
-        is_moving = await pipeline.is_moving()
+        is_making_progress = await pipeline.is_making_progress()
         await real.close()
-        return is_moving
+        return is_making_progress
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent.pipeline.STALLED_S", 0.05)

@@ -56,7 +56,7 @@ class Outage:
     """What an outage of any length does to a journal of this size."""
 
     holds_s: dict[int, float | None]  # by lane: until it loses its first message; None: never, for nothing comes
-    room_bytes: int  # for records, when it is empty
+    usable_bytes: int  # for records, when it is empty
 
 
 def measure_lanes(view: View) -> list[LaneLoad]:
@@ -112,15 +112,15 @@ def plan_lane(messages_per_s: float, payload_bytes: int, settings: JournalSettin
 
 
 def forecast(lanes: Sequence[LaneLoad], settings: JournalSettings) -> Outage:
-    room_bytes = settings.room_bytes(len(lanes), 0)
+    usable_bytes = settings.free_bytes(len(lanes), 0)
     holds_s: dict[int, float | None] = {}
     held_bytes, bytes_per_s = 0, 0.0
     for load in sorted(lanes, key=lambda load: load.lane):
         held_bytes, bytes_per_s = held_bytes + load.live_bytes, bytes_per_s + load.bytes_per_s
-        holds_s[load.lane] = max(0, room_bytes - held_bytes) / bytes_per_s if bytes_per_s > 0 else None
+        holds_s[load.lane] = max(0, usable_bytes - held_bytes) / bytes_per_s if bytes_per_s > 0 else None
     if settings.when_full == "stop_reading" and holds_s:  # then all stop together
         holds_s = dict.fromkeys(holds_s, holds_s[max(holds_s)])
-    return Outage(holds_s=holds_s, room_bytes=room_bytes)
+    return Outage(holds_s=holds_s, usable_bytes=usable_bytes)
 
 
 def needed_megabytes(lanes: Sequence[LaneLoad], offline_s: float, settings: JournalSettings) -> int:
@@ -179,7 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_enough = all(held is None or held >= arguments.offline for held in outage.holds_s.values())
     answer = {
         "lanes": [{**dataclasses.asdict(load), "holds_s": outage.holds_s[load.lane]} for load in lanes],
-        "room_bytes": outage.room_bytes,
+        "usable_bytes": outage.usable_bytes,
         "max_megabytes": settings.max_bytes >> 20,
         "offline_s": arguments.offline,
         "needed_megabytes": needed,
@@ -228,7 +228,7 @@ def _lines(answer: dict[str, Any], lanes: list[LaneLoad], outage: Outage) -> Ite
     if not lanes:
         yield "the journal is empty; give --rate"
     verdict = "enough" if answer["is_enough"] else "TOO SMALL"
-    yield f"room         {bytes_text(outage.room_bytes)} of max_megabytes = {answer['max_megabytes']}"
+    yield f"usable       {bytes_text(outage.usable_bytes)} of max_megabytes = {answer['max_megabytes']}"
     wanted = f"max_megabytes = {answer['needed_megabytes']} is needed"
     yield f"outage       {duration_text(answer['offline_s'])}: {verdict}; {wanted}"
     life = answer["card_life_s"]

@@ -73,9 +73,9 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
     for number, lane in stats.lanes.items():
         yield f"lane {number}: positions {lane.first_position} to {lane.next_position}, segments {lane.segments}"
     for name, cursor in stats.cursors.items():
-        age = "" if cursor.oldest_age_s is None else f", oldest waits {duration_text(cursor.oldest_age_s)}"
-        yield f"{name}: {cursor.depth} waiting{age}"
-    yield f"gaps waiting: {stats.pending_gaps}"
+        age = "" if cursor.oldest_age_s is None else f", oldest {duration_text(cursor.oldest_age_s)}"
+        yield f"{name}: {cursor.depth} pending{age}"
+    yield f"losses pending: {stats.pending_losses}"
     yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
     yield f"on disk: {bytes_text(stats.bytes_on_disk)} of {bytes_text(stats.max_bytes)}"

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
     else:
         print("\n".join(map(printable, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
-    return ExitCode.OK if seen.is_moving else ExitCode.NO
+    return ExitCode.OK if seen.is_making_progress else ExitCode.NO
 
 
 class Seen(NamedTuple):
@@ -40,8 +40,8 @@ class Seen(NamedTuple):
     is_alive: bool
 
     @property
-    def is_moving(self) -> bool:
-        return self.is_alive and bool(self.status["is_moving"])
+    def is_making_progress(self) -> bool:
+        return self.is_alive and bool(self.status["is_making_progress"])
 
 
 def last_seen(config: Config) -> Seen:
@@ -59,8 +59,8 @@ def last_seen(config: Config) -> Seen:
 
 def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:
     device, journal = status["device"], status["journal"]
-    moving = "running" if is_alive and status["is_moving"] else "STALLED" if is_alive else "NOT RUNNING"
-    yield f"{device['name']}  {device['address']}  {moving}, as of {age_s:.0f} s ago"
+    state = "running" if is_alive and status["is_making_progress"] else "STALLED" if is_alive else "NOT RUNNING"
+    yield f"{device['name']}  {device['address']}  {state}, as of {age_s:.0f} s ago"
     refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
     yield f"messages     {status['messages']}; {refused}"
     if not status["clock"]["is_synchronised"]:
@@ -74,13 +74,13 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
     lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
     yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
-    for name, depth in journal["waiting"].items():
-        yield f"waiting      {name}: {depth}"
+    for name, depth in journal["pending"].items():
+        yield f"pending      {name}: {depth}"
     for name, link in status["links"].items():
         yield f"link         {name}: {_link(link, is_alive=is_alive)}"
-    if kept := status["archives"]:
-        why = _why(kept["problem"] or kept["ship_problem"])
-        yield f"archives     {kept['kept']} kept, {kept['shipped']} shipped{why}"
+    if archives := status["archives"]:
+        why = _why(archives["problem"] or archives["ship_problem"])
+        yield f"archives     {archives['pending']} pending, {archives['shipped']} shipped{why}"
 
 
 def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:

@@ -87,7 +87,7 @@ def compose(seen: Seen, curves: Curves) -> list[Line]:
         _head(seen),
         *_journal(status),
         Line(""),
-        Line(f"{'LINK':<{NAME_CELLS}} {'STATE':<6} {'WAITING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}", Style.QUIET),
+        Line(f"{'LINK':<{NAME_CELLS}} {'STATE':<6} {'PENDING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}", Style.QUIET),
         *(_link(name, link, status["journal"]) for name, link in status["links"].items()),
         *_archives(status["archives"]),
         Line(""),
@@ -100,17 +100,17 @@ def compose(seen: Seen, curves: Curves) -> list[Line]:
 
 def _head(seen: Seen) -> Line:
     status = seen.status
-    state = "running" if seen.is_moving else "STALLED" if seen.is_alive else "NOT RUNNING"
+    state = "running" if seen.is_making_progress else "STALLED" if seen.is_alive else "NOT RUNNING"
     ran = _span((status["written_at_ms"] - status["started_at_ms"]) / 1000)
     since = f"up for {ran}" if seen.is_alive else f"it ran for {ran}"
     seen_at = f"last status {_span(seen.age_s)} ago"
     text = f"{status['device']['name']}  {status['device']['address']}  {state}, {since}, {seen_at}"
-    return Line(text, Style.TITLE if seen.is_moving else Style.BAD)
+    return Line(text, Style.TITLE if seen.is_making_progress else Style.BAD)
 
 
 def _journal(status: dict[str, Any]) -> Iterator[Line]:
     journal, clock = status["journal"], status["clock"]
-    used = 1 - journal["room_bytes"] / max(1, journal["max_bytes"])
+    used = 1 - journal["free_bytes"] / max(1, journal["max_bytes"])
     cells = round(max(0.0, min(1.0, used)) * GAUGE_CELLS)
     gauge = "█" * cells + "░" * (GAUGE_CELLS - cells)
     yield Line(
@@ -129,10 +129,10 @@ def _journal(status: dict[str, Any]) -> Iterator[Line]:
 
 
 def _link(name: str, link: dict[str, Any], journal: dict[str, Any]) -> Line:
-    waiting, oldest = journal["waiting"].get(name, 0), _span(journal["oldest_waits_s"].get(name))
+    pending, oldest = journal["pending"].get(name, 0), _span(journal["oldest_pending_s"].get(name))
     state = "up" if link["is_up"] else "DOWN"
     why = "" if link["is_up"] else f"  {printable(link['problem'])}"
-    text = f"{name:<{NAME_CELLS}} {state:<6} {waiting:>9} {oldest:>9} {link['acknowledged']:>13}{why}"
+    text = f"{name:<{NAME_CELLS}} {state:<6} {pending:>9} {oldest:>9} {link['acknowledged']:>13}{why}"
     return Line(text, Style.PLAIN if link["is_up"] else Style.ATTENTION)
 
 
@@ -140,7 +140,7 @@ def _archives(archives: dict[str, Any] | None) -> Iterator[Line]:
     if archives is not None:
         problem = archives["problem"] or archives["ship_problem"]
         why = f"  {printable(problem)}" if problem else ""
-        text = f"archives: {archives['kept']} without a receipt, {archives['shipped']} with one{why}"
+        text = f"archives: {archives['pending']} without a receipt, {archives['shipped']} with one{why}"
         yield Line(text, Style.ATTENTION if problem else Style.PLAIN)
 
 
@@ -204,7 +204,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         seen = _last_seen(config)
         print("\n".join(line.text for line in compose(seen, Curves())))
-        return ExitCode.OK if seen.is_moving else ExitCode.NO
+        return ExitCode.OK if seen.is_making_progress else ExitCode.NO
     try:
         curses.wrapper(_watch, config)
     except curses.error as problem:

@@ -85,7 +85,7 @@ def judge_service(facts: ServiceFacts, *, has_unit: bool) -> list[Finding]:
 
 
 def _judge_running(status: dict[str, Any]) -> Iterator[Finding]:
-    if not status["is_moving"]:
+    if not status["is_making_progress"]:
         yield error(AREA, "no readings reach the disk", "check the disk (dmesg); the watchdog restarts the agent")
     if status["storage_problem"]:
         yield error(

@@ -147,9 +147,9 @@ def judge_journal(facts: JournalFacts) -> list[Finding]:
         ]
     if facts.stats is None:
         return [good(JOURNAL, f"{facts.directory}: none yet")]
-    waiting = sum(cursor.depth for cursor in facts.stats.cursors.values())
-    return [*_judge_losses(facts.stats), *_judge_forecasts(facts.stats, waiting)] or [
-        good(JOURNAL, f"{waiting} waiting, {bytes_text(facts.stats.bytes_on_disk)} on disk")
+    pending = sum(cursor.depth for cursor in facts.stats.cursors.values())
+    return [*_judge_losses(facts.stats), *_judge_forecasts(facts.stats, pending)] or [
+        good(JOURNAL, f"{pending} pending, {bytes_text(facts.stats.bytes_on_disk)} on disk")
     ]
 
 
@@ -164,8 +164,8 @@ def _judge_losses(stats: JournalStats) -> Iterator[Finding]:
         yield warning(JOURNAL, f"{stats.shed_records} records were dropped because the journal was full", advice)
 
 
-def _judge_forecasts(stats: JournalStats, waiting: int) -> Iterator[Finding]:
-    if waiting and stats.full_in_s is not None and stats.full_in_s < SOON_S:
+def _judge_forecasts(stats: JournalStats, pending: int) -> Iterator[Finding]:
+    if pending and stats.full_in_s is not None and stats.full_in_s < SOON_S:
         advice = "check the links; headgate capacity computes the size needed"
         yield warning(JOURNAL, f"full in {duration_text(stats.full_in_s)} if nothing is published", advice)
     if stats.card_life_s is not None and stats.card_life_s < SHORT_CARD_LIFE_S:

@@ -82,7 +82,7 @@ def _of_sensor(value_of: Callable[[Any], float | None]) -> Samples:
     return samples
 
 
-def _figures(status: Status) -> Iterable[Sample]:
+def _driver_values(status: Status) -> Iterable[Sample]:
     for device, each in status["devices"].items():
         for name, value in each["counters"].items():
             yield {"device": device, "name": name}, value
@@ -132,8 +132,8 @@ def _counter(name: str, text: str, samples: Samples) -> Metric:
 
 JOURNAL_GAUGES: Final = {
     "max_bytes": "Size limit of the journal.",
-    "room_bytes": "Free space of the journal before records are lost.",
-    "pending_gaps": "Losses not yet reported, or reported without a receipt.",
+    "free_bytes": "Free space of the journal before records are lost.",
+    "pending_losses": "Losses not yet reported, or reported without a receipt.",
 }
 JOURNAL_COUNTERS: Final = {
     "records": "Records committed, over the life of the journal.",
@@ -162,7 +162,7 @@ METRICS: Final = (
         "When the pipeline started, since the epoch.",
         _value(lambda status: _seconds(status["started_at_ms"])),
     ),
-    _gauge("moving", "1 while readings reach the disk.", _one("is_moving")),
+    _gauge("making_progress", "1 while readings reach the disk.", _one("is_making_progress")),
     _counter("messages", "Messages committed since the start.", _one("messages")),
     _counter(
         "readings_refused", "Readings dropped because they are too large for a message.", _one("refused_readings")
@@ -193,7 +193,7 @@ METRICS: Final = (
         _of_device(lambda device: device["state"] == "silent"),
     ),
     _counter("input_rejected", "Input that could not be parsed, by sensor and reason.", _rejected),
-    _gauge("device_figure", "Counters of the driver, named as in its README.", _figures),
+    _gauge("driver_value", "Counters and measurements of the driver, named as in its README.", _driver_values),
     _gauge(
         "sensor_value",
         "The last value, in its own unit; on is 1, off is 0.",
@@ -219,14 +219,14 @@ METRICS: Final = (
         for key, text in {"records": "Records in the lane.", "segments": "Segments of the lane."}.items()
     ),
     _gauge(
-        "waiting_records",
+        "pending_records",
         "Records committed and not yet acknowledged, by reader.",
-        _each("journal", "waiting", label="cursor"),
+        _each("journal", "pending", label="cursor"),
     ),
     _gauge(
-        "oldest_waiting_seconds",
+        "oldest_pending_seconds",
         "Age of the oldest unacknowledged record, by reader.",
-        _each("journal", "oldest_waits_s", label="cursor"),
+        _each("journal", "oldest_pending_s", label="cursor"),
     ),
     # Links and archives
     _gauge("link_up", "1 while the link is up.", _of_link(itemgetter("is_up"))),
@@ -237,8 +237,8 @@ METRICS: Final = (
         "Time of the last acknowledgement, since the epoch.",
         _of_link(lambda link: _seconds(link["last_acknowledged_at_ms"])),
     ),
-    _gauge("archives_kept", "Archives without a receipt yet.", _one("archives", "kept")),
-    _gauge("archives_kept_bytes", "Size of the archives without a receipt.", _one("archives", "kept_bytes")),
+    _gauge("archives_pending", "Archives without a receipt yet.", _one("archives", "pending")),
+    _gauge("archives_pending_bytes", "Size of the archives without a receipt.", _one("archives", "pending_bytes")),
     *(_counter(f"archives_{key}", text, _one("archives", key)) for key, text in ARCHIVE_COUNTERS.items()),
     _gauge("archives_failing", "1 while archiving or shipping fails.", _shipping),
     # The process, by the usual names

@@ -100,7 +100,7 @@ def readiness_problems(status: Status | None) -> list[str]:
     if status is None:
         return ["the journal does not respond"]
     reasons = []
-    if not status["is_moving"]:
+    if not status["is_making_progress"]:
         reasons.append("the pipeline is stalled")
     if status["storage_problem"]:
         reasons.append("cannot write the journal")

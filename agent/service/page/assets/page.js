@@ -210,9 +210,9 @@ function showState(mood, text, told) {
 
 function showOutlook(status) {
   const { journal, clock } = status;
-  const used = 1 - journal.room_bytes / Math.max(1, journal.max_bytes);
-  const waiting = Object.keys(status.links).map((name) => [journal.waiting[name] ?? 0, journal.oldest_waits_s[name]]);
-  const [most, oldest] = waiting.reduce((a, b) => (b[0] > a[0] ? b : a), [0, null]);
+  const used = 1 - journal.free_bytes / Math.max(1, journal.max_bytes);
+  const pending = Object.keys(status.links).map((name) => [journal.pending[name] ?? 0, journal.oldest_pending_s[name]]);
+  const [most, oldest] = pending.reduce((a, b) => (b[0] > a[0] ? b : a), [0, null]);
   const full = journal.full_in_s;
   const lost = journal.shed_records + journal.damaged_records;
   const tiles = [
@@ -309,7 +309,7 @@ function age(at) {
 }
 
 function showLinks(status) {
-  const links = Object.entries(status.links).map(([name, link]) => ({ name, link, waiting: status.journal.waiting[name], oldest: status.journal.oldest_waits_s[name] }));
+  const links = Object.entries(status.links).map(([name, link]) => ({ name, link, pending: status.journal.pending[name], oldest: status.journal.oldest_pending_s[name] }));
   fill(byId("links"), links, ({ name }) => name, makeLink, updateLink);
   if (!links.length) showEmpty(byId("links"), "No publisher is configured; messages stay in the journal.");
 }
@@ -323,7 +323,7 @@ function makeLink({ name }) {
   return make("li", "link", head, make("p", "problem"), make("dl", "figures"), make("p", "past quiet"));
 }
 
-function updateLink(element, { link, waiting, oldest }) {
+function updateLink(element, { link, pending, oldest }) {
   const [head, problem, figures, past] = element.children;
   const badge = head.lastChild;
   badge.dataset.mood = link.is_up && !link.blocked ? "good" : "attention";
@@ -331,7 +331,7 @@ function updateLink(element, { link, waiting, oldest }) {
   show(problem, link.is_up ? link.blocked : link.problem);
   show(past, link.is_up && link.problem ? `last problem: ${link.problem}` : "");
   fillFigures(figures, [
-    ["waiting", number(waiting ?? 0)],
+    ["pending", number(pending ?? 0)],
     ["oldest", duration(oldest ?? null)],
     ["acknowledged", number(link.acknowledged)],
     ["last at", link.last_acknowledged_at_ms === null ? "never" : clockTime(link.last_acknowledged_at_ms)],
@@ -342,7 +342,7 @@ function updateLink(element, { link, waiting, oldest }) {
 }
 
 function showJournal(journal) {
-  fillTable(byId("readers"), Object.entries(journal.waiting).map(([name, depth]) => [name, number(depth), duration(journal.oldest_waits_s[name])]));
+  fillTable(byId("readers"), Object.entries(journal.pending).map(([name, depth]) => [name, number(depth), duration(journal.oldest_pending_s[name])]));
   fillTable(byId("lanes"), Object.entries(journal.lanes).map(([lane, { records, segments }]) => [lane, number(records), number(segments)]));
   fillFigures(byId("journal"), [
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
@@ -350,7 +350,7 @@ function showJournal(journal) {
     ["commits", number(journal.commits)],
     ["shed", number(journal.shed_records)],
     ["damaged", number(journal.damaged_records)],
-    ["losses not yet reported", journal.pending_gaps ? number(journal.pending_gaps) : null],
+    ["losses pending", journal.pending_losses ? number(journal.pending_losses) : null],
   ]);
 }
 
@@ -368,8 +368,8 @@ function showArchives(archives) {
   if (archives === null) return;
   show(byId("archives-problem"), archives.problem || archives.ship_problem);
   fillFigures(byId("archives"), [
-    ["without a receipt", number(archives.kept)],
-    ["size of these", bytes(archives.kept_bytes).join(" ")],
+    ["without a receipt", number(archives.pending)],
+    ["size of these", bytes(archives.pending_bytes).join(" ")],
     ["with a receipt", archives.ships ? number(archives.shipped) : null],
     ["shipped", archives.ships ? bytes(archives.shipped_bytes).join(" ") : "nowhere: no [ship] is configured"],
   ]);
@@ -476,7 +476,7 @@ async function poll() {
 
 function unready(status) {
   if (status.storage_problem) return ["cannot write the journal"];
-  return status.is_moving ? [] : ["the pipeline is stalled"];
+  return status.is_making_progress ? [] : ["the pipeline is stalled"];
 }
 
 /* On a phone the details are one tap away; on a desk they are open. */

@@ -7,7 +7,7 @@ from agent.journal.stats import RATE_WINDOW_S, JournalStats, RateMeter
 STATS = JournalStats(
     lanes={},
     cursors={},
-    pending_gaps=0,
+    pending_losses=0,
     records=10,
     commits=5,
     payload_bytes=1000,
@@ -18,7 +18,7 @@ STATS = JournalStats(
     lost_states=0,
     bytes_on_disk=0,
     max_bytes=0,
-    room_bytes=864_000,
+    free_bytes=864_000,
     commits_per_s=1,
     written_bytes_per_s=10,
     card_endurance_bytes=2200,

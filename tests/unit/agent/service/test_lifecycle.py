@@ -15,7 +15,7 @@ class _Pipeline:
         self._looks = iter(looks)
         self.all_seen = asyncio.Event()
 
-    async def is_moving(self) -> bool:
+    async def is_making_progress(self) -> bool:
         look = next(self._looks, None)
         if look is None:
             self.all_seen.set()
@@ -30,7 +30,7 @@ def _fed(monkeypatch: pytest.MonkeyPatch, interval_s: float, *looks: bool) -> li
 
     async def run() -> None:
         pipeline = _Pipeline(*looks)
-        feeding = asyncio.create_task(feed_watchdog(pipeline.is_moving, interval_s))
+        feeding = asyncio.create_task(feed_watchdog(pipeline.is_making_progress, interval_s))
         await within(PATIENCE_S, pipeline.all_seen.wait())
         feeding.cancel()
 
@@ -48,4 +48,4 @@ def test_one_unlucky_look_is_followed_by_another_at_once(monkeypatch: pytest.Mon
 
 
 def test_without_a_watchdog_nothing_is_reported_and_nothing_looked_at() -> None:
-    asyncio.run(feed_watchdog(_Pipeline().is_moving, None))
+    asyncio.run(feed_watchdog(_Pipeline().is_making_progress, None))

@@ -88,8 +88,8 @@ def test_a_plan_counts_commits_by_records_where_many_come() -> None:
 
 def test_the_more_important_lane_holds_longer_for_the_other_makes_way() -> None:
     outage = forecast([_load(4, 900), _load(0, 100)], SETTINGS)
-    assert outage.holds_s[0] == pytest.approx(outage.room_bytes / 100)
-    assert outage.holds_s[4] == pytest.approx(outage.room_bytes / 1000)
+    assert outage.holds_s[0] == pytest.approx(outage.usable_bytes / 100)
+    assert outage.holds_s[4] == pytest.approx(outage.usable_bytes / 1000)
 
 
 def test_where_reading_stops_all_lanes_stop_together() -> None:

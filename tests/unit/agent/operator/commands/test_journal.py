@@ -48,8 +48,8 @@ def test_stat_says_who_waits_what_it_costs_and_how_long_it_holds(
     assert main(["journal", "stat", str(directory)]) == 0
     text = capsys.readouterr().out
     assert "lane 0: positions 0 to 12" in text
-    assert "publisher: 8 waiting, oldest waits" in text
-    assert "archiver: 13 waiting" in text
+    assert "publisher: 8 pending, oldest" in text
+    assert "archiver: 13 pending" in text
     assert "full if nothing is acknowledged: in " in text
     assert "card worn out: in " in text
 

@@ -77,7 +77,7 @@ STATUS: dict[str, Any] = {
     "pid": os.getpid(),
     "device": {"name": "bench", "address": "0xAb"},
     "started_at_ms": 1,
-    "is_moving": True,
+    "is_making_progress": True,
     "messages": 12,
     "refused_readings": 0,
     "unrouted_readings": 0,
@@ -91,11 +91,11 @@ STATUS: dict[str, Any] = {
             "last": {"sensor": "s", "quantity": "temperature", "value": 20.5, "unit": "Cel", "taken_at_ms": 1},
         }
     },
-    "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_records": 0, "damaged_records": 0, "waiting": {"out": 3}},
+    "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_records": 0, "damaged_records": 0, "pending": {"out": 3}},
     "links": {
         "out": {"is_up": False, "problem": "refused", "acknowledged": 9, "quarantined": 0, "removed": 3, "blocked": ""}
     },
-    "archives": {"kept": 2, "shipped": 1, "problem": "", "ship_problem": ""},
+    "archives": {"pending": 2, "shipped": 1, "problem": "", "ship_problem": ""},
 }
 
 

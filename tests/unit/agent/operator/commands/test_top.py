@@ -54,7 +54,7 @@ def test_an_agent_that_is_gone_is_named_in_its_colour() -> None:
     first = compose(Seen(status(), 2.0, is_alive=False), Curves())[0]
     assert first.text.endswith("NOT RUNNING, it ran for 9 s, last status 2 s ago")
     assert first.style is Style.BAD
-    assert "STALLED" in screen(status(is_moving=False))
+    assert "STALLED" in screen(status(is_making_progress=False))
 
 
 def test_nothing_that_comes_from_outside_moves_the_cursor() -> None:

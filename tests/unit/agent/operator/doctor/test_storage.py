@@ -23,7 +23,7 @@ ROOMY = DiskFacts(folder=FOLDER, free_bytes=10**10, total_bytes=10**11)
 CALM = JournalStats(
     lanes={},
     cursors={"publisher": CursorStats(depth=5, oldest_age_s=1.0)},
-    pending_gaps=0,
+    pending_losses=0,
     records=100,
     commits=10,
     payload_bytes=100_000_000,
@@ -34,7 +34,7 @@ CALM = JournalStats(
     lost_states=0,
     bytes_on_disk=10**6,
     max_bytes=10**9,
-    room_bytes=10**9,
+    free_bytes=10**9,
     commits_per_s=1.0,
     written_bytes_per_s=100.0,
     card_endurance_bytes=None,
@@ -74,7 +74,7 @@ def test_a_disk_is_judged(facts: DiskFacts, severity: Severity, word: str) -> No
 @pytest.mark.parametrize(
     ("stats", "severity", "word"),
     [
-        (CALM, Severity.OK, "5 waiting"),
+        (CALM, Severity.OK, "5 pending"),
         (replace(CALM, damaged_records=3), Severity.ERROR, "3 records were damaged"),
         (replace(CALM, shed_records=3), Severity.WARNING, "were dropped"),
         (replace(CALM, written_bytes_per_s=10**6), Severity.WARNING, "full in"),

@@ -35,12 +35,12 @@ def test_the_parser_of_prometheus_reads_every_value() -> None:
     node = (("link", "node"),)
     assert samples["headgate_agent_messages_total", ()] == 12
     assert samples["headgate_agent_link_up", node] == 0
-    assert samples["headgate_agent_waiting_records", (("cursor", "node"),)] == 5
+    assert samples["headgate_agent_pending_records", (("cursor", "node"),)] == 5
     assert samples["headgate_agent_clock_max_error_seconds", ()] == 0.25
     names = (("device", "boiler"), ("quantity", "temperature"), ("sensor", "boiler"), ("unit", "Cel"))
     assert samples["headgate_agent_sensor_value", names] == 21.5
     assert samples["headgate_agent_sensor_reading_time_seconds", names] == 9.0
-    assert samples["headgate_agent_device_figure", (("device", "boiler"), ("name", "damaged_frames"))] == 3
+    assert samples["headgate_agent_driver_value", (("device", "boiler"), ("name", "damaged_frames"))] == 3
     assert samples["process_resident_memory_bytes", ()] > 1_000_000
 
 

@@ -121,10 +121,10 @@ def test_health_is_open_and_tells_no_secret(guarded: Page) -> None:
     ("seen", "told"),
     [
         (None, b"the journal does not respond\n"),
-        (status(is_moving=False), b"the pipeline is stalled\n"),
+        (status(is_making_progress=False), b"the pipeline is stalled\n"),
         (status(storage_problem="/secret/path: full"), b"cannot write the journal\n"),
         (
-            status(is_moving=False, storage_problem="full"),
+            status(is_making_progress=False, storage_problem="full"),
             b"the pipeline is stalled\ncannot write the journal\n",
         ),
     ],

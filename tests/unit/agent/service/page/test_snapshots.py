@@ -45,7 +45,7 @@ def test_a_journal_that_does_not_respond_is_queried_once_and_delays_no_client(
     async def collect(*_: object) -> dict[str, Any]:
         asked.append(1)
         await answers.wait()
-        return {"is_moving": True}
+        return {"is_making_progress": True}
 
     async def run() -> None:
         snapshots = make_snapshots(monkeypatch, collect)
@@ -53,7 +53,7 @@ def test_a_journal_that_does_not_respond_is_queried_once_and_delays_no_client(
         assert await snapshots.latest() is None
         assert len(asked) == 1
         answers.set()
-        assert await snapshots.latest() == {"is_moving": True}
+        assert await snapshots.latest() == {"is_making_progress": True}
 
     asyncio.run(run())
 
