@@ -1,17 +1,15 @@
 """The holes of the chains for the operator, and what to ask of whoever still has the messages."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from ingest.account import ChainName
-from ingest.decoded import LATEST_MS
 from ingest.query import ask
 from ingest.small_tables import OPEN
 from ingest.store import files_of, files_of_all
-from protocol.shown_text import printable
+from protocol.shown_text import printable, utc_text
 
 __all__ = ["describe_gaps", "read_gaps", "resend_requests"]
 
@@ -29,12 +27,12 @@ def describe_gaps(gaps: list[dict[str, Any]]) -> list[str]:
 
 
 def _describe(gap: dict[str, Any]) -> str:
-    after = "the beginning" if gap["after_timestamp_ms"] is None else _moment(gap["after_timestamp_ms"])
+    after = "the beginning" if gap["after_timestamp_ms"] is None else utc_text(gap["after_timestamp_ms"])
     missing = "an unknown number" if gap["missing"] is None else str(gap["missing"])
     causes = [gap["cause"]] if gap["cause"] else []
     causes += [f"{gap['held']} in quarantine"] if gap["held"] else []
     why = "; ".join(causes) or "unexplained"
-    span = f"{after} to {_moment(gap['before_timestamp_ms'])}"
+    span = f"{after} to {utc_text(gap['before_timestamp_ms'])}"
     return f"{gap['device']} {gap['chain']}: {missing} missing, {span}: {why} ({gap['state']})"
 
 
@@ -75,10 +73,3 @@ def _request(gap: dict[str, Any], stream_id: str, partition: int, msg_chain_id: 
         },
         "toMsgRef": {"timestamp": gap["last_timestamp_ms"], "sequenceNumber": gap["last_sequence"]},
     }
-
-
-def _moment(milliseconds: int) -> str:
-    """A device without a clock may call any number a time; one that no calendar holds is shown as it is."""
-    if milliseconds > LATEST_MS:
-        return f"{milliseconds} ms"
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,6 @@
-"""Makes untrusted text safe to print: control characters, which a terminal would execute, are escaped."""
+"""Makes untrusted values safe to print: control characters, which a terminal would execute, are escaped."""
+
+from datetime import UTC, datetime
 
 
 def printable(text: str) -> str:
@@ -10,3 +12,11 @@ def printable_start(text: str, max_characters: int) -> str:
     """The first `max_characters`, escaped, with the full length if the text is longer."""
     start = printable(text[:max_characters])
     return start if len(text) <= max_characters else f"{start}… ({len(text)} characters)"
+
+
+def utc_text(timestamp_ms: int) -> str:
+    """The time in ISO 8601; a number that is beyond any calendar, as a device without a clock may send, as it is."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"

@@ -2,7 +2,6 @@
 
 import binascii
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from protocol.errors import WireError
 from protocol.iomessage import IoMessage, Quirk
 from protocol.iomessage.content import decode_binary_content
 from protocol.iomessage.fields import BLOB_NAMES, JSON_KEYS
-from protocol.shown_text import printable_start
+from protocol.shown_text import printable_start, utc_text
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, recover_signer, verify
 
@@ -62,15 +61,8 @@ def _as_text(name: str, value: str | int | bytes) -> str:
     if isinstance(value, bytes):
         return _blob_as_text(value)
     if name == "timestamp" and isinstance(value, int):
-        return f"{value}  {_as_utc(value)}".rstrip()
+        return f"{value}  {utc_text(value)}"
     return str(value) if isinstance(value, int) or value.isprintable() else repr(value)
-
-
-def _as_utc(timestamp_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError):
-        return ""
 
 
 def _blob_as_text(blob: bytes) -> str:
@@ -92,7 +84,6 @@ def _quirk_names(message: IoMessage) -> list[str]:
 MAX_SHOWN_CHARACTERS: Final = 400
 
 _LABEL_COLUMNS: Final = 18
-_LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +151,8 @@ def examine_stream_message(text: str | bytes, *, draft: bool = False) -> StreamM
 
 
 def _identity(message: StreamMessage) -> dict[str, object]:
-    fields: dict[str, object] = message.message_id._asdict()
-    return {**fields, "timestamp": _moment(message.message_id.timestamp)}
-
-
-def _moment(timestamp_ms: int) -> str:
-    if timestamp_ms > _LAST_SHOWABLE_MS:
-        return str(timestamp_ms)
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    return f"{timestamp_ms} ({moment.isoformat(timespec='milliseconds')})"
+    timestamp_ms = message.message_id.timestamp
+    return {**message.message_id._asdict(), "timestamp": f"{timestamp_ms} ({utc_text(timestamp_ms)})"}
 
 
 def _code(code: IntEnum) -> str:

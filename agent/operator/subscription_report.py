@@ -1,7 +1,6 @@
 """Renders the events of `headgate subscribe` as text lines or JSON objects."""
 
 import math
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -12,13 +11,12 @@ from protocol.errors import WireError
 from protocol.events import MEDIA_TYPE
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
-from protocol.shown_text import printable_start
+from protocol.shown_text import printable_start, utc_text
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.strict_cbor import CborBounds, decode
 
 MAX_SHOWN_CHARACTERS: Final = 300
 NOTICE_BOUNDS: Final = CborBounds(max_bytes=8192, max_items=64, max_depth=4)
-_LAST_SHOWABLE_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 
 def as_text_line(event: SubscriptionEvent, *, with_stream: bool = False) -> str:
@@ -35,7 +33,7 @@ def as_text_line(event: SubscriptionEvent, *, with_stream: bool = False) -> str:
         case Locked(message=message, reason=reason):
             return f"{head(message)}  LOCKED: {printable(reason)}"
         case Lost(gap=gap):
-            span = f"{_moment(gap.from_ref.timestamp)} to {_moment(gap.to_ref.timestamp)}"
+            span = f"{_time(gap.from_ref.timestamp)} to {_time(gap.to_ref.timestamp)}"
             return f"{printable(gap.chain.msg_chain_id)}  LOST: {span}, {gap.cause}"
     return ""
 
@@ -80,17 +78,15 @@ def _identity(message: StreamMessage) -> dict[str, Any]:
 
 
 def _chain_head(message: StreamMessage) -> str:
-    return f"{_moment(message.message_id.timestamp)}  {printable(message.message_id.msg_chain_id)}"
+    return f"{_time(message.message_id.timestamp)}  {printable(message.message_id.msg_chain_id)}"
 
 
 def _stream_head(message: StreamMessage) -> str:
-    return f"{_moment(message.message_id.timestamp)}  {printable(message.message_id.stream_id)}"
+    return f"{_time(message.message_id.timestamp)}  {printable(message.message_id.stream_id)}"
 
 
-def _moment(timestamp_ms: int) -> str:
-    if timestamp_ms > _LAST_SHOWABLE_MS:
-        return str(timestamp_ms)
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _time(timestamp_ms: int) -> str:
+    return utc_text(timestamp_ms).replace("+00:00", "Z")
 
 
 def _summary(content: str) -> str:

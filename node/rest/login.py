@@ -13,7 +13,6 @@ Guessing is prevented: a challenge is valid for one response, and the rate of lo
 
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -24,6 +23,7 @@ from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.rest.caller import Caller
 from protocol.ethereum.hashing import is_address
+from protocol.shown_text import utc_text
 from runtime.token_bucket import TokenBucket
 
 MAX_PEERS: Final = 10_000
@@ -116,4 +116,4 @@ def _read_response(request: Request) -> tuple[str, str, str]:
 
 
 def _iso(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc_text(time_ms).replace("+00:00", "Z")

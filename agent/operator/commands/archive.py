@@ -2,7 +2,6 @@
 
 import argparse
 import base64
-import datetime
 import errno
 import json
 import math
@@ -27,6 +26,7 @@ from protocol.errors import WireError
 from protocol.ethereum import checksum_address
 from protocol.iomessage import IoMessage
 from protocol.scalars import decode_scalar, unit_of
+from protocol.shown_text import utc_text
 from protocol.streamr.stream_message import EncryptionType, parse_stream_message
 from runtime.private_files import read_private_file
 
@@ -129,19 +129,12 @@ def _account(archive: OpenArchive) -> dict[str, Any]:
     manifest = archive.manifest
     return {
         "device": checksum_address(archive.header.binding.address),
-        "created_at": _as_utc(archive.header.created_at_ms),
+        "created_at": utc_text(archive.header.created_at_ms),
         "records": manifest.records,
         "chains": len(manifest.chains),
         "blocks": len(manifest.blocks),
         "lost": sum(loss.count for loss in manifest.losses),
     }
-
-
-def _as_utc(time_ms: int) -> str:
-    try:
-        return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError):  # a year that calendars do not have
-        return f"{time_ms} ms"
 
 
 def _verify(path: Path, collector: PrivateKey | None, *, as_json: bool) -> ExitCode:
