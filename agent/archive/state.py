@@ -1,23 +1,19 @@
 """The state file of the archive directory: how far the journal is archived and released."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from protocol import strict_cbor
 from protocol.archive.manifest import LaneEntry
-from protocol.errors import Corrupt, Truncated, Unsupported
+from protocol.file_envelope import FileEnvelope
 from protocol.strict_cbor import CborBounds, CborValue, items
 from protocol.strict_cbor import field as typed
 
-MAGIC = b"HGASTA"
-VERSION = 3
-PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
-CHECKSUM_BYTES = 32
 MAX_KEPT_ARCHIVES = 16_384
 NOTHING = -1  # before the first position
 
 MAX_STATE_BYTES = 64 * 1024 * 1024
+ENVELOPE = FileEnvelope(name="archive state", magic=b"HGASTA", version=3, max_bytes=MAX_STATE_BYTES)
 _BOUNDS = CborBounds(max_bytes=MAX_STATE_BYTES, max_items=64 * MAX_KEPT_ARCHIVES, max_depth=5)
 
 
@@ -98,26 +94,18 @@ class ArchiveState:
         return frozenset(number for archive in self.kept for number in archive.losses)
 
     def to_bytes(self) -> bytes:
-        body = PREAMBLE + strict_cbor.encode(
-            {
-                "journal": self.journal_id,
-                "archived": [list(each) for each in sorted(self.archived_up_to.items())],
-                "deleting": self.deleting,
-                "kept": [_kept_to_cbor(each) for each in self.kept],
-            }
-        )
-        return body + hashlib.sha256(body).digest()
+        fields: dict[str, CborValue] = {
+            "journal": self.journal_id,
+            "archived": [list(each) for each in sorted(self.archived_up_to.items())],
+            "deleting": self.deleting,
+            "kept": [_kept_to_cbor(each) for each in self.kept],
+        }
+        return ENVELOPE.wrap(strict_cbor.encode(fields))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ArchiveState":
         """Raises: WireError."""
-        if not data.startswith(PREAMBLE):
-            raise Unsupported("not an archive state file of a known version", offset=0)
-        if len(data) < len(PREAMBLE) + CHECKSUM_BYTES:
-            raise Truncated("the archive state is cut short", offset=len(data))
-        if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
-            raise Corrupt("the archive state is damaged: its checksum does not fit")
-        value = strict_cbor.decode(data[len(PREAMBLE) : -CHECKSUM_BYTES], _BOUNDS)
+        value = strict_cbor.decode(ENVELOPE.unwrap(data), _BOUNDS)
         found = strict_cbor.fields(value, "journal", "archived", "deleting", "kept")
         pairs = (items(each, 2) for each in items(found["archived"]))
         return cls(

@@ -1,17 +1,13 @@
 """The format of the key file.
 
-| bytes | what |
-|---|---|
-| 8 | `HGKEYS` and the version, 2 bytes |
-| … | one CBOR map: `device`, `archive_key`, `binding` (public); `salt`, `opslimit`, `memlimit`; `secrets` |
-| 32 | SHA-256 of all before it, which distinguishes damage from a wrong passphrase |
+A file envelope `HGKEYS` holds one CBOR map: `device`, `archive_key`, `binding` (public); `salt`, `opslimit`,
+`memlimit`; `secrets`. The checksum of the envelope distinguishes damage from a wrong passphrase.
 
 Without a passphrase, `salt` is empty, both limits are 0 and `secrets` is a CBOR map of `identity`, `archive` and
 `vault`, 32 bytes each. With one, that map is in a libsodium secret box (nonce first), under the Argon2id hash of the
 passphrase.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,19 +17,17 @@ from agent.keys.device_keys import DeviceKeys, PublicPart
 from agent.keys.secret import Secret
 from protocol import strict_cbor
 from protocol.archive.binding import Binding
-from protocol.errors import Corrupt, Truncated, Unsupported
+from protocol.errors import Corrupt
+from protocol.file_envelope import FileEnvelope
 from protocol.strict_cbor import CborBounds, field
 
 if TYPE_CHECKING:
     from nacl.secret import SecretBox  # libsodium is for files with a passphrase, and loaded with the first of them
 
-MAGIC = b"HGKEYS"
-VERSION = 2  # 1 had a binding that was signed as a text
-PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
-CHECKSUM_BYTES = 32
 SALT_BYTES = 16  # of Argon2id
 NONCE_BYTES = 24  # of a secret box
 MAX_KEY_FILE_BYTES = 4096
+ENVELOPE = FileEnvelope(name="key file", magic=b"HGKEYS", version=2, max_bytes=MAX_KEY_FILE_BYTES)
 
 _BOUNDS = CborBounds(max_bytes=MAX_KEY_FILE_BYTES, max_items=32, max_depth=1)
 _SECRETS = ("identity", "archive", "vault")
@@ -103,8 +97,8 @@ def encode_key_file(
 
 
 def decode_key_file(data: bytes) -> KeyFile:
-    """Raises: WireError for what is damaged, foreign or of another version."""
-    body = _checked_body(data)
+    """Raises: WireError for a file that is damaged, foreign or of another version."""
+    body = ENVELOPE.unwrap(data)
     with strict_cbor.invalid_is_corrupt("key file"):
         found = strict_cbor.fields(strict_cbor.decode(body, _BOUNDS), *_NAMES)
         cost = PassphraseCost(field(found["opslimit"], int), field(found["memlimit"], int))
@@ -127,24 +121,9 @@ def is_acceptable_cost(cost: PassphraseCost) -> bool:
     )
 
 
-def _checked_body(data: bytes) -> bytes:
-    if not PREAMBLE.startswith(data[: len(PREAMBLE)]):
-        if data.startswith(MAGIC):
-            raise Unsupported(f"key file format {data[6:8].hex()}, this program supports {VERSION}", offset=len(MAGIC))
-        raise Corrupt("not a Headgate key file: it does not begin with HGKEYS", offset=0)
-    if len(data) <= len(PREAMBLE) + CHECKSUM_BYTES:
-        raise Truncated("the key file is truncated", offset=len(data))
-    if len(data) > MAX_KEY_FILE_BYTES:
-        raise Corrupt(f"key file of {len(data)} bytes is larger than {MAX_KEY_FILE_BYTES}")
-    if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
-        raise Corrupt("the key file is damaged: checksum mismatch")
-    return data[len(PREAMBLE) : -CHECKSUM_BYTES]
-
-
 def _assemble(binding: Binding, salt: bytes, cost: PassphraseCost, box: Secret) -> Secret:
     values = (binding.address, binding.archive_key, binding.signature, salt, *cost, box.reveal())
-    content = Secret(PREAMBLE + strict_cbor.encode(dict(zip(_NAMES, values, strict=True))))
-    return Secret(content.reveal() + hashlib.sha256(content.reveal()).digest())
+    return Secret(ENVELOPE.wrap(strict_cbor.encode(dict(zip(_NAMES, values, strict=True)))))
 
 
 def _secrets_to_cbor(keys: DeviceKeys) -> Secret:

@@ -1,28 +1,23 @@
 """The format of the backup file.
 
-| bytes | what |
-|---|---|
-| 8 | `HGBKUP` and the version, 2 bytes |
-| … | one CBOR map: `salt`, `opslimit`, `memlimit`, and `box` |
-| 32 | SHA-256 of all before it, which distinguishes damage from a wrong passphrase |
-
-`box` is a libsodium secret box (nonce first) under the Argon2id hash of the passphrase. In it is a CBOR map:
+A file envelope `HGBKUP` holds one CBOR map: `salt`, `opslimit`, `memlimit`, and `box`. The checksum of the envelope
+distinguishes damage from a wrong passphrase. `box` is a libsodium secret box (nonce first) under the Argon2id hash of
+the passphrase. In it is a CBOR map:
 
 | name | what |
 |---|---|
 | `device` | the device's address, 20 bytes |
-| `made_at_ms`, `headgate` | when, and by which version |
+| `made_at_ms`, `headgate` | the time of the backup, and the version of Headgate that made it |
 | `data_directory` | absolute path |
 | `configuration` | the configuration file |
-| `key_file`, `key_place` | the key file, and its place: `data/…` or `configuration/…`, ending in `.keys` |
+| `key_file`, `key_place` | the key file, and its path: `data/…` or `configuration/…`, ending in `.keys` |
 | `group_keys` | map of file name to file, in `keys/groups` |
-| `named_files` | map of path, relative to the configuration's folder, to file: what the configuration names in there |
-| `ceiling_ms` | no timestamp above it was given out; null where none was |
+| `named_files` | map of path to file: the files in the configuration's folder that the configuration names |
+| `ceiling_ms` | no timestamp above it was issued; null if the device has no ceiling file |
 
-Every path is checked here: one that would leave its folder does not exist as a value.
+`Backup` validates every path, so that no file can be restored outside its folder.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,20 +25,24 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from agent.errors import ConfigError
-from agent.keys.key_file import DEFAULT_COST, PassphraseCost, decode_key_file, is_acceptable_cost, passphrase_box
+from agent.keys.key_file import (
+    DEFAULT_COST,
+    NONCE_BYTES,
+    SALT_BYTES,
+    PassphraseCost,
+    decode_key_file,
+    is_acceptable_cost,
+    passphrase_box,
+)
 from agent.keys.secret import Secret
 from protocol import strict_cbor
-from protocol.errors import Corrupt, Truncated, Unsupported
+from protocol.errors import Corrupt
+from protocol.file_envelope import FileEnvelope
 from protocol.strict_cbor import CborBounds, CborValue, field
 
-MAGIC: Final = b"HGBKUP"
-VERSION: Final = 1
-PREAMBLE: Final = MAGIC + VERSION.to_bytes(2, "big")
-CHECKSUM_BYTES: Final = 32
-SALT_BYTES: Final = 16
-NONCE_BYTES: Final = 24
 ADDRESS_BYTES: Final = 20
 MAX_BACKUP_BYTES: Final = 16 << 20
+ENVELOPE: Final = FileEnvelope(name="backup", magic=b"HGBKUP", version=1, max_bytes=MAX_BACKUP_BYTES)
 MAX_FILES: Final = 1024
 MAX_PATH_PARTS: Final = 8
 MAX_PATH_CHARACTERS: Final = 1024
@@ -57,7 +56,7 @@ _GROUP_KEYS: Final = re.compile(r"[0-9a-f]{32}\.group-keys")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Backup:
-    """What a backup holds. Raises ValueError where a path would leave its folder or the keys are of another device."""
+    """The content of a backup. Raises ValueError if a path leaves its folder or the keys are of another device."""
 
     device: bytes
     made_at_ms: int
@@ -107,19 +106,18 @@ def encode_backup(
         raise ConfigError(f"the files to back up have {len(plain)} bytes, more than {MAX_BACKUP_BYTES - 4096}")
     salt = random_bytes(SALT_BYTES)
     box = passphrase_box(passphrase, salt, cost).encrypt(plain.reveal(), random_bytes(NONCE_BYTES))
-    body = PREAMBLE + strict_cbor.encode(dict(zip(_OUTER, (salt, *cost, bytes(box)), strict=True)))
-    return body + hashlib.sha256(body).digest()
+    return ENVELOPE.wrap(strict_cbor.encode(dict(zip(_OUTER, (salt, *cost, bytes(box)), strict=True))))
 
 
 def decode_backup(data: bytes, passphrase: Callable[[], Secret]) -> Backup:
-    """`passphrase` is only called for a file that is whole.
+    """Decrypt and decode a backup. `passphrase` is only called for an undamaged file.
 
-    Raises: WireError for what is damaged, foreign or of another version; ConfigError for a wrong passphrase.
+    Raises: WireError for a file that is damaged, foreign or of another version; ConfigError for a wrong passphrase.
     """
     from nacl.exceptions import CryptoError
 
     with strict_cbor.invalid_is_corrupt("backup"):
-        found = strict_cbor.fields(strict_cbor.decode(_checked_body(data), _OUTER_BOUNDS), *_OUTER)
+        found = strict_cbor.fields(strict_cbor.decode(ENVELOPE.unwrap(data), _OUTER_BOUNDS), *_OUTER)
         cost = PassphraseCost(field(found["opslimit"], int), field(found["memlimit"], int))
         salt, box = field(found["salt"], bytes), field(found["box"], bytes)
         if len(salt) != SALT_BYTES or not is_acceptable_cost(cost):
@@ -132,23 +130,9 @@ def decode_backup(data: bytes, passphrase: Callable[[], Secret]) -> Backup:
 
 
 def decode_content(plain: Secret) -> Backup:
-    """What is in the box. Raises: WireError."""
+    """Decode the decrypted content of the box. Raises: WireError."""
     with strict_cbor.invalid_is_corrupt("content of the backup"):
         return _from_cbor(strict_cbor.decode(plain.reveal(), _INNER_BOUNDS))
-
-
-def _checked_body(data: bytes) -> bytes:
-    if not PREAMBLE.startswith(data[: len(PREAMBLE)]):
-        if data.startswith(MAGIC):
-            raise Unsupported(f"backup format {data[6:8].hex()}, this program supports {VERSION}", offset=len(MAGIC))
-        raise Corrupt("not a Headgate backup: it does not begin with HGBKUP", offset=0)
-    if len(data) <= len(PREAMBLE) + CHECKSUM_BYTES:
-        raise Truncated("the backup is truncated", offset=len(data))
-    if len(data) > MAX_BACKUP_BYTES:
-        raise Corrupt(f"a backup of more than {MAX_BACKUP_BYTES} bytes")
-    if hashlib.sha256(data[:-CHECKSUM_BYTES]).digest() != data[-CHECKSUM_BYTES:]:
-        raise Corrupt("the backup is damaged or cut short: its checksum does not match")
-    return data[len(PREAMBLE) : -CHECKSUM_BYTES]
 
 
 def _to_cbor(backup: Backup) -> CborValue:

@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import ConfigError
 from agent.keys import DeviceKeys, Secret
-from agent.keys.key_file import PREAMBLE, PassphraseCost, decode_key_file, encode_key_file
+from agent.keys.key_file import ENVELOPE, PassphraseCost, decode_key_file, encode_key_file
 from protocol.archive.layout import check_signature
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from tests.support.archives import sign
@@ -78,9 +78,9 @@ def test_a_foreign_file_and_a_later_version_say_what_they_are() -> None:
     with pytest.raises(Unsupported, match="format 0003"):
         decode_key_file(b"HGKEYS\x00\x03" + PLAIN[8:])
     with pytest.raises(Truncated):
-        decode_key_file(PREAMBLE)
+        decode_key_file(ENVELOPE.preamble)
     with pytest.raises(Corrupt, match="larger than 4096"):
-        decode_key_file(PREAMBLE + bytes(5000))
+        decode_key_file(ENVELOPE.preamble + bytes(5000))
 
 
 def test_secrets_of_another_device_under_this_name_are_refused() -> None:

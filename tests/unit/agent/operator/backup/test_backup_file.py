@@ -1,4 +1,3 @@
-import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +6,7 @@ import pytest
 from agent.errors import ConfigError
 from agent.keys.key_file import MIN_COST, PassphraseCost
 from agent.keys.secret import Secret
-from agent.operator.backup.backup_file import PREAMBLE, Backup, decode_backup, decode_content, encode_backup
+from agent.operator.backup.backup_file import ENVELOPE, Backup, decode_backup, decode_content, encode_backup
 from protocol import strict_cbor
 from protocol.errors import Corrupt, Unsupported, WireError
 from tests.unit.agent.keys.test_key_file import KEYS, PLAIN
@@ -73,9 +72,8 @@ def test_the_passphrase_is_not_asked_for_where_it_could_not_help() -> None:
 @pytest.mark.parametrize("cost", [PassphraseCost(0, 8192), PassphraseCost(10**9, 8192), PassphraseCost(3, 1 << 40)])
 def test_a_file_cannot_ask_for_more_than_its_share_of_memory_and_time(cost: PassphraseCost) -> None:
     outer = strict_cbor.encode({"salt": bytes(16), "opslimit": cost[0], "memlimit": cost[1], "box": bytes(100)})
-    body = PREAMBLE + outer
     with pytest.raises(Corrupt, match="out of bounds"):
-        decode_backup(body + hashlib.sha256(body).digest(), asked)
+        decode_backup(ENVELOPE.wrap(outer), asked)
 
 
 LEAVING = ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "a/", "a\0b", "a\nb", "x/" * 9 + "x", "x" * 2000]
