@@ -4,7 +4,7 @@ By default the limit of a sensor is learned from its own intervals: when `LEARNE
 are known and none of them is far longer than the others (a button or a door has no regular interval), it is silent
 after `PATIENCE` times the longest of them, `FLOOR_S` at least. A sensor that has not sent anything yet is not reported.
 With `silence_s` there is no learning: each sensor that ever sent, and the device as a whole from its start, is silent
-after that time; 0 turns it off.
+after that time; 0 turns it off. The time in which the device is down does not count.
 
 Memory is bounded by `MAX_SENSORS` and `LEARNED_FROM`.
 """
@@ -143,7 +143,21 @@ class SilenceDetector:
         self._since_s = now_s
         self._sensors: dict[str, _Sensor] = {}
         self._checked_at_s = now_s
+        self._paused_at_s: float | None = None
         self._silence = ""
+
+    def pause(self, now_s: float) -> None:
+        """The device is down: until `resume`, no sensor can send."""
+        if self._paused_at_s is None:
+            self._paused_at_s = now_s
+
+    def resume(self, now_s: float) -> None:
+        if self._paused_at_s is None:
+            return
+        pause_s, self._paused_at_s = now_s - self._paused_at_s, None
+        self._since_s += pause_s
+        for sensor in self._sensors.values():
+            sensor.last_s += pause_s
 
     def note(self, readings: Sequence[Reading], now_s: float) -> None:
         for name in {reading[0] for reading in readings}:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 
 from drivers.contract import Driver
@@ -40,13 +40,19 @@ async def supervise(
                     check_cancelled()  # libraries in use swallow cancellations
                     readings = await driver.read()
                     failures = 0
-                    detector.note(readings, monotonic_s())
-                    if change := _update_health(health, driver, clock_ms(), detector.silence(monotonic_s())):
+                    if driver.outage:
+                        detector.pause(monotonic_s())
+                        change = health.failed(driver.outage, clock_ms())
+                    else:
+                        silence = _note_readings(detector, readings, monotonic_s())
+                        change = health.succeeded(driver.trouble, clock_ms(), silence and f"{driver.name}: {silence}")
+                    if change:
                         yield change
                     if readings:
                         yield readings
             except DeviceError as error:
                 failures += 1
+                detector.pause(monotonic_s())
                 if change := health.failed(str(error), clock_ms()):
                     yield change
             await driver.close()
@@ -58,7 +64,8 @@ async def supervise(
             await driver.close()
 
 
-def _update_health(health: Health, driver: Driver, now_ms: int, silence: str) -> DeviceChange | None:
-    if driver.outage:
-        return health.failed(driver.outage, now_ms)
-    return health.succeeded(driver.trouble, now_ms, silence and f"{driver.name}: {silence}")
+def _note_readings(detector: SilenceDetector, readings: Sequence[Reading], now_s: float) -> str:
+    """The silent sensors; "" if there are none."""
+    detector.resume(now_s)
+    detector.note(readings, now_s)
+    return detector.silence(now_s)

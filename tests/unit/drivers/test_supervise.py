@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from drivers import DeviceChange, DeviceError, DeviceState, Driver, Reading, supervise
 from runtime.backoff import Backoff
 from tests.support.patience import PATIENCE_S
@@ -146,18 +148,30 @@ def test_a_swallowed_cancellation_ends_the_reading_nevertheless() -> None:
     assert driver.calls[-1] == "close"
 
 
-def test_a_sensor_that_stops_sending_makes_its_device_silent_and_the_next_reading_ends_that() -> None:
-    seconds = iter(range(0, 10_000, 10))  # asked twice for each read
-    driver = ScriptedDriver("o" + "r" * 12 + "n" * 12 + "rr")
+def changes_of(driver: Driver) -> list[DeviceChange]:
+    """With a clock on which each read, and each failure, takes ten seconds."""
+    seconds = iter(range(0, 10_000, 10))
 
     async def collect() -> list[DeviceChange]:
         changes: list[DeviceChange] = []
         with contextlib.suppress(asyncio.CancelledError):
-            async for event in supervise(driver, INSTANT, monotonic_s=lambda: float(next(seconds))):
+            async for event in supervise(driver, INSTANT, chance=lambda: 0.0, monotonic_s=lambda: float(next(seconds))):
                 if isinstance(event, DeviceChange):
                     changes.append(event)  # noqa: PERF401 - a comprehension would lose them all when the script ends
         return changes
 
-    changes = asyncio.run(collect())
+    return asyncio.run(collect())
+
+
+def test_a_sensor_that_stops_sending_makes_its_device_silent_and_the_next_reading_ends_that() -> None:
+    driver = ScriptedDriver("o" + "r" * 12 + "n" * 12 + "rr")
+    changes = changes_of(driver)
     assert [change.after for change in changes] == [DeviceState.UP, DeviceState.SILENT, DeviceState.UP]
     assert changes[1].reason.startswith("scripted: no reading of s for ")
+
+
+@pytest.mark.parametrize("outage", ["d" * 30, "x" * 30 + "o"])
+def test_the_time_of_an_outage_does_not_count_as_silence(outage: str) -> None:
+    driver = ScriptedDriver("o" + "r" * 12 + outage + "nnr" + "n" * 30)
+    states = [change.after for change in changes_of(driver)]
+    assert states == [DeviceState.UP, DeviceState.DOWN, DeviceState.UP, DeviceState.SILENT]
