@@ -93,7 +93,7 @@ def parse_config(table: Mapping[str, Any], *, name: str) -> NodeConfig:
     try:
         document = check_settings(_Document, table)
     except ConfigError as error:
-        raise ConfigError.of_file(name, error.problems) from None
+        raise ConfigError(*error.problems, file=name) from None
     return NodeConfig(
         listen=parse_listen(document.listen),
         data=document.data,

@@ -1,8 +1,5 @@
 """The errors of the shared plumbing. The packages that use it re-export them."""
 
-from collections.abc import Sequence
-from typing import Self
-
 from protocol.errors import HeadgateError
 
 
@@ -14,20 +11,19 @@ class ConfigError(HeadgateError):
 
     exit_code = 78
 
-    def __init__(self, *problems: str) -> None:
+    def __init__(self, *problems: str, file: object = None) -> None:
+        """`file`: of the settings; a heading then names it."""
         super().__init__(*problems)
         self.problems = problems
-
-    @classmethod
-    def of_file(cls, file: object, problems: Sequence[str]) -> Self:
-        """One error for all problems of a file, under a heading that names it."""
-        heading = f"{file}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        return cls("\n  ".join([heading, *problems]))
+        self._file = file
 
     def __str__(self) -> str:
-        if len(self.problems) == 1:
+        count = len(self.problems)
+        if count == 1 and self._file is None:
             return self.problems[0]
-        return "\n  ".join([f"{len(self.problems)} problems", *self.problems])
+        counted = f"{count} problem{'' if count == 1 else 's'}"
+        heading = counted if self._file is None else f"{self._file}: {counted}"
+        return "\n  ".join([heading, *self.problems])
 
 
 class LinkDown(HeadgateError):

@@ -46,9 +46,9 @@ _judged_groups: ContextVar[frozenset[int]] = ContextVar("judged_groups", default
 
 
 @contextmanager
-def judging_for_group(gid: int) -> Iterator[None]:
-    """While it is open, a command run by root judges secrets for a service of this group."""
-    token = _judged_groups.set(frozenset({gid}))
+def judging_for_group(gid: int | None) -> Iterator[None]:
+    """While it is open, a command run by root judges secrets for a service of this group; None: of `headgate`."""
+    token = _judged_groups.set(frozenset() if gid is None else frozenset({gid}))
     try:
         yield
     finally:

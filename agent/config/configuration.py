@@ -17,6 +17,7 @@ configuration file.
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fnmatch import fnmatchcase
@@ -181,25 +182,57 @@ def find_config(environment: Mapping[str, str]) -> Path:
 
 def load_config(path: Path) -> Config:
     """Raises: ConfigError with every problem, OSError if the file cannot be read."""
+    config, problems = load_valid_sections(path)
+    if problems or config is None:
+        raise ConfigError(*problems, file=path)
+    return config
+
+
+def load_valid_sections(path: Path) -> tuple[Config | None, list[str]]:
+    """The configuration without its invalid sections (None if [device] is one of them), and every problem.
+
+    Raises: ConfigError if it is not TOML, OSError if it cannot be read.
+    """
     table, data = read_toml(path)
     return _parse(table, path, hashlib.sha256(data).digest())
 
 
-def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> Config:
-    """Raises: ConfigError with every problem."""
+def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> tuple[Config | None, list[str]]:
     problems: list[str] = []
     rest = dict(table)
     drivers = _named_tables(rest.pop("drivers", {}), "drivers", problems, _check_driver)
     publishers = _named_tables(rest.pop("publishers", {}), "publishers", problems, check_publisher)
     if len(publishers) >= MAX_CURSORS:
         problems.append(f"publishers: {len(publishers)} are more than {MAX_CURSORS - 1}")
-    document = _collect(problems, lambda: check_settings(_Document, rest))
-    if document is not None and document.archive is not None and ARCHIVE_CURSOR in publishers:
+    document, document_problems = _check_document(rest)
+    problems += document_problems
+    if document is None:
+        return None, problems
+    if document.archive is not None and ARCHIVE_CURSOR in publishers:
         problems.append(f"publishers.{ARCHIVE_CURSOR}: this name is reserved for [archive]; choose another")
-    if document is not None:
+    if not document_problems:
         problems += _contradictions(drivers, document.streams, publishers)
-    if problems or document is None:
-        raise ConfigError.of_file(path, problems)
+    return _assemble(document, drivers, publishers, path, sha256), problems
+
+
+def _check_document(table: Mapping[str, Any]) -> tuple[_Document | None, list[str]]:
+    """The sections that are valid (None if the required ones are not), and every problem."""
+    problems: list[str] = []
+    document = _collect(problems, lambda: check_settings(_Document, table))
+    if document is None:
+        invalid = {re.split(r"[.:\[]", problem, maxsplit=1)[0] for problem in problems}
+        valid = {each.name: table[each.name] for each in fields(_Document) if each.name in table.keys() - invalid}
+        document = _collect([], lambda: check_settings(_Document, valid))
+    return document, problems
+
+
+def _assemble(
+    document: _Document,
+    drivers: Mapping[str, Mapping[str, object]],
+    publishers: Mapping[str, PublisherConfig],
+    path: Path,
+    sha256: bytes,
+) -> Config:
     folder = path.parent
     return Config(
         path=path,

@@ -112,14 +112,13 @@ def _absence_of(path: Path) -> str:
 def check_files(config: Config, also: Sequence[str] = (), *, with_links: bool = True) -> None:
     """Check that the agent can use the files that its configuration names.
 
-    `also`: problems with them that were found elsewhere. `with_links`: check the files of links and drivers, too.
+    `also`: problems that were found elsewhere. `with_links`: check the files of links and drivers, too.
 
     Raises: ConfigError with every problem.
     """
     problems = [*also, *(missing_files(config) if with_links else ()), *_unusable_files(config)]
     if problems:
-        counted = f"{len(problems)} problem{'' if len(problems) == 1 else 's'} with files"
-        raise ConfigError("\n  ".join([f"{config.path}: {counted}", *problems]))
+        raise ConfigError(*problems, file=config.path)
 
 
 def _unusable_files(config: Config) -> Iterator[str]:

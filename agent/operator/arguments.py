@@ -4,6 +4,8 @@ import argparse
 import errno
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.config.configuration import Config, find_config, load_config
@@ -29,9 +31,21 @@ def add_new_passphrase_argument(parser: argparse.ArgumentParser) -> None:
 
 def load_named_config(arguments: argparse.Namespace) -> Config:
     """Raises: ConfigError, OSError."""
-    path = arguments.config or find_config(os.environ)
-    try:
+    path = named_config(arguments)
+    with explained_access(path):
         return load_config(path)
+
+
+def named_config(arguments: argparse.Namespace) -> Path:
+    found: Path = arguments.config or find_config(os.environ)
+    return found
+
+
+@contextmanager
+def explained_access(path: Path) -> Iterator[None]:
+    """Replaces the errors of a configuration that cannot be opened by ones that say what to do."""
+    try:
+        yield
     except FileNotFoundError:
         problem = "no configuration file; create one with 'headgate init', or give --config FILE"
         raise FileNotFoundError(errno.ENOENT, problem, str(path)) from None

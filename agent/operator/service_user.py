@@ -10,8 +10,8 @@ import os
 import pwd
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,42 +30,56 @@ class ServiceUser:
     uid: int
     gid: int
     groups: tuple[int, ...]  # all of them, also the first
+    is_of_unit: bool = False  # found in the unit, not named by the operator
 
     @property
     def group_name(self) -> str:
         return _group_name(self.gid)
 
     @classmethod
-    def named(cls, name: str, more_groups: tuple[str, ...] = ()) -> "ServiceUser":
-        """Raises: ConfigError if there is no such user or group."""
+    def named(cls, name: str) -> "ServiceUser":
+        """Raises: ConfigError if there is no such user."""
+        return cls._found(name)
+
+    @classmethod
+    def of_unit(cls, name: str, group: str, more_groups: Sequence[str]) -> "ServiceUser":
+        """`group` is empty for the user's own. Raises: ConfigError if there is no such user or group."""
+        return replace(cls._found(name, group, more_groups), is_of_unit=True)
+
+    @classmethod
+    def _found(cls, name: str, group: str = "", more_groups: Sequence[str] = ()) -> "ServiceUser":
         try:
             entry = pwd.getpwnam(name)
+            gid = grp.getgrnam(group).gr_gid if group else entry.pw_gid
             more = [grp.getgrnam(each).gr_gid for each in more_groups]
         except KeyError as error:
             missing = str(error.args[0]).rpartition(": ")[2]
             problem = f"no user or group is named {missing}; systemd-sysusers creates those of the units"
             raise ConfigError(problem) from None
-        groups = tuple(sorted({*os.getgrouplist(name, entry.pw_gid), *more}))
-        return cls(name=name, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
+        groups = tuple(sorted({*os.getgrouplist(name, gid), *more}))
+        return cls(name=name, uid=entry.pw_uid, gid=gid, groups=groups)
 
 
-def service_access_problems(config: Config, user_name: str | None = None) -> list[str]:
-    """What the service could not read, with what to do. Nothing where no unit runs with this configuration.
-
-    `user_name` names another user to judge for. Raises: ConfigError if there is no such user, or we may not become it.
+def judged_user(configuration: Path, user_name: str | None = None) -> ServiceUser | None:
+    """The user of this name, else the one that the unit runs as. None: the user of this process, for only root can
+    read what another user can. Raises: ConfigError if there is no such user.
     """
-    if user_name is None and os.geteuid() != 0:
-        return []  # what we cannot read ourselves is found by reading it
-    user = find_service_user(config.path) if user_name is None else ServiceUser.named(user_name)
+    if user_name is not None:
+        return ServiceUser.named(user_name)
+    return find_service_user(configuration) if os.geteuid() == 0 else None
+
+
+def service_access_problems(config: Config, user: ServiceUser | None) -> list[str]:
+    """The files that this user cannot read, with what to do. Raises: ConfigError if we may not become that user."""
     if user is None or user.uid == 0:
-        return []
+        return []  # what we cannot read ourselves is found by reading it
     if os.geteuid() not in (0, user.uid):
         raise ConfigError(f"only root can check access for the user {user.name}; use sudo")
     files = named_files(config)
     unreadable = unreadable_files(user, files) if os.geteuid() == 0 else {}
     return [
         *(_problem_text(setting, files[setting], barrier, user) for setting, barrier in unreadable.items()),
-        *(_hidden_files(files) if user_name is None else ()),
+        *(_hidden_files(files) if user.is_of_unit else ()),
     ]
 
 
@@ -75,7 +89,7 @@ def find_service_user(configuration: Path) -> ServiceUser | None:
     Raises: ConfigError if the unit names a user that does not exist.
     """
     try:
-        asked = ["systemctl", "show", "--property=LoadState,User,SupplementaryGroups,ExecStart", UNIT]
+        asked = ["systemctl", "show", "--property=LoadState,User,Group,SupplementaryGroups,ExecStart", UNIT]
         done = subprocess.run(asked, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT_S, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return None
@@ -83,7 +97,7 @@ def find_service_user(configuration: Path) -> ServiceUser | None:
     words = found.get("ExecStart", "").split()
     if found.get("LoadState") != "loaded" or str(configuration.absolute()) not in words or not found.get("User"):
         return None
-    return ServiceUser.named(found["User"], tuple(found.get("SupplementaryGroups", "").split()))
+    return ServiceUser.of_unit(found["User"], found.get("Group", ""), found.get("SupplementaryGroups", "").split())
 
 
 def unreadable_files(user: ServiceUser, files: Mapping[str, Path]) -> dict[str, Path]:

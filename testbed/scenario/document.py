@@ -98,7 +98,7 @@ def parse_scenario(data: bytes, name: str, where: str) -> Scenario:
         if not problems:
             values = {name: getattr(document, name) for name in _Document.__dataclass_fields__}
             return Scenario(name=name, faults=tuple(fault for _, fault in faults), **values)
-    raise ConfigError.of_file(where, problems)
+    raise ConfigError(*problems, file=where)
 
 
 Placed = tuple[str, Fault]  # with its dotted path

@@ -30,4 +30,7 @@ def fuzz_one(data: bytes) -> None:
         if kind == b"\x01":
             parse_config(table, name="node.toml")
         else:
-            warnings_of(_parse(table, Path("headgate.toml"), bytes(32)))
+            config, problems = _parse(table, Path("headgate.toml"), bytes(32))
+            assert all(problem.isprintable() for problem in problems)
+            if config is not None:
+                warnings_of(config)

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -26,8 +27,9 @@ from agent.operator.doctor.keys import gather_keys, judge_keys
 from agent.operator.doctor.machine import gather_clock, gather_machine, judge_clock, judge_machine
 from agent.operator.doctor.service import gather_service, gather_unit, judge_service, judge_unit
 from agent.operator.doctor.storage import gather_disks, gather_journal, judge_disk, judge_journal
-from agent.operator.service_user import service_access_problems
+from agent.operator.service_user import ServiceUser, judged_user, service_access_problems
 from protocol.errors import HeadgateError
+from runtime.private_files import judging_for_group
 
 DEADLINE_S: Final = 20.0
 
@@ -48,6 +50,19 @@ def examine(load: Callable[[], Config]) -> list[Finding]:
     except (ConfigError, OSError) as problem:
         advice = "correct it and run headgate check, or create one with headgate init"
         return [error("configuration", error_text(problem), advice), *run_checks(general)]
+    user, unknown = _judged_user(config)
+    with judging_for_group(None if user is None else user.gid):
+        return [*unknown, *_judge_configuration(config, user), *run_checks([*general, *_checks(config)])]
+
+
+def _judged_user(config: Config) -> tuple[ServiceUser | None, list[Finding]]:
+    try:
+        return judged_user(config.path), []
+    except ConfigError as problem:
+        return None, [error("service", error_text(problem), "the service cannot start before that")]
+
+
+def _judge_configuration(config: Config, user: ServiceUser | None) -> list[Finding]:
     missing = [
         error("configuration", problem, "the part that needs it is disabled until it exists")
         for problem in missing_files(config)
@@ -55,13 +70,13 @@ def examine(load: Callable[[], Config]) -> list[Finding]:
     remarks = [
         warning("configuration", remark, "correct it, then run headgate check") for remark in warnings_of(config)
     ]
-    return [_judge_files(config), *missing, *remarks, *run_checks([*general, *_checks(config)])]
+    return [_judge_files(config, user), *missing, *remarks]
 
 
-def _judge_files(config: Config) -> Finding:
+def _judge_files(config: Config, user: ServiceUser | None) -> Finding:
     """Before any thread begins: to judge for the service's user, a child process becomes that user."""
     try:
-        check_files(config, also=service_access_problems(config), with_links=False)
+        check_files(config, also=service_access_problems(config, user), with_links=False)
     except (ConfigError, OSError) as problem:
         return error("configuration", error_text(problem), "the service does not start again until this is fixed")
     return good("configuration", f"{config.path} is valid")
@@ -104,7 +119,9 @@ def run_checks(checks: Sequence[Check], deadline_s: float = DEADLINE_S) -> list[
     def answer(number: int) -> None:
         answers[number] = _guarded(checks[number])
 
-    threads = [threading.Thread(target=answer, args=(number,), daemon=True) for number in range(len(checks))]
+    threads = [
+        threading.Thread(target=copy_context().run, args=(answer, number), daemon=True) for number in range(len(checks))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

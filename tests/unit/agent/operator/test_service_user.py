@@ -1,5 +1,6 @@
 import os
 import pwd
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,13 @@ from agent.config.configuration import Config, load_config
 from agent.config.files import named_files
 from agent.errors import ConfigError
 from agent.operator import service_user
-from agent.operator.service_user import ServiceUser, find_service_user, service_access_problems, unreadable_files
+from agent.operator.service_user import (
+    ServiceUser,
+    find_service_user,
+    judged_user,
+    service_access_problems,
+    unreadable_files,
+)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 EVERY_FILE = """
@@ -109,8 +116,9 @@ def test_each_problem_names_the_file_its_owner_and_the_fix(tmp_path: Path, confi
     token.write_text("a" * 32)
     token.chmod(0o600)
     config.path.write_text(config.path.read_text() + f'[page]\ntoken_file = "{token}"\n')
-    group = ServiceUser.named("nobody").group_name
-    keys, page = service_access_problems(load_config(config.path), "nobody")
+    nobody = ServiceUser.named("nobody")
+    group = nobody.group_name
+    keys, page = service_access_problems(load_config(config.path), nobody)
     assert "device.key_file" in keys
     assert f"{tmp_path / 'data' / 'keys'} is root:root 0700" in keys
     assert page == (
@@ -118,7 +126,7 @@ def test_each_problem_names_the_file_its_owner_and_the_fix(tmp_path: Path, confi
         f" chown root:{group} {token} && chmod 640 {token}"
     )
     subprocess.run(page.split("; ")[1], shell=True, check=True)
-    assert len(service_access_problems(load_config(config.path), "nobody")) == 1, "the advice works"
+    assert len(service_access_problems(load_config(config.path), nobody)) == 1, "the advice works"
 
 
 @needs_root
@@ -150,6 +158,33 @@ def test_check_and_doctor_fail_for_what_the_unit_s_user_cannot_read(
     assert "the service's user nobody cannot read it" in printed
 
 
+@needs_root
+def test_a_secret_for_the_group_of_the_unit_is_private_for_check_and_doctor(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service_user, "find_service_user", lambda _: ServiceUser.of_unit("nobody", "daemon", ()))
+    monkeypatch.setattr(service_user, "HIDDEN_FOLDERS", ())
+    for name in ("pass", "page.token"):
+        (tmp_path / name).write_text("a" * 32)
+        (tmp_path / name).chmod(0o600)
+    key_file = tmp_path / "keys" / "device.keys"
+    arguments = ["--keys", str(key_file), "--with-passphrase", "--passphrase-file", str(tmp_path / "pass")]
+    assert main(["keys", "init", *arguments]) == 0
+    config.path.write_text(
+        f'[device]\nname = "bench"\nkey_file = "{key_file}"\npassphrase_file = "pass"\n'
+        '[drivers.own]\ndriver = "system"\n[page]\ntoken_file = "page.token"\n'
+    )
+    shutil.chown(key_file.parent, "nobody", "daemon")
+    shutil.chown(key_file, "nobody", "daemon")
+    for name in ("pass", "page.token"):
+        (tmp_path / name).chmod(0o640)
+        shutil.chown(tmp_path / name, "root", "daemon")
+    assert main(["check", "--config", str(config.path)]) == 0, capsys.readouterr().err
+    main(["doctor", "--config", str(config.path)])
+    assert f"{key_file}: device 0x" in (shown := capsys.readouterr().out), shown
+    assert "others can read or change it" not in shown
+
+
 def test_the_unit_s_user_is_asked_for_only_where_the_unit_runs_with_this_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +206,7 @@ def test_the_unit_s_user_is_asked_for_only_where_the_unit_runs_with_this_configu
 
 def test_a_user_that_does_not_exist_is_named(config: Config) -> None:
     with pytest.raises(ConfigError, match="no user or group is named 'nosuchuser'"):
-        service_access_problems(config, "nosuchuser")
+        judged_user(config.path, "nosuchuser")
 
 
 @needs_root

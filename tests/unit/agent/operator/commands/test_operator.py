@@ -59,11 +59,45 @@ def test_check_tells_of_missing_keys_and_wrong_settings(tmp_path: Path, capsys: 
     (tmp_path / "data" / "keys" / "device.keys").unlink()
     assert main(["check", "--config", str(path)]) == 78
     told = capsys.readouterr().err
-    assert "1 problem with files" in told
+    assert f"{path}: 1 problem\n" in told
     assert f"device.key_file: {tmp_path / 'data' / 'keys' / 'device.keys'}: no keys" in told
     path.write_text(path.read_text() + "\n[jurnal]\n")
     assert main(["run", "--config", str(path)]) == 78
     assert "did you mean journal?" in capsys.readouterr().err
+
+
+NODE = '[publishers.node]\nkind = "http"\nurl = "https://node.example"\nca_file = "ca.pem"\n'
+SETTINGS = "[jurnal]\n[log]\nlevel = 3\n[publishers.other]\nkind = 1\n"
+
+
+def test_check_lists_the_problems_of_settings_and_of_files_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _init(tmp_path)
+    (tmp_path / "data" / "keys" / "device.keys").unlink()
+    path.write_text(path.read_text().replace("[log]", "") + NODE + SETTINGS)
+    capsys.readouterr()
+    assert main(["check", "--json", "--config", str(path)]) == 78
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert answer["configuration"] == str(path)
+    assert {problem.partition(":")[0] for problem in answer["problems"]} == {
+        "jurnal", "log.level", "publishers.other.kind", "publishers.node.ca_file", "device.key_file",
+    }  # fmt: skip
+    assert err == "\n  ".join([f"headgate: {path}: 5 problems", *answer["problems"]]) + "\n"
+
+
+@pytest.mark.parametrize("text", ["[", '[device]\nname = "a b"\n', None])
+def test_check_prints_json_also_for_a_file_that_it_cannot_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    path = tmp_path / "headgate.toml"
+    if text is not None:
+        path.write_text(text)
+    assert main(["check", "--json", "--config", str(path)]) == (66 if text is None else 78)
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["problems"]) == 1
+    assert json.loads(out)["problems"][0] in err
 
 
 def test_serial_ports_are_offered_by_their_identity(tmp_path: Path) -> None:
