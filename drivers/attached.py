@@ -90,19 +90,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--watch", action="store_true", help="keep running and print devices as they are plugged in or removed"
     )
     parser.add_argument(
-        "--ask",
+        "--identify",
         action="store_true",
         help="also query serial ports for microcontrollers: free ports are opened, which resets many boards;"
         " ports in use are queried through the agent",
     )
-    parser.add_argument("--baudrate", type=int, default=DEFAULT_BAUDRATE, help="baud rate for --ask (default: 115200)")
+    parser.add_argument(
+        "--baudrate", type=int, default=DEFAULT_BAUDRATE, help="baud rate for --identify (default: 115200)"
+    )
     parser.add_argument("--root", type=Path, default=Path("/"), help="directory that contains dev and sys (default: /)")
 
 
 def show(arguments: argparse.Namespace, probe: "Probe") -> None:
     """Print the devices; `probe` finds the microcontrollers among the given ports."""
     devices = attached_devices(arguments.root)
-    if arguments.ask:
+    if arguments.identify:
         devices = _add_microcontrollers(devices, arguments, probe)
     for device in devices:
         _print("", device, as_json=arguments.json)

@@ -23,7 +23,7 @@ GOOD_SLACK_MS: Final = 1.0
 class _Sample(NamedTuple):
     device_ms: float
     host_ms: float  # the middle between request and response
-    way_ms: float  # round trip
+    round_trip_ms: float
 
 
 class ClockMapping:
@@ -45,13 +45,14 @@ class ClockMapping:
         return (self._rate - 1.0) * 1e6
 
     @property
-    def way_ms(self) -> float:
+    def round_trip_ms(self) -> float:
         """The shortest recent round trip."""
-        return min((sample.way_ms for sample in self._samples), default=0.0)
+        return min((sample.round_trip_ms for sample in self._samples), default=0.0)
 
     def add(self, uptime_ms: int, requested_ms: float, received_ms: float) -> None:
         sample = _Sample(float(uptime_ms), (requested_ms + received_ms) / 2, max(0.0, received_ms - requested_ms))
-        if self.is_known and abs(self.host_ms(uptime_ms) - sample.host_ms) > sample.way_ms / 2 + MAX_DEVIATION_MS:
+        limit_ms = sample.round_trip_ms / 2 + MAX_DEVIATION_MS
+        if self.is_known and abs(self.host_ms(uptime_ms) - sample.host_ms) > limit_ms:
             self._samples.clear()
             self.jumps += 1
         self._samples.append(sample)
@@ -63,8 +64,8 @@ class ClockMapping:
 
     def _fit(self) -> None:
         """Fit a line to the good samples by least squares; with a short span, one of slope 1."""
-        limit_ms = self.way_ms * GOOD_FACTOR + GOOD_SLACK_MS
-        good = [sample for sample in self._samples if sample.way_ms <= limit_ms]
+        limit_ms = self.round_trip_ms * GOOD_FACTOR + GOOD_SLACK_MS
+        good = [sample for sample in self._samples if sample.round_trip_ms <= limit_ms]
         origin = good[0]
         xs = [sample.device_ms - origin.device_ms for sample in good]
         ys = [sample.host_ms - origin.host_ms for sample in good]

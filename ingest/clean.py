@@ -45,7 +45,7 @@ def _date_of(column: str) -> Column:
 
 
 def apply_corrections(messages: DataFrame, corrections: dict[Boot, Correction]) -> DataFrame:
-    """The same messages, those of a boot with a known correction at their true time, unless that is absurd."""
+    """The same messages, those of a boot with a known correction at their true time, unless that is out of range."""
     if not corrections:
         return messages
     true_ms = F.col("monotonic_ms") + F.create_map(*_offsets(corrections))[F.concat("device", "boot")]

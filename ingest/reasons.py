@@ -30,7 +30,7 @@ class Reason(StrEnum):
     CONTENT_UNREADABLE = "content unreadable"
     CHAIN_ID_MALFORMED = "chain id malformed"  # another field of a signed message may have been moved into it
     HASH_MISMATCH = "hash mismatch"
-    TIME_ABSURD = "time absurd"
+    TIME_OUT_OF_RANGE = "time out of range"
 
 
 SIGNATURE_REASONS = {

@@ -227,7 +227,7 @@ def _read_clock(context: bytes | None, reading_ms: int | None, message_ms: int) 
     if counted is not None and not counted.is_synchronised:
         return ("unsynchronised", counted.boot_id.hex(), counted.monotonic_ms, min(event_ms, LATEST_MS) * 1000)
     if not (EARLIEST_MS <= event_ms < LATEST_MS and EARLIEST_MESSAGE_MS <= message_ms < LATEST_MS):
-        raise Quarantined(Reason.TIME_ABSURD, f"made at {event_ms} ms, published at {message_ms} ms")
+        raise Quarantined(Reason.TIME_OUT_OF_RANGE, f"made at {event_ms} ms, published at {message_ms} ms")
     return ("synchronised", None, None, event_ms * 1000)
 
 

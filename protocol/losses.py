@@ -29,7 +29,7 @@ class Cause(StrEnum):
 
     SHED = "shed"  # dropped, oldest first, to free space
     THINNED = "thinned"  # every second one dropped to free space
-    NO_ROOM = "no room"  # never stored: everything stored was more important
+    JOURNAL_FULL = "journal full"  # never stored: everything stored was more important
     DAMAGED = "damaged"  # the medium returned something else than was written
     REFUSED = "refused"  # a destination refused it, and its quarantine file was removed
 

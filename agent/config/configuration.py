@@ -166,7 +166,7 @@ class Config:
     @property
     def cursors(self) -> tuple[str, ...]:
         """One per publisher, one for the archiver. A journal without any reader retains what it can."""
-        return (*self.publishers, *((ARCHIVE_CURSOR,) if self.archive else ())) or ("nobody",)
+        return (*self.publishers, *((ARCHIVE_CURSOR,) if self.archive else ())) or ("none",)
 
     def build_drivers(self) -> dict[str, Driver]:
         return {name: build_driver(name, table) for name, table in self.drivers.items()}

@@ -223,7 +223,7 @@ class Journal:
     def _refuse(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> None:
         """Record what cannot be stored as lost; the state is saved before `commit` returns."""
         first, number = lane.next_position, lane.number
-        tally = LossTally(Cause.NO_ROOM)
+        tally = LossTally(Cause.JOURNAL_FULL)
         tally.add_records(Record(first + at, number, *entry, now_ms) for at, entry in enumerate(entries))
         self._store.give_up(lane, tally.losses())
 

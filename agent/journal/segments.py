@@ -23,7 +23,7 @@ from agent.journal.layout import (
 )
 
 SUFFIX = ".segment"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 WINDOW_BYTES = 8 * PAGE_BYTES  # read at once; holds any head with its table, and most blocks
 _HEAD_AND_TABLE_BYTES = HEAD_BYTES + MAX_TABLE_BYTES
 
@@ -124,7 +124,7 @@ class SegmentPool:
         try:
             self._disk.create(name, segment_bytes)
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if error.errno in _DISK_FULL:
                 return None
             raise
         self._disk.sync(name)

@@ -118,7 +118,7 @@ class FirmwareDriver(Driver):
         counted = dataclasses.asdict(self.session.counters)
         clock = self.session.clock
         del counted["last_problem"]
-        return {**counted, "drift_ppm": round(clock.drift_ppm, 1), "way_ms": round(clock.way_ms, 1)}
+        return {**counted, "drift_ppm": round(clock.drift_ppm, 1), "round_trip_ms": round(clock.round_trip_ms, 1)}
 
     @property
     def identity(self) -> Mapping[str, str]:

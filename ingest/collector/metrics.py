@@ -25,19 +25,19 @@ class Metrics:
 
     def as_text(self, gauges: Mapping[str, int]) -> bytes:
         """`gauges` are values measured elsewhere."""
-        answers = {str(status): count for status, count in sorted(self.http.responses.items())}
+        responses = {str(status): count for status, count in sorted(self.http.responses.items())}
         refusals = {refusal.code: self.refusals[refusal] for refusal in Refusal}
         counters: dict[str, Iterable[Sample] | int] = {
-            "answers": of_one_label("status", answers),
+            "responses": of_one_label("status", responses),
             "refusals": of_one_label("code", refusals),
             "archives_stored": self.archives_stored,
             "bytes_stored": self.bytes_stored,
             "bytes_received": self.bytes_received,
             "receipts_repeated": self.receipts_repeated,
             "connections_accepted": self.http.accepted,
-            "connections_pushed_out": self.http.pushed_out,
-            "parts_expired": self.parts_expired,
-            "faults": self.http.faults,
+            "connections_evicted": self.http.evicted,
+            "partial_uploads_expired": self.parts_expired,
+            "internal_errors": self.http.faults,
         }
         all_gauges = {"connections": self.http.open, **gauges}
         return encode_families(

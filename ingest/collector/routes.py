@@ -107,7 +107,7 @@ class MonitoringRoutes(_Refuser):
 
     async def _show_metrics(self) -> Response:
         gauges = {
-            "uploads_under_way": self._intake.uploads.under_way,
+            "uploads_active": self._intake.uploads.active,
             "free_bytes": await self._disk.run(self._intake.uploads.free_bytes),
         }
         return Response(content_type=CONTENT_TYPE, body=self._metrics.as_text(gauges))

@@ -86,7 +86,7 @@ class Uploads:
         upload.close()
 
     @property
-    def under_way(self) -> int:
+    def active(self) -> int:
         return len(self._open)
 
     def discard(self, claim: UploadClaim) -> None:

@@ -23,7 +23,7 @@ class HttpCounts:
 
     accepted: int = 0
     open: int = 0
-    pushed_out: int = 0
+    evicted: int = 0
     faults: int = 0  # of the program; each has a traceback in the log
     responses: Counter[int] = field(default_factory=Counter)  # by status
 
@@ -42,7 +42,7 @@ class ConnectionTable:
         self._entries: dict[Connection, _Entry] = {}
         self._per_network: Counter[str] = Counter()
         self._evictable: dict[Connection, None] = {}  # without an admitted request, oldest first
-        self._protected: set[Connection] = set()  # one that is in neither was pushed out, and is about to end
+        self._protected: set[Connection] = set()  # one that is in neither was evicted, and is about to end
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -98,7 +98,7 @@ class ConnectionTable:
         for connection in self._evictable:
             if self._entries[connection].network == network:
                 self._push_out(connection)
-                self._counts.pushed_out += 1
+                self._counts.evicted += 1
                 return True
         return False
 

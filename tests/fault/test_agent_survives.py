@@ -79,7 +79,7 @@ def test_the_manifests_of_archives_tell_what_was_shed_before_it_could_be_archive
     archived, told = _archived_losses(agent), _told_losses(agent)
     in_both = archived.keys() & told.keys()  # the last ones are told by the next process
     assert all(archived[number].count == told[number] for number in in_both)
-    assert {loss.cause for loss in archived.values()} <= {"shed", "no room"}
+    assert {loss.cause for loss in archived.values()} <= {"shed", "journal full"}
 
 
 def _archived_losses(agent: Agent) -> dict[int, Loss]:

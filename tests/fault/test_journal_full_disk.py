@@ -111,7 +111,7 @@ def test_a_full_disk_sheds_the_least_important_and_tells_of_every_loss(small_dis
     gaps = journal.pending_losses()
     assert gaps
     assert {gap.loss.lane for gap in gaps} == {6}
-    assert {gap.loss.cause for gap in gaps} <= {Cause.SHED, Cause.NO_ROOM}
+    assert {gap.loss.cause for gap in gaps} <= {Cause.SHED, Cause.JOURNAL_FULL}
     assert len(records) + sum(gap.loss.count for gap in gaps) == 37 * 20
 
 

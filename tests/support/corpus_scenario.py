@@ -209,8 +209,8 @@ def _tampered(truth: Truth) -> None:
     archive.add([chain.reading(2.0, START_MS + 310_000)])
     unreadable = chain.make("temperature", "Cel/cbor", b"\xff", START_MS + 320_000, {})
     archive.file(unreadable, reason="content unreadable")
-    absurd = chain.reading(3.0, 9_000_000_000_000)  # the year 2255
-    archive.file(absurd, reason="time absurd")
+    out_of_range = chain.reading(3.0, 9_000_000_000_000)  # the year 2255
+    archive.file(out_of_range, reason="time out of range")
     assert stranger.produced == []
     _land(truth, archive)
 

@@ -1,4 +1,4 @@
-"""`headgate devices`: lists attached devices; with `--ask`, also microcontrollers on ports that the agent uses."""
+"""`headgate devices`: lists attached devices; with `--identify`, also microcontrollers on ports that the agent uses."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    agent = named_agent(arguments) if arguments.ask else None
+    agent = named_agent(arguments) if arguments.identify else None
 
     def query(ports: Iterable[str], baudrate: int) -> dict[str, Microcontroller]:
         holders = {port: agent.holder_of(port) if agent is not None else None for port in ports}

@@ -150,7 +150,7 @@ def test_a_thousand_half_open_connections_keep_no_device_out(tmp_path: Path) -> 
             links.enter_context(collector.connect()).sendall(b"PUT /archives/")
         assert collector.put(ARCHIVE).status == 201
         assert collector.metric("connections") <= 51
-        assert collector.metric("connections_pushed_out_total") >= 950
+        assert collector.metric("connections_evicted_total") >= 950
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_clients_that_linger_after_a_refusal_keep_no_device_out(tmp_path: Path) 
         assert collector.put(ARCHIVE).status == 201
 
 
-def test_connections_at_work_are_not_pushed_out(tmp_path: Path) -> None:
+def test_connections_at_work_are_not_evicted(tmp_path: Path) -> None:
     limits = Limits(min_free_bytes=0, max_connections=1)
     with running_collector(tmp_path, limits) as collector, collector.connect() as at_work:
         at_work.sendall(head_of("PUT", CLAIM, len(ARCHIVE), "Expect: 100-continue"))

@@ -197,8 +197,8 @@ def test_metrics_and_health_tell_what_happened(collector: RunningCollector) -> N
         f"bytes_stored_total {len(ARCHIVE)}",
         "receipts_repeated_total 1",
         'refusals_total{code="archive-invalid"} 1',
-        'answers_total{status="201"} 1',
-        "uploads_under_way 0",
+        'responses_total{status="201"} 1',
+        "uploads_active 0",
     ):
         assert f"headgate_collector_{line}\n" in text
     assert collector.ask("GET", "/healthz").body == b"ok\n"

@@ -108,7 +108,7 @@ def test_devices_shows_a_microcontroller_with_the_settings_to_read_it(
         HostBoard(host_firmware, device_id='green "house"') as board,
         Cable(tmp_path / "root/dev/ttyS0", board.uart),
     ):
-        assert main(["devices", "--ask", "--json", "--root", str(tmp_path / "root")]) == 0
+        assert main(["devices", "--identify", "--json", "--root", str(tmp_path / "root")]) == 0
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert row["kind"] == "microcontroller"
     assert row["settings"].splitlines()[0] == "[drivers.green__house_]"

@@ -67,7 +67,7 @@ def test_a_correction_moves_the_messages_of_its_boot_to_their_true_time(spark: S
 
 
 @pytest.mark.parametrize("offset_ms", [2**53 - 1, 5_000_000_000_000, -1_790_000_000_000])
-def test_a_correction_to_an_absurd_time_moves_nothing(spark: SparkSession, offset_ms: int) -> None:
+def test_a_correction_to_a_time_out_of_range_moves_nothing(spark: SparkSession, offset_ms: int) -> None:
     wrong = message("a1", 0, boot="b0", monotonic_ms=2**53 - 1 if offset_ms > 2**52 else 5000, clock="unsynchronised")
     messages = frame(spark, MESSAGES, wrong)
     assertDataFrameEqual(apply_corrections(messages, {Boot("0xd1", "b0"): Correction("b0", 1, offset_ms)}), messages)

@@ -180,11 +180,11 @@ def test_a_chain_that_the_manifest_does_not_name_stops_nothing_and_does_not_bala
     }  # fmt: skip
 
 
-def test_a_locked_message_of_an_absurd_time_does_not_wait_for_its_key() -> None:
+def test_a_locked_message_of_a_time_out_of_range_does_not_wait_for_its_key() -> None:
     chain = Device(9).chain("boiler", key=GroupKey("k", noise("key")), readable=False)
     made = [chain.reading(1.0, at_ms) for at_ms in (1_790_000_000_000, 4_200_000_000_000)]
     rows = rows_of("x", Archive(chain.device, 0).add(made).to_bytes(), DecodeSettings())
-    assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["time absurd"]
+    assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["time out of range"]
     locked = summary_of(rows).locked
     assert locked is not None
     assert (locked.first_ms, locked.last_ms) == (1_790_000_000_000, 1_790_000_000_000)

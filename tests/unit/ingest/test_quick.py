@@ -94,7 +94,7 @@ def test_a_reframed_message_goes_into_quarantine_whatever_type_it_is_shown_as() 
 
 
 @pytest.mark.parametrize("at_ms", [EARLIEST_MESSAGE_MS - 1, EARLIEST_MESSAGE_MS])
-def test_both_ways_judge_alike_whether_the_time_of_a_message_is_absurd(quick: QuickReader, at_ms: int) -> None:
+def test_both_ways_judge_alike_whether_the_time_of_a_message_is_out_of_range(quick: QuickReader, at_ms: int) -> None:
     made = DEVICE.chain("old").reading(1.0, at_ms)
     filed = record(made.text, ref=made.ref)
     _agree(quick, filed)

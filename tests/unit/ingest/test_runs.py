@@ -55,7 +55,7 @@ def two_sensors(chain: Chain) -> list[Made]:
     return messages
 
 
-def at_an_absurd_time(chain: Chain) -> list[Made]:
+def at_a_time_out_of_range(chain: Chain) -> list[Made]:
     return [*readings(chain), chain.reading(1.0, 9_000_000_000_000)]
 
 
@@ -75,7 +75,7 @@ def at_an_absurd_time(chain: Chain) -> list[Made]:
         lambda chain: [*readings(chain)[20:], *chain.produced[:20]],
         lambda chain: [*readings(chain)[:30], *chain.produced[20:]],
         two_sensors,
-        at_an_absurd_time,
+        at_a_time_out_of_range,
     ],
 )
 def test_a_run_is_judged_as_its_messages_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:

@@ -39,7 +39,7 @@ def test_the_important_never_makes_room_for_the_unimportant() -> None:
     assert len(read_all(journal, lane=0)) == 16
     assert read_all(journal, lane=7) == []
     [gap] = journal.pending_losses()
-    assert (gap.loss.cause, gap.loss.lane, gap.loss.count) == (Cause.NO_ROOM, 7, 2)
+    assert (gap.loss.cause, gap.loss.lane, gap.loss.count) == (Cause.JOURNAL_FULL, 7, 2)
 
 
 def test_positions_of_what_was_never_stored_are_not_used_again() -> None:

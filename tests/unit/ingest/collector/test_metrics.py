@@ -14,8 +14,8 @@ def test_the_parser_of_prometheus_reads_every_value() -> None:
     families = list(text_string_to_metric_families(metrics.as_text({"free_bytes": 7}).decode()))
     values = {(each.name, *each.labels.items()): each.value for family in families for each in family.samples}
 
-    assert values["headgate_collector_answers_total", ("status", "201")] == 2
-    assert values["headgate_collector_answers_total", ("status", "404")] == 1
+    assert values["headgate_collector_responses_total", ("status", "201")] == 2
+    assert values["headgate_collector_responses_total", ("status", "404")] == 1
     assert values["headgate_collector_refusals_total", ("code", Refusal.NOT_FOUND.code)] == 4
     assert values["headgate_collector_bytes_stored_total",] == 1000
     assert values["headgate_collector_connections",] == 3

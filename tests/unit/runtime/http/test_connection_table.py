@@ -58,7 +58,7 @@ def test_protection_ends_with_the_request() -> None:
     assert device.task.is_cancelled
 
 
-def test_a_connection_that_was_pushed_out_is_not_pushed_out_again_instead_of_another() -> None:
+def test_a_connection_that_was_evicted_is_not_evicted_again_instead_of_another() -> None:
     table = make_table(max_connections=2, max_per_address=100)
     clients: list[Client] = []
     for _ in range(6):

@@ -272,7 +272,7 @@ def test_idle_clients_give_way_to_a_new_one() -> None:
     asyncio.run(run())
 
 
-def test_clients_that_are_being_answered_are_not_pushed_out() -> None:
+def test_clients_that_are_being_answered_are_not_evicted() -> None:
     release = asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -313,7 +313,7 @@ def test_a_client_whose_request_is_not_admitted_gives_way_while_it_is_answered()
     asyncio.run(run())
 
 
-def test_a_watcher_of_an_admitted_stream_is_not_pushed_out() -> None:
+def test_a_watcher_of_an_admitted_stream_is_not_evicted() -> None:
     release = asyncio.Event()
 
     async def pieces() -> AsyncIterator[bytes]:

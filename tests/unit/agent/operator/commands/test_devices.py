@@ -1,4 +1,4 @@
-"""`headgate devices --ask`, where an agent holds the port of a microcontroller."""
+"""`headgate devices --identify`, where an agent holds the port of a microcontroller."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def agent(config: Path, root: Path) -> Iterator[None]:
 
 
 def _asked(config: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    assert main(["devices", "--ask", "--json", "--root", str(root), "--config", str(config)]) == 0
+    assert main(["devices", "--identify", "--json", "--root", str(root), "--config", str(config)]) == 0
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return {name: row[name] for name in ("name", "kind", "description")}
 
