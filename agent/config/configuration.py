@@ -1,8 +1,7 @@
-"""One TOML file → one tree of frozen values, checked completely before any port or socket opens.
+"""Loads the configuration: one TOML file → one tree of frozen values, checked before any port or socket opens.
 
-All problems are reported at once, each with its dotted path; unknown keys are errors; a
-secret is never a value here, only the path of the file that holds it. Relative paths count from the folder of the
-configuration file.
+All problems are reported at once, each with its dotted path; unknown keys are errors; a secret is never a value here,
+only the path of the file that holds it. Relative paths count from the folder of the configuration file.
 
 | table | what |
 |---|---|
@@ -109,8 +108,8 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Document:
-    """The tables that the settings' checker validates; drivers and publishers are validated by their packages."""
+class _Tables:
+    """The tables with fixed settings, validated by `check_settings`."""
 
     device: DeviceConfig
     journal: JournalConfig = field(default_factory=JournalConfig)
@@ -129,21 +128,13 @@ class _Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """The whole configuration. Tables of drivers are validated, and stay as given."""
+class Config(_Tables):
+    """The whole configuration."""
 
     path: Path
     sha256: bytes  # of the file as it was read
-    device: DeviceConfig
-    journal: JournalConfig
-    drivers: Mapping[str, Mapping[str, object]]
-    streams: tuple[StreamRule, ...]
+    drivers: Mapping[str, Mapping[str, object]]  # validated, and otherwise as given
     publishers: Mapping[str, PublisherConfig]
-    archive: ArchiveConfig | None
-    ship: ShipConfig | None
-    page: PageConfig
-    status: StatusConfig
-    log: LogConfig
 
     @property
     def journal_directory(self) -> Path:
@@ -204,50 +195,34 @@ def _parse(table: Mapping[str, Any], path: Path, sha256: bytes) -> tuple[Config 
     publishers = _named_tables(rest.pop("publishers", {}), "publishers", problems, check_publisher)
     if len(publishers) >= MAX_CURSORS:
         problems.append(f"publishers: {len(publishers)} are more than {MAX_CURSORS - 1}")
-    document, document_problems = _check_document(rest)
-    problems += document_problems
-    if document is None:
+    tables, table_problems = _check_tables(rest)
+    problems += table_problems
+    if tables is None:
         return None, problems
-    if document.archive is not None and ARCHIVE_CURSOR in publishers:
+    if tables.archive is not None and ARCHIVE_CURSOR in publishers:
         problems.append(f"publishers.{ARCHIVE_CURSOR}: this name is reserved for [archive]; choose another")
-    if not document_problems:
-        problems += _contradictions(drivers, document.streams, publishers)
-    return _assemble(document, drivers, publishers, path, sha256), problems
-
-
-def _check_document(table: Mapping[str, Any]) -> tuple[_Document | None, list[str]]:
-    """The sections that are valid (None if the required ones are not), and every problem."""
-    problems: list[str] = []
-    document = _collect(problems, lambda: check_settings(_Document, table))
-    if document is None:
-        invalid = {re.split(r"[.:\[]", problem, maxsplit=1)[0] for problem in problems}
-        valid = {each.name: table[each.name] for each in fields(_Document) if each.name in table.keys() - invalid}
-        document = _collect([], lambda: check_settings(_Document, valid))
-    return document, problems
-
-
-def _assemble(
-    document: _Document,
-    drivers: Mapping[str, Mapping[str, object]],
-    publishers: Mapping[str, PublisherConfig],
-    path: Path,
-    sha256: bytes,
-) -> Config:
+    if not table_problems:
+        problems += _contradictions(drivers, tables.streams, publishers)
     folder = path.parent
-    return Config(
+    config = Config(
         path=path,
         sha256=sha256,
-        device=_resolved(document.device, folder),
-        journal=_resolved(document.journal, folder),
         drivers={name: _table_resolved(name, table, folder) for name, table in drivers.items()},
-        streams=document.streams,
         publishers={name: _resolved(each, folder) for name, each in publishers.items()},
-        archive=document.archive and _resolved(document.archive, folder),
-        ship=document.ship and _resolved(document.ship, folder),
-        page=_resolved(document.page, folder),
-        status=_resolved(document.status, folder),
-        log=document.log,
+        **{each.name: _resolved(getattr(tables, each.name), folder) for each in fields(tables)},
     )
+    return config, problems
+
+
+def _check_tables(table: Mapping[str, Any]) -> tuple[_Tables | None, list[str]]:
+    """The sections that are valid (None if the required ones are not), and every problem."""
+    problems: list[str] = []
+    tables = _collect(problems, lambda: check_settings(_Tables, table))
+    if tables is None:
+        invalid = {re.split(r"[.:\[]", problem, maxsplit=1)[0] for problem in problems}
+        valid = {each.name: table[each.name] for each in fields(_Tables) if each.name in table.keys() - invalid}
+        tables = _collect([], lambda: check_settings(_Tables, valid))
+    return tables, problems
 
 
 def _check_driver(name: str, table: Mapping[str, object]) -> Mapping[str, object]:
@@ -282,7 +257,7 @@ def _collect(problems: list[str], check: Callable[[], T]) -> T | None:
 
 
 def _table_resolved(name: str, table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
-    """The same for the table of a driver, which stays as it was given but for its paths."""
+    """The table of a driver with absolute paths, and otherwise as given."""
     settings = getattr(build_driver(name, table), "settings", None)
     if not is_dataclass(settings):
         return table
@@ -291,12 +266,12 @@ def _table_resolved(name: str, table: Mapping[str, object], folder: Path) -> Map
 
 
 def _resolved(section: T, folder: Path) -> T:
-    """Relative paths count from the folder of the file that names them."""
-    paths = {each.name: getattr(section, each.name) for each in fields(section)}  # type: ignore[arg-type]
-    return replace(  # type: ignore[type-var]
-        section,
-        **{name: Path(os.path.normpath(folder / path)) for name, path in paths.items() if isinstance(path, Path)},
-    )
+    """The section with absolute paths; relative ones count from `folder`, that of the configuration file."""
+    if not is_dataclass(section):
+        return section
+    values = {each.name: getattr(section, each.name) for each in fields(section)}
+    paths = {name: Path(os.path.normpath(folder / path)) for name, path in values.items() if isinstance(path, Path)}
+    return replace(section, **paths)  # type: ignore[type-var]
 
 
 def _contradictions(
