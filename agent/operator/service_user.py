@@ -1,7 +1,7 @@
-"""Whether the user that the service runs as can read the files that its configuration names.
+"""Checks that the user of the service can read the files that its configuration names.
 
-Root can read everything, so what root checks says nothing about the service. Here a child process becomes the service's
-user and opens each file: owners, groups, modes, access lists and folders above are judged by the kernel itself.
+Root can read everything, so a check as root says nothing about the service. Here a child process becomes the service's
+user and opens each file, so that the kernel itself applies owners, groups, modes and access lists.
 """
 
 import grp
@@ -9,19 +9,14 @@ import json
 import os
 import pwd
 import stat
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from agent.config.configuration import Config
 from agent.config.files import KEY_FILE, named_files
 from agent.errors import ConfigError
-from agent.operator.unit_drop_in import HIDDEN_FOLDERS
-
-UNIT: Final = "headgate.service"
-SYSTEMCTL_TIMEOUT_S: Final = 5.0
+from agent.operator.unit_drop_in import HIDDEN_FOLDERS, unit_properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +24,7 @@ class ServiceUser:
     name: str
     uid: int
     gid: int
-    groups: tuple[int, ...]  # all of them, also the first
+    groups: tuple[int, ...]  # including `gid`
     is_of_unit: bool = False  # found in the unit, not named by the operator
 
     @property
@@ -61,8 +56,9 @@ class ServiceUser:
 
 
 def judged_user(configuration: Path, user_name: str | None = None) -> ServiceUser | None:
-    """The user of this name, else the one that the unit runs as. None: the user of this process, for only root can
-    read what another user can. Raises: ConfigError if there is no such user.
+    """The user of this name, else the user of the unit. None: check for the user of this process only.
+
+    Raises: ConfigError if there is no such user.
     """
     if user_name is not None:
         return ServiceUser.named(user_name)
@@ -70,9 +66,12 @@ def judged_user(configuration: Path, user_name: str | None = None) -> ServiceUse
 
 
 def service_access_problems(config: Config, user: ServiceUser | None) -> list[str]:
-    """The files that this user cannot read, with what to do. Raises: ConfigError if we may not become that user."""
+    """The files that this user cannot read, each with what to do. Empty for None.
+
+    Raises: ConfigError if this process may not become that user.
+    """
     if user is None or user.uid == 0:
-        return []  # what we cannot read ourselves is found by reading it
+        return []  # `check_files` reads the files as the present user
     if os.geteuid() not in (0, user.uid):
         raise ConfigError(f"only root can check access for the user {user.name}; use sudo")
     files = named_files(config)
@@ -88,23 +87,18 @@ def find_service_user(configuration: Path) -> ServiceUser | None:
 
     Raises: ConfigError if the unit names a user that does not exist.
     """
-    try:
-        asked = ["systemctl", "show", "--property=LoadState,User,Group,SupplementaryGroups,ExecStart", UNIT]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT_S, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    words = found.get("ExecStart", "").split()
-    if found.get("LoadState") != "loaded" or str(configuration.absolute()) not in words or not found.get("User"):
+    found = unit_properties("User", "Group", "SupplementaryGroups", "ExecStart")
+    if str(configuration.absolute()) not in found.get("ExecStart", "").split() or not found.get("User"):
         return None
     return ServiceUser.of_unit(found["User"], found.get("Group", ""), found.get("SupplementaryGroups", "").split())
 
 
 def unreadable_files(user: ServiceUser, files: Mapping[str, Path]) -> dict[str, Path]:
-    """Those that the user may not read, with the file or folder above that stands in the way. Needs root.
+    """The files that the user may not read, each with the file or folder that denies the access. Needs root.
 
-    A file that is not there is none of them: that is found by other checks. Raises: ConfigError if the process may not
-    become that user, as in some containers.
+    Missing files are not among them; other checks report those.
+
+    Raises: ConfigError if this process may not become that user, as in some containers.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -116,7 +110,7 @@ def unreadable_files(user: ServiceUser, files: Mapping[str, Path]) -> dict[str, 
             found = {name: str(barrier) for name, path in files.items() if (barrier := _barrier(path)) is not None}
             os.write(writer, json.dumps(found).encode())
         finally:
-            os._exit(0)  # also after an error: the parent takes an empty answer for one
+            os._exit(0)  # also after an error, which the parent recognises by the empty answer
     os.close(writer)
     with os.fdopen(reader, "rb") as answer:
         text = answer.read()
@@ -136,7 +130,7 @@ def _barrier(path: Path) -> Path | None:
     except PermissionError:
         return path
     except OSError:
-        return None  # missing, or no file at all: the check of its content says so
+        return None  # missing, or not a file: the check of its content reports it
     return None
 
 
@@ -148,7 +142,7 @@ def _problem_text(setting: str, path: Path, barrier: Path, user: ServiceUser) ->
 
 
 def _remedy(setting: str, barrier: Path, user: ServiceUser) -> str:
-    if setting == KEY_FILE and barrier.is_dir():  # a folder with keys is its owner's alone
+    if setting == KEY_FILE and barrier.is_dir():  # only the owner may enter a folder with keys
         return f"chown -R {user.name}:{user.group_name} {barrier}"
     if barrier.is_dir():
         return f"chgrp {user.group_name} {barrier} && chmod g+x {barrier}"

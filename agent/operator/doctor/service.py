@@ -1,6 +1,5 @@
 """Checks that the agent is running and healthy, and that its systemd unit fits the configuration."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +10,12 @@ from agent.config.configuration import Config
 from agent.errors import ConfigError
 from agent.operator.doctor.finding import Finding, error, good, warning
 from agent.operator.terminal import duration_text
-from agent.operator.unit_drop_in import DROP_IN_PATH, compose_drop_in
+from agent.operator.unit_drop_in import DROP_IN_PATH, compose_drop_in, unit_properties
 from agent.service.status import is_process, read_status
 
 AREA: Final = "service"
-UNIT: Final = "headgate.service"
 STALE_S: Final = 60.0
 NOTHING_NEEDED: Final = "[Service]\n"
-SYSTEMCTL_TIMEOUT_S: Final = 5.0
 START_ADVICE: Final = {
     True: "systemctl start headgate; journalctl -u headgate shows why it stopped",
     False: "start it with headgate run, or install the service with systemd/install.sh",
@@ -123,14 +120,8 @@ def _judge_parts(status: dict[str, Any]) -> Iterator[Finding]:
 
 
 def gather_unit(config: Config, drop_in: Path = DROP_IN_PATH) -> UnitFacts:
-    names = ("LoadState", "ActiveState", "Result", "ExecMainStatus", "NRestarts")
-    try:
-        asked = ["systemctl", "show", "--property", ",".join(names), UNIT]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT_S, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return UnitFacts()
-    found = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    if found.get("LoadState") != "loaded":
+    found = unit_properties("ActiveState", "Result", "ExecMainStatus", "NRestarts")
+    if not found:
         return UnitFacts()
     is_current, problem = _compare_drop_in(config, drop_in)
     return UnitFacts(
