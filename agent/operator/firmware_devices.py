@@ -63,12 +63,12 @@ def running_agent(config: Config) -> RunningAgent | None:
     """The running agent, as described by its status file; None if it is not running."""
     try:
         status = read_status(config.status_file)
-    except (OSError, ValueError):
-        return None
-    if not is_process(status["pid"]):
-        return None
-    identities = {name: device.get("identity", {}) for name, device in status["devices"].items()}
-    held = {identity["port"]: name for name, identity in identities.items() if "port" in identity}
+        if not is_process(status["pid"]):
+            return None
+        identities = {name: device.get("identity", {}) for name, device in status["devices"].items()}
+        held = {identity["port"]: name for name, identity in identities.items() if "port" in identity}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        return None  # no status, or one of another version
     return RunningAgent(socket=config.links_socket, held=held)
 
 

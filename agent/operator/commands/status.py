@@ -5,6 +5,7 @@ import errno
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from agent.config.configuration import Config
@@ -24,12 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    seen = last_seen(load_named_config(arguments))
-    if arguments.json:
-        print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
-    else:
-        print("\n".join(map(printable, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
-    return ExitCode.OK if seen.is_making_progress else ExitCode.NO
+    config = load_named_config(arguments)
+    seen = last_seen(config)
+    with explained_status_fields(config):
+        if arguments.json:
+            print(json.dumps({**seen.status, "age_s": seen.age_s, "is_alive": seen.is_alive}))
+        else:
+            print("\n".join(map(printable, _screen(seen.status, seen.age_s, is_alive=seen.is_alive))))
+        return ExitCode.OK if seen.is_making_progress else ExitCode.NO
 
 
 class Seen(NamedTuple):
@@ -53,8 +56,19 @@ def last_seen(config: Config) -> Seen:
         raise FileNotFoundError(errno.ENOENT, problem, str(config.status_file)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
-    return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"]))
+    with explained_status_fields(config):
+        age_s = max(0.0, time.time() - status["written_at_ms"] / 1000)
+        return Seen(status, age_s, age_s < max(STALE_S, 3 * config.status.every_s) and is_process(status["pid"]))
+
+
+@contextmanager
+def explained_status_fields(config: Config) -> Iterator[None]:
+    """Reports a field of the status that is missing or of another type. Raises: ConfigError."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        problem = "written by another version of Headgate, or damaged; restart the agent"
+        raise ConfigError(f"{config.status_file}: {problem}") from error
 
 
 def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.operator.arguments import add_config_argument, load_named_config
-from agent.operator.commands.status import Seen, last_seen
+from agent.operator.commands.status import Seen, explained_status_fields, last_seen
 from agent.operator.subscription_report import printable
 from agent.operator.terminal import duration_text
 from agent.version import VERSION
@@ -203,8 +203,9 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_named_config(arguments)
     if arguments.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         seen = _last_seen(config)
-        print("\n".join(line.text for line in compose(seen, Curves())))
-        return ExitCode.OK if seen.is_making_progress else ExitCode.NO
+        with explained_status_fields(config):
+            print("\n".join(line.text for line in compose(seen, Curves())))
+            return ExitCode.OK if seen.is_making_progress else ExitCode.NO
     try:
         curses.wrapper(_watch, config)
     except curses.error as problem:
@@ -254,10 +255,11 @@ def _load_lines(config: Config, curves: Curves) -> list[Line]:
     """The present screen; if there is no status, the reason."""
     try:
         seen = _last_seen(config)
+        with explained_status_fields(config):
+            curves.note(seen.status)
+            return compose(seen, curves)
     except (ConfigError, OSError) as problem:
         return [Line(f"no status from the agent: {problem}", Style.BAD)]
-    curves.note(seen.status)
-    return compose(seen, curves)
 
 
 def _draw(screen: curses.window, lines: list[Line], offset: int, attributes: dict[Style, int]) -> None:
