@@ -45,7 +45,7 @@ max_requests_per_s = 1_000_000
 [[streams]]
 id = "{STREAM}"
 publishers = ["{SIGNER.address}"]
-subscribers = ["anybody"]
+subscribers = ["public"]
 """
 ECHO_SERVER = """
 import asyncio, sys

@@ -23,7 +23,7 @@ from node.permissions.commands import (
 )
 from node.service import Node
 from node.storage import DATABASE_NAME, read_grants, read_stored_streams, read_totals, reading, used_bytes
-from node.streams import ANYBODY
+from node.streams import PUBLIC
 from node.tracker.command import add_tracker_arguments, run_tracker
 from runtime.local_paths import local_path
 from runtime.settings import listen_option
@@ -150,7 +150,7 @@ def _show_streams(data: Path, *, as_json: bool) -> None:
 def _show_permissions(data: Path, *, as_json: bool) -> None:
     with reading(data) as connection:
         rows = [
-            {"number": number, "stream": stream_id, "user": user or "anybody", "operation": operation.value}
+            {"number": number, "stream": stream_id, "user": user or "public", "operation": operation.value}
             for number, (stream_id, user, operation) in read_grants(connection)
         ]
     _show(rows, as_json=as_json)
@@ -164,7 +164,7 @@ def _show_sums(data: Path, *, as_json: bool) -> None:
             "database_bytes": used_bytes(connection),
             "streams": sum(1 for _ in read_stored_streams(connection)),
             "permissions": sum(1 for _ in read_grants(connection)),
-            "public_permissions": sum(grant.user == ANYBODY for _, grant in read_grants(connection)),
+            "public_permissions": sum(grant.user == PUBLIC for _, grant in read_grants(connection)),
             "messages": sum(part.messages for part in totals),
             "message_bytes": sum(part.bytes for part in totals),
             "oldest_ms": min((part.oldest_ms for part in totals if part.oldest_ms is not None), default=None),

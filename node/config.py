@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from node.access.policy import Access, Address, Form
 from node.errors import ConfigError
 from node.limits import Count, Limits
-from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
+from node.streams import PUBLIC, Grant, Operation, Stream, key_exchange_owner
 from protocol.ethereum.hashing import is_address
 from runtime.private_files import read_private_file
 from runtime.settings import ListenAddress, check_settings, parse_listen
@@ -21,10 +21,10 @@ DEFAULT_LISTEN: Final = "127.0.0.1:7070"
 DEFAULT_DATA: Final = Path("node-data")
 MIN_API_KEY_BYTES: Final = 16
 MAX_API_KEY_BYTES: Final = 256
-EVERYBODY: Final = "anybody"
+PUBLIC_NAME: Final = "public"
 
 
-User = Annotated[str, Form(lambda text: is_address(text) or text == EVERYBODY, f"an address or {EVERYBODY!r}")]
+User = Annotated[str, Form(lambda text: is_address(text) or text == PUBLIC_NAME, f"an address or {PUBLIC_NAME!r}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,4 +150,4 @@ class _Document:
 
 
 def _user(text: str) -> str:
-    return ANYBODY if text == EVERYBODY else text.lower()
+    return PUBLIC if text == PUBLIC_NAME else text.lower()

@@ -16,7 +16,7 @@ MAX_NAME_BYTES: Final = 512
 MAX_DESCRIPTION_BYTES: Final = 4096
 MAX_STORAGE_DAYS: Final = 36_500
 KEY_EXCHANGE_PREFIX: Final = "SYSTEM/keyexchange/"
-ANYBODY: Final = ""  # the user of a public grant, and of a client that has not logged in
+PUBLIC: Final = ""  # the user of a public grant, and of a client that has not logged in
 OPERATOR: Final = "operator"  # administers the node; not an address
 
 
@@ -41,7 +41,7 @@ class Operation(StrEnum):
 
 
 class Grant(NamedTuple):
-    """One permission: `user`, an address in lower case or `ANYBODY`, may do `operation` with the stream."""
+    """One permission: `user`, an address in lower case or `PUBLIC`, may do `operation` with the stream."""
 
     stream_id: str
     user: str

@@ -22,7 +22,7 @@ class Audience(StrEnum):
     """The clients that may see the status page and the metrics."""
 
     LOOPBACK = "loopback"  # clients on this machine
-    EVERYBODY = "everybody"
+    PUBLIC = "public"
 
 
 @dataclass(frozen=True, slots=True)

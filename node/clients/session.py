@@ -30,7 +30,7 @@ from node.serialization import LEGACY_API, BroadcastRun, Frames, Versions, legac
 from node.storage import Storage
 from node.storage.arrival_queries import arrival_query_of
 from node.storage.queries import ResendRequest, query_of
-from node.streams import ANYBODY, Operation, StreamPart, key_exchange_owner
+from node.streams import PUBLIC, Operation, StreamPart, key_exchange_owner
 from protocol.errors import WireError
 from protocol.streamr.control import (
     ControlMessage,
@@ -173,14 +173,14 @@ class ClientSession:
     def _user_of(self, token: str | None, api_key: str | None = None) -> str:
         if token:
             return self._services.sessions.user_of(token)
-        return self._services.sessions.user_of_api_key(api_key) if api_key else ANYBODY
+        return self._services.sessions.user_of_api_key(api_key) if api_key else PUBLIC
 
     # --- publishing ---
 
     def _publish(self, request: PublishRequest) -> None:
         message = request.stream_message
         is_signed = message.signature_type is not SignatureType.NONE
-        user = ANYBODY if is_signed else self._user_of(request.session_token)
+        user = PUBLIC if is_signed else self._user_of(request.session_token)
         self._publish_message(request, message, user)
 
     def _publish_legacy(self, request: LegacyPublishRequest) -> None:

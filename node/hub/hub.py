@@ -26,7 +26,7 @@ from node.hub.duplicates import DuplicateFilter
 from node.limits import Holder
 from node.serialization import Broadcast, BroadcastRun, readable_broadcasts
 from node.storage import Entry, Outcome, Storage
-from node.streams import ANYBODY, MAX_STREAM_ID_BYTES, StreamPart, key_exchange_owner
+from node.streams import MAX_STREAM_ID_BYTES, PUBLIC, StreamPart, key_exchange_owner
 from protocol.errors import Unsupported
 from protocol.streamr.stream_message import LATEST_STREAM_VERSION, EncryptionType, SignatureType, StreamMessage
 from protocol.streamr.stream_message.message import convert_stream_message
@@ -113,7 +113,7 @@ class Hub:
         if len(message.message_id.stream_id) > MAX_STREAM_ID_BYTES:
             raise Refused(ErrorCode.INVALID_REQUEST, f"A stream id has at most {MAX_STREAM_ID_BYTES} bytes")
         self._admission.admit_relayed(message)
-        return self._accept(message, source, None, Holder(_author(message, ANYBODY), origin), may_be_late=False)
+        return self._accept(message, source, None, Holder(_author(message, PUBLIC), origin), may_be_late=False)
 
     async def wait_for_space(self) -> None:
         """Wait until more messages can be accepted."""

@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 
 from node.errors import ConfigError, Refused, StorageError
 from node.mqtt_bridge.settings import MqttSettings
-from node.streams import ANYBODY
+from node.streams import PUBLIC
 from protocol.errors import Corrupt, WireError
 from protocol.streamr.checks import FieldError, wire_error
 from protocol.streamr.json_text import decode_json
@@ -175,7 +175,7 @@ class MqttBridge:
             settle(None if isinstance(problem, Refused) else problem)
 
         try:
-            self._hub.publish(message, ANYBODY, origin=ORIGIN, done=done, may_be_late=True)
+            self._hub.publish(message, PUBLIC, origin=ORIGIN, done=done, may_be_late=True)
             self.counters["messages"] += 1
         except Refused as problem:
             done(problem)

@@ -4,10 +4,10 @@ import argparse
 import json
 from typing import Final
 
-from node.config import DEFAULT_DATA, EVERYBODY
+from node.config import DEFAULT_DATA, PUBLIC_NAME
 from node.errors import ConfigError
 from node.permissions.operator import PermissionEditor, edit_permissions
-from node.streams import ANYBODY, Grant, Operation
+from node.streams import PUBLIC, Grant, Operation
 from protocol.ethereum.hashing import is_address
 from runtime.local_paths import local_path
 
@@ -26,7 +26,7 @@ def add_revoke_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_arguments(parser: argparse.ArgumentParser, count: str, what: str) -> None:
     parser.add_argument("stream", metavar="STREAM", help="the id of the stream")
-    parser.add_argument("user", metavar="USER", help=f"Ethereum address (0x…), or {EVERYBODY}")
+    parser.add_argument("user", metavar="USER", help=f"Ethereum address (0x…), or {PUBLIC_NAME}")
     parser.add_argument("operations", nargs=count, metavar="OPERATION", help=f"{what}: {', '.join(_choices())}")
     add_data_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the change as JSON")
@@ -78,10 +78,10 @@ def _revoke(editor: PermissionEditor, unwanted: set[Grant]) -> list[Grant]:
 
 
 def _user(text: str) -> str:
-    if text == EVERYBODY:
-        return ANYBODY
+    if text == PUBLIC_NAME:
+        return PUBLIC
     if not is_address(text):
-        raise ConfigError(f"USER: {text!r} is not an address (0x and 40 hex digits) or {EVERYBODY!r}")
+        raise ConfigError(f"USER: {text!r} is not an address (0x and 40 hex digits) or {PUBLIC_NAME!r}")
     return text.lower()
 
 
@@ -95,13 +95,13 @@ def _operations(words: list[str]) -> list[Operation]:
 def _show(change: str, grants: list[Grant], *, as_json: bool) -> None:
     if as_json:
         rows = [
-            {"change": change, "stream": stream_id, "user": user or EVERYBODY, "operation": operation}
+            {"change": change, "stream": stream_id, "user": user or PUBLIC_NAME, "operation": operation}
             for stream_id, user, operation in grants
         ]
         print(json.dumps(rows))
         return
     for stream_id, user, operation in grants:
         preposition = "to" if change == "granted" else "from"
-        print(f"{change} {operation} on {stream_id} {preposition} {user or EVERYBODY}")
+        print(f"{change} {operation} on {stream_id} {preposition} {user or PUBLIC_NAME}")
     if not grants:
         print(f"nothing to change: already {change}" if change == "granted" else "nothing to revoke")

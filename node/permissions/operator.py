@@ -19,7 +19,7 @@ from node.errors import DataInUse, ErrorCode, Refused, StorageError
 from node.limits import Limits
 from node.permissions.registry import Registry
 from node.storage import Storage, reading
-from node.streams import ANYBODY, OPERATOR, Grant, Operation
+from node.streams import OPERATOR, PUBLIC, Grant, Operation
 from runtime.durable_files import replace_file
 
 OPERATOR_FILE: Final = "operator.json"
@@ -99,12 +99,12 @@ class _RunningNode:
     def grants_on(self, stream_id: str) -> list[tuple[int, Grant]]:
         entries = self._call("GET", _path(stream_id))
         return [
-            (entry["id"], Grant(stream_id, entry.get("user", ANYBODY), Operation(entry["operation"])))
+            (entry["id"], Grant(stream_id, entry.get("user", PUBLIC), Operation(entry["operation"])))
             for entry in entries
         ]
 
     def grant(self, grant: Grant) -> None:
-        user = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+        user = {"anonymous": True} if grant.user == PUBLIC else {"user": grant.user}
         self._call("POST", _path(grant.stream_id), {"operation": grant.operation, **user})
 
     def revoke(self, stream_id: str, number: int) -> None:

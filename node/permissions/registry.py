@@ -12,7 +12,7 @@ from typing import Final
 from node.errors import ErrorCode, Refused
 from node.limits import NO_HOLDER, Holder, Limits
 from node.storage import Storage
-from node.streams import ANYBODY, OPERATOR, Grant, Operation, Stream, key_exchange_owner
+from node.streams import OPERATOR, PUBLIC, Grant, Operation, Stream, key_exchange_owner
 
 _NO_GRANTS: Final[dict[Grant, int]] = {}
 
@@ -71,9 +71,9 @@ class Registry:
         return stream
 
     def may(self, user: str, stream_id: str, operation: Operation) -> bool:
-        """Whether the user (an address in lower case, or `ANYBODY`) has this permission, or the public has it."""
+        """Whether the user (an address in lower case, or `PUBLIC`) has this permission, or the public has it."""
         grants = self._grants.get(stream_id, _NO_GRANTS)
-        return Grant(stream_id, user, operation) in grants or Grant(stream_id, ANYBODY, operation) in grants
+        return Grant(stream_id, user, operation) in grants or Grant(stream_id, PUBLIC, operation) in grants
 
     def require(self, user: str, stream_id: str, operation: Operation) -> Stream:
         """The stream, if the user has this permission on it; the operator has all permissions.
@@ -92,7 +92,7 @@ class Registry:
     def users_with(self, stream_id: str, operation: Operation) -> list[str]:
         """The addresses that have this permission, without the public."""
         grants = self._grants.get(stream_id, _NO_GRANTS)
-        return [grant.user for grant in grants if grant.operation is operation and grant.user != ANYBODY]
+        return [grant.user for grant in grants if grant.operation is operation and grant.user != PUBLIC]
 
     # --- changes ---
 

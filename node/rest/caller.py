@@ -3,7 +3,7 @@
 from node.access.login import Sessions
 from node.http import Request, bad_request
 from node.permissions.registry import Registry
-from node.streams import ANYBODY, Operation, Stream, StreamPart, key_exchange_owner
+from node.streams import PUBLIC, Operation, Stream, StreamPart, key_exchange_owner
 
 
 class Caller:
@@ -12,12 +12,12 @@ class Caller:
         self._sessions = sessions
 
     def user_of(self, request: Request) -> str:
-        """The caller's address in lower case, or `ANYBODY`.
+        """The caller's address in lower case, or `PUBLIC`.
 
         Raises: `Refused`: AUTHENTICATION_FAILED, INVALID_REQUEST.
         """
         if "authorization" not in request.headers:
-            return ANYBODY
+            return PUBLIC
         if (token := request.bearer_token) is not None:
             return self._sessions.user_of(token)
         if (key := request.api_key) is not None:

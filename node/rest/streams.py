@@ -9,7 +9,7 @@
 | `GET /streams/{id}/publishers`, `…/subscribers` | `{addresses}` |
 | `GET /streams/{id}/validation` | `{id, partitions, requireSignedData, requireEncryptedData}` |
 | `GET /streams/{id}/permissions` | `[{id, operation, user}]`, or `anonymous: true` in place of `user` |
-| `GET /streams/{id}/permissions/me` | the permissions of the caller, and those granted to everybody |
+| `GET /streams/{id}/permissions/me` | the permissions of the caller, and those granted to the public |
 | `POST /streams/{id}/permissions` `{operation, user}` or `{operation, anonymous: true}` | the permission |
 | `DELETE /streams/{id}/permissions/{number}` | 204 |
 """
@@ -26,7 +26,7 @@ from node.errors import ErrorCode, Refused
 from node.http import Request, Response, Route, bad_request, json_response
 from node.limits import Holder
 from node.rest.caller import Caller
-from node.streams import ANYBODY, Grant, Operation, Stream, key_exchange_owner
+from node.streams import PUBLIC, Grant, Operation, Stream, key_exchange_owner
 from protocol.ethereum.hashing import is_address
 from runtime.client_network import client_network
 
@@ -169,7 +169,7 @@ class PermissionsApi:
     async def list_mine(self, request: Request) -> Response:
         user = self._caller.user_of(request)
         stream = self._registry.get(request.arguments["stream"])
-        mine = [entry for entry in self._registry.grants_on(stream.id) if entry[1].user in (user, ANYBODY)]
+        mine = [entry for entry in self._registry.grants_on(stream.id) if entry[1].user in (user, PUBLIC)]
         return json_response([_as_json(*entry) for entry in mine])
 
     async def grant(self, request: Request) -> Response:
@@ -196,12 +196,12 @@ def _read_grant(stream_id: str, body: dict[str, Any]) -> Grant:
         raise bad_request(f"operation must be one of {', '.join(Operation)}") from None
     user = body.get("user")
     if user is None and body.get("anonymous") is True:
-        return Grant(stream_id, ANYBODY, operation)
+        return Grant(stream_id, PUBLIC, operation)
     if not isinstance(user, str) or not is_address(user):
         raise bad_request("user must be an address, or anonymous must be true")
     return Grant(stream_id, user.lower(), operation)
 
 
 def _as_json(number: int, grant: Grant) -> dict[str, Any]:
-    user = {"anonymous": True} if grant.user == ANYBODY else {"user": grant.user}
+    user = {"anonymous": True} if grant.user == PUBLIC else {"user": grant.user}
     return {"id": number, "operation": grant.operation, **user}

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from node import NodeConfig
 from node.access.policy import Access, StreamCreation
 from node.config import Retention, StreamConfig
-from node.streams import ANYBODY, Stream
+from node.streams import PUBLIC, Stream
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import StreamMessage
 from tests.effort import effort
@@ -74,7 +74,7 @@ def test_a_permission_granted_while_the_stream_is_deleted_does_not_rule_the_next
 
 
 def test_a_flood_of_anonymous_chains_pushes_out_no_other_users_messages(tmp_path: Path) -> None:
-    public = StreamConfig(stream=Stream(id=STREAM), publishers=(ANYBODY,), subscribers=(ANYBODY,))
+    public = StreamConfig(stream=Stream(id=STREAM), publishers=(PUBLIC,), subscribers=(PUBLIC,))
     config = NodeConfig(streams=(public,), retention=Retention(max_megabytes=1))
 
     async def attack() -> None:

@@ -15,13 +15,13 @@ from websockets.exceptions import InvalidStatus
 from node import NodeConfig
 from node.access.policy import Access
 from node.config import StreamConfig
-from node.streams import ANYBODY, Stream
+from node.streams import PUBLIC, Stream
 from node.tracker.server import TrackerServer
 from tests.support.node_bench import MODERN, ask, running_node
 from tests.support.patience import PATIENCE_S
 
 APP = "https://app.example"
-STREAM = StreamConfig(stream=Stream(id="plant"), subscribers=(ANYBODY,))
+STREAM = StreamConfig(stream=Stream(id="plant"), subscribers=(PUBLIC,))
 GUARDED = ("/", "/metrics", "/healthz", "/api/v1/streams/plant", "/api/v1/streams/plant/data/partitions/0/last")
 
 

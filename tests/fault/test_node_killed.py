@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE_S
 pytestmark = pytest.mark.slow
 
 STREAM = "boiler"
-SETTINGS = f'[[streams]]\nid = "{STREAM}"\npublishers = ["{ALICE.address}"]\nsubscribers = ["anybody"]\n'
+SETTINGS = f'[[streams]]\nid = "{STREAM}"\npublishers = ["{ALICE.address}"]\nsubscribers = ["public"]\n'
 HEARD_BEFORE_THE_KILL = 200
 MESSAGES = 3_000
 KILLS = effort(test=2, soak=30)

@@ -12,7 +12,7 @@ from node import Node, NodeConfig
 from node.clients.session import ClientSession
 from node.errors import ErrorCode
 from node.serialization import LEGACY_API, Versions
-from node.streams import ANYBODY, Grant, Operation, Stream
+from node.streams import PUBLIC, Grant, Operation, Stream
 from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import StreamMessage
@@ -69,7 +69,7 @@ class _Target:
         atexit.register(shutil.rmtree, data)
         node = Node(NodeConfig(data=Path(data)))
         self._hub = node.hub
-        grants = [Grant("s", ANYBODY, operation) for operation in Operation]
+        grants = [Grant("s", PUBLIC, operation) for operation in Operation]
         self._loop.run_until_complete(node.registry.declare([(Stream(id="s"), grants)]))
         self._connections = [_Connection() for _ in range(3)]
         dialects = (Versions(2, 32), Versions(1, 31), LEGACY_API)

@@ -15,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from node.errors import Refused, StorageError
 from node.mqtt_bridge.bridge import MAX_PACKET_BYTES, MqttBridge
 from node.mqtt_bridge.settings import MqttSettings, Route
-from node.streams import ANYBODY
+from node.streams import PUBLIC
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
 from testbed.mosquitto import Broker
@@ -83,7 +83,7 @@ class FakeHub:
         done: Callable[[StorageError | Refused | None], None] | None = None,
         may_be_late: bool = False,
     ) -> None:
-        assert (user, origin) == (ANYBODY, "mqtt")
+        assert (user, origin) == (PUBLIC, "mqtt")
         assert may_be_late
         assert done is not None
         self.published.put_nowait((message, done))

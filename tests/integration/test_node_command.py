@@ -46,7 +46,7 @@ def test_it_says_where_it_listens_in_json(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_streams_permissions_and_sums_are_shown_from_the_settings_on(tmp_path: Path) -> None:
     settings = tmp_path / "node.toml"
-    settings.write_text('[[streams]]\nid = "boiler"\npartitions = 3\nsubscribers = ["anybody"]\n')
+    settings.write_text('[[streams]]\nid = "boiler"\npartitions = 3\nsubscribers = ["public"]\n')
     data = tmp_path / "data"
     with running(*node_arguments(data, "--config", str(settings))) as node:
         node.wait_for(LISTENS)
@@ -55,8 +55,8 @@ def test_streams_permissions_and_sums_are_shown_from_the_settings_on(tmp_path: P
 
     assert while_running.stdout.splitlines()[1].split() == ["boiler", "configuration", "3", "no", "no", "-", "0", "0"]
     assert json.loads(headgate("node", "permissions", "--json", "--data", str(data)).stdout) == [
-        {"number": 1, "stream": "boiler", "user": "anybody", "operation": "stream_subscribe"},
-        {"number": 2, "stream": "boiler", "user": "anybody", "operation": "stream_get"},
+        {"number": 1, "stream": "boiler", "user": "public", "operation": "stream_subscribe"},
+        {"number": 2, "stream": "boiler", "user": "public", "operation": "stream_get"},
     ]
     sums = json.loads(headgate("node", "stat", "--json", "--data", str(data)).stdout)
     assert (sums["streams"], sums["permissions"], sums["messages"]) == (1, 2, 0)
@@ -154,7 +154,7 @@ def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path
 @pytest.mark.slow
 def test_a_message_acknowledged_by_http_survives_a_kill(tmp_path: Path) -> None:
     settings = tmp_path / "node.toml"
-    settings.write_text('[[streams]]\nid = "open"\npublishers = ["anybody"]\nsubscribers = ["anybody"]\n')
+    settings.write_text('[[streams]]\nid = "open"\npublishers = ["public"]\nsubscribers = ["public"]\n')
     arguments = node_arguments(tmp_path / "data", "--config", str(settings))
     with running(*arguments) as node:
         base = f"http://{node.wait_for(LISTENS)}/api/v1/streams/open/data"

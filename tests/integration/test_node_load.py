@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from node.streams import ANYBODY
+from node.streams import PUBLIC
 from testbed.processes import node_arguments, running
 from tests.support.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
 from tests.support.patience import PATIENCE_S
@@ -240,7 +240,7 @@ def test_a_burst_beyond_what_may_be_queued_for_one_client_reaches_those_who_read
             chain, padding = Chain(ALICE, STREAM), "x" * (8 * limit // messages)
             async with honest_subscriber(node) as honest:
                 for n in range(messages):
-                    node.node.hub.publish(chain.next({"n": n, "padding": padding}), ANYBODY)
+                    node.node.hub.publish(chain.next({"n": n, "padding": padding}), PUBLIC)
                 for n in range(messages):
                     assert json.loads((await hear(honest))[3][7])["n"] == n
 

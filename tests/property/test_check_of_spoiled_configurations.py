@@ -89,7 +89,7 @@ max_days = 30
 [[streams]]
 id = "pumps"
 partitions = 3
-publishers = ["anybody"]
+publishers = ["public"]
 [[api_keys]]
 address = "0x7f3c9b1de0a54c2e8fb1d2a3c4e5f60718293a4b"
 key_file = "key"

@@ -8,7 +8,7 @@ import pytest
 from node.access.policy import Audience, StreamCreation
 from node.config import ApiKey, NodeConfig, load_config, parse_config
 from node.errors import ConfigError
-from node.streams import ANYBODY, Grant, Operation
+from node.streams import PUBLIC, Grant, Operation
 from tests.support.node_samples import ALICE, BOB
 
 COMPLETE = f"""
@@ -18,7 +18,7 @@ data = "/var/lib/node"
 [access]
 stream_creation = "closed"
 addresses = ["{ALICE.address}"]
-status = "everybody"
+status = "public"
 
 [limits]
 max_connections = 10
@@ -34,7 +34,7 @@ partitions = 2
 require_signed_data = true
 owner = "0x{ALICE.address[2:].upper()}"
 publishers = ["{BOB.address}"]
-subscribers = ["anybody"]
+subscribers = ["public"]
 
 [[api_keys]]
 address = "{BOB.address}"
@@ -58,15 +58,15 @@ def test_every_setting_arrives_where_it_belongs() -> None:
     assert config.data == Path("/var/lib/node")
     assert config.access.stream_creation is StreamCreation.CLOSED
     assert config.access.addresses == {ALICE.address}
-    assert config.access.status is Audience.EVERYBODY
+    assert config.access.status is Audience.PUBLIC
     assert (config.limits.max_connections, config.limits.ping_interval_s) == (10, 5.0)
     assert (config.retention.max_days, config.retention.max_megabytes) == (7, 100)
     assert (stream.stream.id, stream.stream.partitions, stream.owner) == ("boiler", 2, ALICE.address)
     assert config.api_keys == (ApiKey(address=BOB.address, key_file=Path("/etc/key")),)
     assert Grant("boiler", BOB.address, Operation.PUBLISH) in stream.grants()
-    assert Grant("boiler", ANYBODY, Operation.SUBSCRIBE) in stream.grants()
+    assert Grant("boiler", PUBLIC, Operation.SUBSCRIBE) in stream.grants()
     assert Grant("boiler", ALICE.address, Operation.SHARE) in stream.grants()
-    assert Grant("boiler", ANYBODY, Operation.PUBLISH) not in stream.grants()
+    assert Grant("boiler", PUBLIC, Operation.PUBLISH) not in stream.grants()
 
 
 def test_all_problems_are_reported_at_once_with_their_paths() -> None:
@@ -101,7 +101,7 @@ def test_all_problems_are_reported_at_once_with_their_paths() -> None:
         "  limits.max_streams: 0 is not positive",
         "  streams[0].partitions: 1000 is not between 1 and 100",
         "  streams[1].id: missing; expected a string",
-        "  streams[1].publishers[0]: 'everyone' is not an address or 'anybody'",
+        "  streams[1].publishers[0]: 'everyone' is not an address or 'public'",
     ]
     assert error.value.exit_code == 78
 

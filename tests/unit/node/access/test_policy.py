@@ -42,6 +42,6 @@ def test_the_status_is_for_this_machine_by_default() -> None:
     for peer in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
         Access().check_status(peer)
     for peer in ("192.168.1.5", "2001:db8::1", "::ffff:10.0.0.1", "", "local"):
-        Access(status=Audience.EVERYBODY).check_status(peer)
+        Access(status=Audience.PUBLIC).check_status(peer)
         with pytest.raises(Refused):
             Access().check_status(peer)

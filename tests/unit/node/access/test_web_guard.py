@@ -35,4 +35,4 @@ def test_a_node_with_names_answers_to_these_and_to_numbers() -> None:
 
 
 def test_a_status_that_is_for_everybody_goes_by_any_name() -> None:
-    WebGuard(Access(status=Audience.EVERYBODY), "0.0.0.0").check_status(request("monitor.lan"))
+    WebGuard(Access(status=Audience.PUBLIC), "0.0.0.0").check_status(request("monitor.lan"))

@@ -15,7 +15,7 @@ from node.limits import Holder, Limits
 from node.permissions.registry import Registry
 from node.serialization import BroadcastRun
 from node.storage import ResendLast, Storage
-from node.streams import ANYBODY, KEY_EXCHANGE_PREFIX, Grant, Operation, StreamPart
+from node.streams import KEY_EXCHANGE_PREFIX, PUBLIC, Grant, Operation, StreamPart
 from protocol.streamr.stream_message import MessageType, StreamMessage
 from tests.support.node_samples import ALICE, BOB, NOW_MS, STREAM_ID, a_message, a_signed_message, a_stream
 from tests.support.within import within
@@ -47,7 +47,7 @@ class Bench:
         asyncio.run(self.registry.create(a_stream(), Holder(ALICE.address, "")))
         self.hub.subscribe(PART, self.inbox)
 
-    def publish(self, *messages: StreamMessage, user: str = ANYBODY) -> None:
+    def publish(self, *messages: StreamMessage, user: str = PUBLIC) -> None:
         for message in messages:
             self.hub.publish(message, user)
         asyncio.run(self.hub.store_pending())
@@ -67,7 +67,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_a_message_reaches_subscribers_only_after_it_is_stored(bench: Bench) -> None:
-    bench.hub.publish(a_signed_message(), ANYBODY)
+    bench.hub.publish(a_signed_message(), PUBLIC)
     assert bench.inbox.messages == []
 
     asyncio.run(bench.hub.store_pending())
@@ -122,20 +122,20 @@ def test_a_signed_message_belongs_to_its_signer_whatever_user_sends_it(bench: Be
 
 def test_an_unsigned_message_needs_a_user_with_permission_to_publish(bench: Bench) -> None:
     bench.publish(a_message(), user=ALICE.address)
-    for user in (ANYBODY, BOB.address):
+    for user in (PUBLIC, BOB.address):
         with pytest.raises(Refused):
             bench.publish(a_message(publisher="", chain="x"), user=user)
 
 
 def test_the_public_may_publish_where_it_was_granted(bench: Bench) -> None:
-    asyncio.run(bench.registry.grant(Grant(STREAM_ID, ANYBODY, Operation.PUBLISH), by=ALICE.address))
-    bench.publish(a_message(publisher=""), user=ANYBODY)
+    asyncio.run(bench.registry.grant(Grant(STREAM_ID, PUBLIC, Operation.PUBLISH), by=ALICE.address))
+    bench.publish(a_message(publisher=""), user=PUBLIC)
 
     assert len(bench.inbox.messages) == 1
 
 
 def test_an_unsigned_message_of_another_publisher_is_refused_even_on_a_public_stream(bench: Bench) -> None:
-    asyncio.run(bench.registry.grant(Grant(STREAM_ID, ANYBODY, Operation.PUBLISH), by=ALICE.address))
+    asyncio.run(bench.registry.grant(Grant(STREAM_ID, PUBLIC, Operation.PUBLISH), by=ALICE.address))
     with pytest.raises(Refused) as refused:
         bench.publish(a_message(publisher=ALICE.address), user=BOB.address)
 
@@ -153,7 +153,7 @@ def test_key_exchange_messages_are_passed_on_at_once_and_never_stored(bench: Ben
     part = StreamPart(KEY_EXCHANGE_PREFIX + BOB.address, 0)
     bench.hub.subscribe(part, bench.inbox)
     request = a_signed_message(stream_id=part.stream_id, message_type=MessageType.GROUP_KEY_REQUEST)
-    bench.hub.publish(request, ANYBODY)
+    bench.hub.publish(request, PUBLIC)
 
     assert bench.inbox.messages == [request]
     assert bench.hub.pending_messages == 0
@@ -176,7 +176,7 @@ def test_a_failing_disk_is_reported_to_the_publisher_and_the_message_may_be_sent
 
     with monkeypatch.context() as broken:
         broken.setattr(bench.storage, "append", fail)
-        bench.hub.publish(a_signed_message(), ANYBODY, done=told.append)
+        bench.hub.publish(a_signed_message(), PUBLIC, done=told.append)
         asyncio.run(bench.hub.store_pending())
     assert isinstance(told[0], StorageError)
     assert bench.inbox.messages == []

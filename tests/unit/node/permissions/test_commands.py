@@ -56,8 +56,8 @@ def test_subscribe_is_granted_together_with_get_and_revoked_again(
 
 
 def test_one_operation_of_the_public_can_be_revoked(data: Path) -> None:
-    command("grant", STREAM_ID, "anybody", "publish", "subscribe", "--data", str(data))
-    command("revoke", STREAM_ID, "anybody", "publish", "--data", str(data))
+    command("grant", STREAM_ID, "public", "publish", "subscribe", "--data", str(data))
+    command("revoke", STREAM_ID, "public", "publish", "--data", str(data))
 
     assert permissions(data, "") == {Operation.SUBSCRIBE, Operation.GET}
 

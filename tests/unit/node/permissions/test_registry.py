@@ -13,7 +13,7 @@ from node.errors import ErrorCode, Refused, StorageError
 from node.limits import Holder, Limits
 from node.permissions.registry import Registry
 from node.storage import DATABASE_NAME, Entry, Storage
-from node.streams import ANYBODY, OPERATOR, Grant, Operation, Stream, StreamPart
+from node.streams import OPERATOR, PUBLIC, Grant, Operation, Stream, StreamPart
 from tests.support.node_samples import ALICE, BOB, STREAM_ID, a_stream
 
 LIMITS = Limits(max_streams=2)
@@ -38,12 +38,12 @@ def registry(storage: Storage) -> Registry:
 def test_the_owner_may_do_everything_and_others_nothing(registry: Registry) -> None:
     assert all(registry.may(ALICE.address, STREAM_ID, operation) for operation in Operation)
     assert not any(
-        registry.may(user, STREAM_ID, operation) for user in (BOB.address, ANYBODY) for operation in Operation
+        registry.may(user, STREAM_ID, operation) for user in (BOB.address, PUBLIC) for operation in Operation
     )
 
 
 def test_a_grant_to_the_public_is_everybodys(registry: Registry) -> None:
-    asyncio.run(registry.grant(Grant(STREAM_ID, ANYBODY, Operation.SUBSCRIBE), by=ALICE.address))
+    asyncio.run(registry.grant(Grant(STREAM_ID, PUBLIC, Operation.SUBSCRIBE), by=ALICE.address))
 
     assert registry.may(BOB.address, STREAM_ID, Operation.SUBSCRIBE)
     assert registry.users_with(STREAM_ID, Operation.SUBSCRIBE) == [ALICE.address]
@@ -170,7 +170,7 @@ def declared(*users: str, stream_id: str = "plant") -> tuple[Stream, list[Grant]
 
 def test_a_declared_stream_has_exactly_the_declared_grants_after_every_start(storage: Storage) -> None:
     registry = Registry(storage, LIMITS)
-    asyncio.run(registry.declare([declared(ALICE.address, BOB.address, ANYBODY)]))
+    asyncio.run(registry.declare([declared(ALICE.address, BOB.address, PUBLIC)]))
     asyncio.run(registry.declare([declared(BOB.address)]))
 
     for each in (registry, Registry(storage, LIMITS)):

@@ -24,7 +24,7 @@ from node.storage import (
 from node.storage import queries as queries_module
 from node.storage.arrival_queries import ArrivalQuery, StoredText
 from node.storage.messages import ROWS_AT_ONCE
-from node.streams import ANYBODY, Grant, Operation, StreamPart
+from node.streams import PUBLIC, Grant, Operation, StreamPart
 from protocol.streamr.ids import MessageRef
 from tests.support.node_samples import ALICE, BOB, STREAM_ID, a_stream
 
@@ -217,7 +217,7 @@ def test_a_stream_made_anew_does_not_have_the_messages_of_the_deleted_one(storag
 def test_streams_and_grants_are_there_after_reopening(tmp_path: Path) -> None:
     first = Storage(tmp_path)
     stream = a_stream(partitions=3, require_signed_data=True, storage_days=7, name="boiler")
-    grants = [Grant(STREAM_ID, ALICE.address, Operation.SHARE), Grant(STREAM_ID, ANYBODY, Operation.GET)]
+    grants = [Grant(STREAM_ID, ALICE.address, Operation.SHARE), Grant(STREAM_ID, PUBLIC, Operation.GET)]
     numbers = asyncio.run(first.write(first.tables.create_stream, stream, grants, Holder(ALICE.address, "10.0.0.1")))
     same = asyncio.run(first.write(first.tables.put_grant, grants[0]))
     first.close()
