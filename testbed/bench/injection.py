@@ -23,6 +23,8 @@ from testbed.scenario.faults import (
     ClockRate,
     ClockSet,
     ClockStep,
+    DamageArchive,
+    DamageJournal,
     FillDisk,
     Garbage,
     Hostile,
@@ -33,8 +35,6 @@ from testbed.scenario.faults import (
     LinkSlow,
     PowerCut,
     Restart,
-    RotArchive,
-    RotJournal,
     Unplug,
 )
 from testbed.tcp_proxy import TcpProxy
@@ -105,9 +105,9 @@ async def _inject_into_agent(agent: AgentPart, fault: Fault, chance: random.Rand
             await asyncio.to_thread(agent.volume.fill, leave << 10)
             await asyncio.sleep(for_s)
             await asyncio.to_thread(agent.volume.free_space)
-        case RotJournal(bits=bits, lane=lane):
+        case DamageJournal(bits=bits, lane=lane):
             flip_bits(agent.segments(lane), bits, chance)
-        case RotArchive(bits=bits):
+        case DamageArchive(bits=bits):
             flip_bits((agent.data / "archives").glob("*.hg[as]"), bits, chance)
         case ClockStep(by_s=by_s) if agent.clock is not None:
             agent.clock.step(by_s)
@@ -130,15 +130,15 @@ async def _inject_into_server(server: Server, fault: Fault, chance: random.Rando
     match fault:
         case Kill(for_s=for_s):
             await _down_for(server.process.kill, for_s, server.process.start)
-        case Restart(for_s=for_s, forget=forget):
+        case Restart(for_s=for_s, lose_state=lose_state):
             await run_in_thread(server.process.stop)
-            if forget:
+            if lose_state:
                 server.clear()
             await asyncio.sleep(for_s)
             await run_in_thread(server.process.start)
         case Hostile(connections=connections):
             await send_invalid_data(server.host, server.port, connections, chance)
-        case RotArchive(bits=bits) if isinstance(server, CollectorServer):
+        case DamageArchive(bits=bits) if isinstance(server, CollectorServer):
             flip_bits(server.landing.glob("*.hg[as]"), bits, chance)
 
 

@@ -3,11 +3,11 @@
 | kind | target | what |
 |---|---|---|
 | `kill` | any process | kill -9; started again after `for_s` |
-| `restart` | any process | SIGTERM; started again after `for_s`; `forget`: with an empty store |
+| `restart` | any process | SIGTERM; started again after `for_s`; `lose_state`: with an empty store |
 | `power_cut` | an agent with a disk | the machine stops at once, unsynced writes are lost; on again after `for_s` |
 | `fill_disk` | an agent with a disk | full except for `leave_kilobytes`; space again after `for_s` |
-| `rot_journal` | an agent | `bits` of its segments flip; `lane`: only of this lane (0: events) |
-| `rot_archive` | an agent, a collector | `bits` of one of its archives flip |
+| `damage_journal` | an agent | `bits` of its segments flip; `lane`: only of this lane (0: events) |
+| `damage_archive` | an agent, a collector | `bits` of one of its archives flip |
 | `clock_step` | an agent | the clock is changed by `by_s` |
 | `clock_rate` | an agent | the clock runs `rate` times as fast for `for_s` |
 | `clock_set` | an agent | the clock is set and synchronised |
@@ -102,7 +102,7 @@ class Kill(Fault):
 class Restart(Fault):
     targets: ClassVar = PROCESSES
     for_s: Seconds = 0.5
-    forget: bool = False  # nodes and brokers: start again with an empty store
+    lose_state: bool = False  # nodes and brokers: start again with an empty store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +119,14 @@ class FillDisk(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RotJournal(Fault):
+class DamageJournal(Fault):
     targets: ClassVar = AGENTS
     bits: Annotated[int, Between(1, 1000)] = 3
     lane: Annotated[int, Between(0, 31)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RotArchive(Fault):
+class DamageArchive(Fault):
     targets: ClassVar = ("agents", "collectors")
     bits: Annotated[int, Between(1, 1000)] = 1
 
@@ -194,7 +194,7 @@ class Hostile(Fault):
 
 
 KINDS: Final = (
-    *(Kill, Restart, PowerCut, FillDisk, RotJournal, RotArchive, ClockStep, ClockRate, ClockSet),
+    *(Kill, Restart, PowerCut, FillDisk, DamageJournal, DamageArchive, ClockStep, ClockRate, ClockSet),
     *(LinkDown, LinkSlow, LinkHalfOpen, LinkFlap, Unplug, Garbage, Hostile),
 )
 FAULT_KINDS: Final[dict[str, type[Fault]]] = {kind.name().replace(" ", "_"): kind for kind in KINDS}

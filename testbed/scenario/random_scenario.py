@@ -56,12 +56,12 @@ def _device(chance: random.Random, agent: str) -> Device:
     return Device(agent=agent, rate_hz=chance.choice((10, 100, 400)))
 
 
-# Left out, because the loss would not be the agent's: a killed broker loses what it acknowledged, and a rotten archive
+# Left out, because the loss would not be the agent's: a killed broker loses what it acknowledged, and a damaged archive
 # of a collector has a receipt.
 _KINDS: Final = {
     **{kind: fault.targets for kind, fault in FAULT_KINDS.items()},
     "kill": ("agents", "nodes", "trackers", "collectors"),
-    "rot_archive": ("agents",),
+    "damage_archive": ("agents",),
 }
 
 

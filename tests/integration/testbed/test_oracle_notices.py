@@ -32,7 +32,7 @@ promise = "every"
 POWER_CUT = '[[faults]]\nkind = "power_cut"\ntarget = "agents.a"\nwhen = "agents.a acknowledged >= 150"\n'
 ROT = """
 [[faults]]
-kind = "rot_journal"
+kind = "damage_journal"
 target = "agents.a"
 at_s = 1.5
 every_s = 0.5
@@ -81,8 +81,8 @@ def test_an_agent_that_skips_records_is_found_out(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_is_silent_about_what_rotted_is_found_out(tmp_path: Path) -> None:
-    rotting = SHORT.replace('promise = "every"', "").replace("disk_megabytes = 32", "archive_every_s = 3.0") + ROT
-    outcome = run(rotting, tmp_path, SILENT)
+    damaged = SHORT.replace('promise = "every"', "").replace("disk_megabytes = 32", "archive_every_s = 3.0") + ROT
+    outcome = run(damaged, tmp_path, SILENT)
     assert any("are missing before it, of which 0 are reported" in problem for problem in outcome.problems)
 
 

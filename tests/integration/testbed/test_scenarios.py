@@ -93,8 +93,8 @@ def healthy(outcomes: dict[str, Outcome]) -> Iterator[Outcome]:
 
 def test_the_ledger_of_the_lake_says_the_same(outcomes: dict[str, Outcome], spark: SparkSession, tables: Path) -> None:
     facts = collect_facts(spark, tables)
-    rotten = _devices(outcomes["rotting_landing"])
-    ledger = [row for row in facts["ledger"] if row["device"] not in rotten]
+    damaged = _devices(outcomes["damaged_landing"])
+    ledger = [row for row in facts["ledger"] if row["device"] not in damaged]
     assert all(row["balanced"] and row["counted"] == row["ingested"] for row in ledger), json.dumps(ledger, default=str)
     assert sum(row["quarantined"] for row in ledger) == 0, "a signature or a content did not hold"
     assert sum(row["broken_links"] for row in ledger) == 0
@@ -108,7 +108,7 @@ def test_what_rotted_at_the_centre_is_in_quarantine(
     spark: SparkSession, tables: Path, outcomes: dict[str, Outcome]
 ) -> None:
     collect_facts(spark, tables)
-    assert outcomes["rotting_landing"].is_good
+    assert outcomes["damaged_landing"].is_good
     reasons = {row.reason for row in spark.sql("SELECT reason FROM quarantine").collect()}
     assert reasons == {"archive misnamed"}
 
