@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from testbed.errors import BenchError
 
 HEADGATE: Final = (sys.executable, "-m", "agent")
-PATIENCE_S: Final = 60.0  # for a process to print an expected line, or to end after a signal
+PATIENCE_S: Final = 180.0  # for a process to print an expected line, or to end after a signal
 SHOWN_LINES: Final = 20
 LISTENING_PORTS: Final = range(20_000, 32_000)  # below those of clients (`net.ipv4.ip_local_port_range`)
 PORTS_TO_TRY: Final = 100

@@ -160,16 +160,22 @@ class Stage:
         await wait_until(is_true, f"{what}; the logs are in {self.folder}", self._progress)
 
     async def subscribe(self, count: int) -> list[dict[str, Any]]:
-        """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it."""
+        """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it.
+
+        Messages that arrive before their key, as on a slow machine, are not counted.
+        """
         key_file = str(self.folder / "reader" / "reader.keys")
         node = f"http://127.0.0.1:{self.network.port}"
-        self._subscriber = HeadgateProcess(
-            *("subscribe", self.stream, "--node", node, "--keys", key_file, "--count", str(count), "--json")
-        )
-        await asyncio.to_thread(self._subscriber.wait)
-        lines = [json.loads(line) for line in self._subscriber.lines if line.startswith("{")]
-        self._subscriber.close()
-        return [line for line in lines if line["event"] == "message"]
+        process = HeadgateProcess("subscribe", self.stream, "--node", node, "--keys", key_file, "--json")
+        self._subscriber = process
+
+        def decrypted() -> list[dict[str, Any]]:
+            events = [json.loads(line) for line in process.lines if line.startswith("{")]
+            return [event for event in events if event["event"] == "message"]
+
+        await self.wait_until(lambda: len(decrypted()) >= count, f"a subscriber has decrypted {count} messages")
+        await run_in_thread(process.close)
+        return decrypted()[:count]
 
 
 def _weather_line(number: int) -> Callable[[int], bytes]:
