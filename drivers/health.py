@@ -21,7 +21,7 @@ from drivers.reading import Reading
 class DeviceState(StrEnum):
     STARTING = "starting"
     UP = "up"
-    TROUBLED = "troubled"  # readings arrive, with noise or a flood
+    DEGRADED = "degraded"  # readings arrive, with noise or a flood
     SILENT = "silent"  # the port is open, but a sensor that usually sends does not
     DOWN = "down"
 
@@ -54,7 +54,7 @@ class Health:
         """A read succeeded."""
         if silence:
             return self._change(DeviceState.SILENT, silence, now_ms)
-        return self._change(DeviceState.TROUBLED if trouble else DeviceState.UP, trouble, now_ms)
+        return self._change(DeviceState.DEGRADED if trouble else DeviceState.UP, trouble, now_ms)
 
     def failed(self, reason: str, now_ms: int) -> DeviceChange | None:
         return self._change(DeviceState.DOWN, reason, now_ms)

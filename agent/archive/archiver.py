@@ -35,7 +35,7 @@ class ArchiverSettings:
     max_text_bytes: int = 64 * MEBI  # of the messages in one archive; then it is closed and the next begins
     max_records: int = 200_000
     encrypt_to: PublicKey | None = None  # the collector's key; None leaves archives readable
-    leave_free_bytes: int = 0  # of the disk: with less than this, no archive is begun while another one waits
+    min_free_bytes: int = 0  # of the disk: with less than this, no archive is begun while another one waits
     reserve_bytes: int = 0  # reserved for one archive on a full disk
 
 
@@ -95,7 +95,7 @@ class Archiver:
         the journal releases, would wait for each other.
         """
         settings, free_bytes = self._settings, self._directory.free_bytes()
-        required_bytes = settings.leave_free_bytes + settings.reserve_bytes
+        required_bytes = settings.min_free_bytes + settings.reserve_bytes
         if free_bytes >= required_bytes:
             self.restore_reserve()
             self._max_text_bytes = min(settings.max_text_bytes, max(free_bytes // 2, settings.reserve_bytes // 4))

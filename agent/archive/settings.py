@@ -40,7 +40,7 @@ class ArchiveConfig:
     directory: Path | None = None  # default: below data_directory
     max_megabytes: Annotated[int, Between(1, 1024)] = 64  # most megabytes of messages in one archive
     every_s: Seconds = 900.0  # longest time before messages are archived
-    leave_free_megabytes: Annotated[int, Between(0, 1 << 20)] = 64  # free disk space below which no archive is started
+    min_free_megabytes: Annotated[int, Between(0, 1 << 20)] = 64  # free disk space below which no archive is started
     encrypt_to: Path | None = None  # file with the collector's encryption key, 64 hex digits; none: not encrypted
 
 

@@ -64,7 +64,7 @@ class Archiving:
         settings = ArchiverSettings(
             max_text_bytes=config.max_megabytes << 20,
             encrypt_to=encrypt_to,
-            leave_free_bytes=config.leave_free_megabytes << 20,
+            min_free_bytes=config.min_free_megabytes << 20,
             reserve_bytes=reserve_bytes(journal.journal.settings),
         )
         _check_archive_key(keys)

@@ -104,7 +104,7 @@ class StatusConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     level: Literal["debug", "info", "warning", "error"] = "info"  # lowest level that is logged
-    form: Literal["text", "json"] = "text"  # words and key=value, or one JSON object per line
+    format: Literal["text", "json"] = "text"  # words and key=value, or one JSON object per line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

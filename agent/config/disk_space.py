@@ -26,8 +26,8 @@ def journal_settings(config: "Config") -> JournalSettings:
     if config.archive is None:
         return settings
     disk = os.statvfs(_existing(config.journal_directory))
-    left = min(config.archive.leave_free_megabytes << 20, disk.f_blocks * disk.f_frsize // MAX_SHARE)
-    return replace(settings, leave_free_bytes=left + reserve_bytes(settings))
+    left = min(config.archive.min_free_megabytes << 20, disk.f_blocks * disk.f_frsize // MAX_SHARE)
+    return replace(settings, min_free_bytes=left + reserve_bytes(settings))
 
 
 def journal_space_problems(config: "Config") -> Iterator[str]:
@@ -38,7 +38,7 @@ def journal_space_problems(config: "Config") -> Iterator[str]:
         used_bytes = 0
         if folder == config.journal_directory:
             used_bytes = sum(entry.stat().st_size for entry in os.scandir(folder))
-        has_bytes = max(0, used_bytes + disk.f_bavail * disk.f_frsize - settings.leave_free_bytes)
+        has_bytes = max(0, used_bytes + disk.f_bavail * disk.f_frsize - settings.min_free_bytes)
         if has_bytes < settings.max_bytes:
             has = has_bytes >> 20
             yield (

@@ -51,7 +51,7 @@ class PublisherConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileConfig(PublisherConfig):
     path: Path  # path of the file or folder
-    form: Literal["lines", "directory"] = "lines"  # one message per line, or one file per message
+    format: Literal["lines", "directory"] = "lines"  # one message per line, or one file per message
     max_megabytes: Annotated[int, Between(1, 1 << 20)] = 128  # size limit; above it the oldest is removed
 
 
@@ -141,7 +141,7 @@ def build_publisher(
         case FileConfig():
             from agent.publish.file import FilePublisher
 
-            return FilePublisher(name, config.path, config.form, max_bytes=config.max_megabytes << 20)
+            return FilePublisher(name, config.path, config.format, max_bytes=config.max_megabytes << 20)
         case WebsocketConfig():
             from agent.publish.node_rest import NodeSettings
             from agent.publish.websocket import WebsocketPublisher, WebsocketSettings

@@ -50,13 +50,13 @@ class SegmentPool:
         max_segments: int,
         spare_segments: int,
         keep_reserve: bool,
-        leave_free_bytes: int = 0,
+        min_free_bytes: int = 0,
     ) -> None:
         self._disk = disk
         self._segment_pages = segment_bytes // PAGE_BYTES
         self._max_bytes = max_segments * segment_bytes
         self._spare_segments = spare_segments
-        self._leave_free_bytes = leave_free_bytes
+        self._min_free_bytes = min_free_bytes
         self.pages = segment_pages(disk)  # how many each file has
         self._spare = sorted(self.pages)
         self._keep_reserve = keep_reserve
@@ -73,7 +73,7 @@ class SegmentPool:
 
     def _disk_growth_bytes(self) -> int:
         try:
-            return max(0, self._disk.free_bytes() - self._leave_free_bytes)
+            return max(0, self._disk.free_bytes() - self._min_free_bytes)
         except OSError:
             return 0
 

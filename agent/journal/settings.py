@@ -33,7 +33,7 @@ class JournalSettings:
         10_000  # how often cursors are saved; after a crash, messages since then are sent again
     )
     spare_segments: int = 4  # empty files kept for reuse; more are deleted
-    leave_free_bytes: int = 0  # of the disk, for others: with less than that, no file is added
+    min_free_bytes: int = 0  # of the disk, for others: with less than that, no file is added
     card_endurance_bytes: int | None = None  # what the card may be written in its life, for the forecast
 
     def __post_init__(self) -> None:

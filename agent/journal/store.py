@@ -37,7 +37,7 @@ class Store:
             max_segments=settings.max_segments,
             spare_segments=settings.spare_segments,
             keep_reserve=bool(settings.thinned_lanes),
-            leave_free_bytes=settings.leave_free_bytes,
+            min_free_bytes=settings.min_free_bytes,
         )
         self._compressor = zstandard.ZstdCompressor(compression_params=ZSTD_PARAMETERS)
         self._files = StateFiles(disk, settings.state_bytes)

@@ -113,7 +113,7 @@ def _target_folders(config: Config) -> dict[str, Path]:
         folders["ship.directory"] = config.ship.directory
     for name, publisher in config.publishers.items():
         if isinstance(publisher, FileConfig):
-            folder = publisher.path if publisher.form == "directory" else publisher.path.parent
+            folder = publisher.path if publisher.format == "directory" else publisher.path.parent
             folders[f"publishers.{name}.path"] = folder
     return folders
 

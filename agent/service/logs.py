@@ -177,7 +177,7 @@ def set_up_logs(config: LogConfig, stream: TextIO | None = None, environment: Ma
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     is_journal = leads_to_journal(stream, environment)
-    form = JsonFormatter if config.form == "json" else LineFormatter
+    form = JsonFormatter if config.format == "json" else LineFormatter
     handler.setFormatter(form(is_journal=is_journal))
     root = logging.getLogger()
     handler.setLevel(config.level.upper())

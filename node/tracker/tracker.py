@@ -137,7 +137,7 @@ class Tracker:
                 self.counters["statuses"] += 1
                 return self._apply_status(known, message, now_s)
             case StorageNodesRequest():
-                self.counters["storage_look_ups"] += 1
+                self.counters["storage_lookups"] += 1
                 return [Outgoing(peer_id, self._storage_nodes(message))]
             case RelayMessage():
                 self.counters["relays"] += 1

@@ -145,7 +145,7 @@ def configuration(
         *(_driver(each, device, ports, serial_ports) for each, device in devices.items()),
         _streams(agent),
         *_publishers(agent, part, ports),
-        f"[archive]\nevery_s = {agent.archive_every_s}\nleave_free_megabytes = 0",  # its disks are small
+        f"[archive]\nevery_s = {agent.archive_every_s}\nmin_free_megabytes = 0",  # its disks are small
         f'[ship]\nurl = "http://127.0.0.1:{ports["collector"]}"\ncollector_key = "{collector_key}"\n'
         f"check_every_s = 0.5\ntimeout_s = {SHIP_TIMEOUT_S}\npart_kilobytes = 64",
         f'[status]\nfile = "{part.status_file}"\nevery_s = 0.2',

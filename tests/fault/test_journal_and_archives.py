@@ -115,12 +115,12 @@ def _contents(collected: dict[str, bytes]) -> tuple[Counter[tuple[int, int]], se
     return records, lost
 
 
-@pytest.mark.parametrize("leave_free", [False, True], ids=["journal takes all", "journal leaves some"])
-def test_on_a_full_disk_archives_and_journal_let_each_other_go_on(leave_free: bool) -> None:
+@pytest.mark.parametrize("has_min_free", [False, True], ids=["journal takes all", "journal leaves some"])
+def test_on_a_full_disk_archives_and_journal_let_each_other_go_on(has_min_free: bool) -> None:
     disk = SimulatedDisk(capacity_bytes=2 << 20)
     using = replace(SETTINGS, when_full="stop_reading", positions_interval_ms=0)
-    if leave_free:
-        using = replace(using, leave_free_bytes=reserve_bytes(using))
+    if has_min_free:
+        using = replace(using, min_free_bytes=reserve_bytes(using))
     gateway = Gateway(disk, using, {})
     written = 0
     with suppress(StorageError):

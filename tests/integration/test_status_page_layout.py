@@ -121,7 +121,7 @@ def test_a_clock_that_is_not_set_is_not_all_well(browser: Browser) -> None:
     ("changes", "badge", "mood"),
     [
         ({"devices": {"boiler": device("modbus", ["t"], state="silent")}}, "device boiler is silent", "attention"),
-        ({"devices": {"boiler": device("modbus", ["t"], state="troubled")}}, "device boiler is troubled", "attention"),
+        ({"devices": {"boiler": device("modbus", ["t"], state="degraded")}}, "device boiler is degraded", "attention"),
         ({"devices": {"boiler": device("modbus", ["t"], state="down")}}, "device boiler is down", "bad"),
         ({"links": {"out": link(blocked="the node refuses the stream")}}, "link out is blocked", "attention"),
         ({"archives": {**status()["archives"], "problem": "disk full"}}, "archiving fails", "bad"),

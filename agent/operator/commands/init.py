@@ -61,7 +61,7 @@ data_directory = "{data}"
 
 [log]
 # level = "info"
-# form = "text"                    ## or "json"
+# format = "text"                  ## or "json"
 """
 SIMULATED = """\
 [drivers.simulated]

@@ -167,7 +167,7 @@ def _link_target(name: str, config: PublisherConfig, device: str) -> LinkTarget:
                 client_id=f"{config.client_id or device}-doctor",
             )
         case FileConfig():
-            return LinkTarget(name=name, folder=config.path if config.form == "directory" else config.path.parent)
+            return LinkTarget(name=name, folder=config.path if config.format == "directory" else config.path.parent)
     raise TypeError(f"no destination for {type(config).__name__}")
 
 

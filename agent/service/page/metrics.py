@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from agent.service.page.history import as_number
 from runtime.prometheus_text import Family, Kind, Sample, encode_families
 
-IS_UP: Final = ("up", "troubled")
+IS_UP: Final = ("up", "degraded")
 
 Status = Mapping[str, Any]
 Samples = Callable[[Status], Iterable[Sample]]
@@ -182,9 +182,9 @@ METRICS: Final = (
     # Devices and sensors
     _gauge("device_up", "1 while the device delivers readings.", _of_device(lambda device: device["state"] in IS_UP)),
     _gauge(
-        "device_troubled",
+        "device_degraded",
         "1 while the device exceeds its rate limit or sends much damaged input.",
-        _of_device(lambda device: device["state"] == "troubled"),
+        _of_device(lambda device: device["state"] == "degraded"),
     ),
     _counter("device_readings", "Readings since the start.", _of_device(lambda device: device["readings"])),
     _gauge(

@@ -102,7 +102,7 @@ def test_a_flood_costs_bounded_memory_and_rate_and_is_reported_once(tmp_path: Pa
                     break
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert changes == [DeviceState.UP, DeviceState.TROUBLED]
+        assert changes == [DeviceState.UP, DeviceState.DEGRADED]
         assert count * 5 <= 5_000 * (time.monotonic() - begun_s + 1) + 2 * 4096
         assert peak_bytes < 2_000_000
 

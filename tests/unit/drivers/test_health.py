@@ -23,9 +23,9 @@ def test_each_change_is_reported_once_with_the_duration_of_the_previous_state() 
 def test_trouble_is_a_state_of_its_own() -> None:
     health = Health("boiler", 0)
     health.succeeded("", 0)
-    troubled = health.succeeded("noise", 1)
-    assert troubled is not None
-    assert troubled.after is DeviceState.TROUBLED
+    degraded = health.succeeded("noise", 1)
+    assert degraded is not None
+    assert degraded.after is DeviceState.DEGRADED
     assert health.succeeded("other noise", 2) is None
 
 

@@ -84,7 +84,7 @@ def test_many_failures_are_one_change_and_the_device_is_up_only_when_it_reads() 
 
 def test_trouble_comes_and_goes() -> None:
     events = events_of(ScriptedDriver("orttrn"))
-    assert states(events) == [DeviceState.UP, DeviceState.TROUBLED, DeviceState.UP]
+    assert states(events) == [DeviceState.UP, DeviceState.DEGRADED, DeviceState.UP]
 
 
 def test_a_read_that_gives_nothing_is_no_batch() -> None:

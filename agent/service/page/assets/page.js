@@ -7,7 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const UNITS = { Cel: "°C", "[degF]": "°F", K: "K", "m/s2": "m/s²", m2: "m²", m3: "m³", "ug/m3": "µg/m³", deg: "°", Ohm: "Ω", "1": "" };
 const LEVELS = { WARNING: "attention", ERROR: "bad", CRITICAL: "bad" };
 const LONG_HEX = /\b([0-9a-f]{8})[0-9a-f]{24,}\b/g; // digests in events: their first digits distinguish them
-const DEVICE_MOODS = { up: "good", silent: "attention", troubled: "attention", down: "bad" };
+const DEVICE_MOODS = { up: "good", silent: "attention", degraded: "attention", down: "bad" };
 
 const WIDE = matchMedia("(min-width: 34.01rem)"); // as in page.css
 
@@ -165,7 +165,7 @@ function showHead(status) {
 
 /* What is wrong with the agent's surroundings, the worst first in each section. The badge and the list both come from it. */
 function problemsOf(status) {
-  const devices = Object.entries(status.devices).filter(([, device]) => ["down", "troubled", "silent"].includes(device.state));
+  const devices = Object.entries(status.devices).filter(([, device]) => ["down", "degraded", "silent"].includes(device.state));
   const links = Object.entries(status.links).filter(([, link]) => !link.is_up || link.blocked);
   const { problem, ship_problem } = status.archives ?? {};
   return [

@@ -268,7 +268,7 @@ def test_what_the_journal_gives_becomes_what_an_archive_stores() -> None:
 def test_no_archive_is_begun_that_takes_the_room_which_all_others_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with contextlib.closing(Device(tmp_path, ArchiverSettings(leave_free_bytes=64 << 20))) as device:
+    with contextlib.closing(Device(tmp_path, ArchiverSettings(min_free_bytes=64 << 20))) as device:
         monkeypatch.setattr(device.directory, "free_bytes", lambda: 63 << 20)
         assert device.archive([]) is None, "there is nothing to do, and nothing to complain of"
         with pytest.raises(StorageError, match="63 MiB of the disk are free, 64 MiB must stay free"):

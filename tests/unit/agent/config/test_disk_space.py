@@ -51,9 +51,9 @@ def test_with_archives_the_journal_leaves_space_for_one_and_for_what_is_to_be_le
     config: Callable[[str], Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _disk_of(1000, monkeypatch)
-    assert journal_settings(config("")).leave_free_bytes == 0
-    settings = journal_settings(config("[archive]\nleave_free_megabytes = 64\n"))
-    assert settings.leave_free_bytes == reserve_bytes(settings) + (64 << 20)
+    assert journal_settings(config("")).min_free_bytes == 0
+    settings = journal_settings(config("[archive]\nmin_free_megabytes = 64\n"))
+    assert settings.min_free_bytes == reserve_bytes(settings) + (64 << 20)
     assert reserve_bytes(settings) >= 4 * settings.max_payload_bytes
 
 
@@ -62,4 +62,4 @@ def test_of_a_small_disk_no_more_than_a_part_is_left_free(
 ) -> None:
     _disk_of(20, monkeypatch)
     settings = journal_settings(config("[archive]\n"))
-    assert settings.leave_free_bytes == reserve_bytes(settings) + (80 << 20) // 8
+    assert settings.min_free_bytes == reserve_bytes(settings) + (80 << 20) // 8

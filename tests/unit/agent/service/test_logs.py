@@ -57,7 +57,7 @@ def test_a_stream_that_does_not_lead_to_journald_gets_no_priorities(tmp_path: Pa
 
 
 def test_json_has_its_priority_too(tmp_path: Path) -> None:
-    line = _logged_for_journald(tmp_path, LogConfig(form="json"), "hello")
+    line = _logged_for_journald(tmp_path, LogConfig(format="json"), "hello")
     assert json.loads(line.removeprefix("<4>"))["level"] == "WARNING"
 
 
@@ -69,14 +69,14 @@ def test_one_event_is_one_line_of_bounded_length() -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_what_a_device_sends_cannot_forge_a_line(form: str) -> None:
-    lines = _logged(LogConfig(form=form), "device says\r<0>EMERGENCY\x1b[2J\u2028gone")  # type: ignore[arg-type]
+    lines = _logged(LogConfig(format=form), "device says\r<0>EMERGENCY\x1b[2J\u2028gone")  # type: ignore[arg-type]
     assert len(lines) == 1
     assert not set("\r\x1b\u2028") & set(lines[0])
 
 
 def test_a_traceback_stays_in_its_line_and_within_its_bound() -> None:
     stream = io.StringIO()
-    set_up_logs(LogConfig(form="json"), stream, {})
+    set_up_logs(LogConfig(format="json"), stream, {})
     try:
         int("x" * 10_000)
     except ValueError:
@@ -86,7 +86,7 @@ def test_a_traceback_stays_in_its_line_and_within_its_bound() -> None:
 
 
 def test_json_on_request() -> None:
-    (line,) = _logged(LogConfig(form="json"), "hello")
+    (line,) = _logged(LogConfig(format="json"), "hello")
     assert json.loads(line)["message"] == "hello"
 
 
