@@ -140,10 +140,9 @@ class Committer:
 
     def _append(self, runs: list[Run], noted: dict[str, list[Noted]]) -> None:
         """Append each run once, however often the commit is retried; note the positions of readings with tokens."""
-        now_ms = self._clock.now_ms()
         while runs:
             run = runs[0]
-            positions = self._journal.journal.append_many(run.lane, run.entries, now_ms)
+            positions = self._journal.journal.append_many(run.lane, run.entries)
             del runs[0]
             columns = zip(positions, run.entries, run.tokens, strict=True) if run.source else ()
             for position, entry, token in columns:

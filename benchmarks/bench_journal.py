@@ -65,7 +65,7 @@ def _journal_writer(
 
     def write() -> None:
         now_ms = next(clock_ms)
-        positions = journal.append_many(0, next(batches), now_ms)
+        positions = journal.append_many(0, next(batches))
         journal.commit(now_ms)
         publisher.acknowledge(0, positions[-1])
 
@@ -149,7 +149,7 @@ def _opening(messages: list[bytes]) -> Iterator[Figure]:
         journal = Journal(DirectoryDisk(directory), settings, new_journal_id=1, now_ms=0)
         batches = itertools.cycle(_batches(messages, BATCH))
         for part in itertools.islice(batches, OPENED_BYTES // (BATCH * len(messages[0]))):
-            journal.append_many(0, part, 0)
+            journal.append_many(0, part)
             journal.commit(0)
         journal.close(0)
         gigabytes = journal.stats(0).bytes_on_disk / 1e9

@@ -49,7 +49,7 @@ def _path(directory: Path) -> Callable[[], object]:
         wrapped = Wrapped.nothing()
         wrapper.wrap([Group(ROUTE, readings)], _clock(now_ms), wrapped)
         for lane, entries, _, _ in wrapped.runs:
-            positions = journal.append_many(lane, entries, now_ms)
+            positions = journal.append_many(lane, entries)
         journal.commit(now_ms)
         publisher.acknowledge(ROUTE.priority, positions[-1])
 

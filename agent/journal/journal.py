@@ -23,7 +23,7 @@ from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 class Journal:
     """Opens the journal on the disk, or begins a new one. Call it, and its cursors, from one thread at a time.
 
-    `now_ms` is the wall clock; it dates blocks and paces commits, and may jump without harm.
+    `now_ms` is the wall clock; it dates blocks, and may jump without harm.
     """
 
     def __init__(self, disk: Disk, settings: JournalSettings, *, new_journal_id: int, now_ms: int) -> None:
@@ -39,11 +39,11 @@ class Journal:
 
     # Writing
 
-    def append(self, lane: int, entry: Entry, now_ms: int) -> int:
+    def append(self, lane: int, entry: Entry) -> int:
         """Append an entry and return its position. It is durable when `commit` has returned. Raises: StorageError."""
-        return self.append_many(lane, [entry], now_ms)[0]
+        return self.append_many(lane, [entry])[0]
 
-    def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
+    def append_many(self, lane: int, entries: Sequence[Entry]) -> range:
         """Append entries and return their positions. Raises: StorageError if too much waits for `commit` already.
 
         Raises ValueError, and appends none of them, if any entry is beyond the journal's limits.
@@ -51,20 +51,13 @@ class Journal:
         if not entries:
             return range(0)
         first = self._store.lane(lane).next_position + self._pending.count(lane)
-        self._pending.add(lane, entries, now_ms)
+        self._pending.add(lane, entries)
         return range(first, first + len(entries))
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether the bounds on size or time ask for a commit."""
-        return self._pending.is_due(now_ms)
-
     def tick(self, now_ms: int) -> None:
-        """Commit and save positions if it is time to. Raises: StorageError."""
+        """Save positions if it is time to. Raises: StorageError."""
         self._store.settle()
-        if self.is_due(now_ms):
-            self.commit(now_ms)
-        else:
-            self._save_if_due(now_ms)
+        self._save_if_due(now_ms)
 
     def commit(self, now_ms: int) -> None:
         """Return when everything appended is on the medium, or is recorded there as lost because the journal is full.
@@ -251,21 +244,16 @@ class PendingLane:
 class Pending:
     def __init__(self, settings: JournalSettings) -> None:
         self._settings = settings
-        self._since_ms: int | None = None
         self.lanes: dict[int, PendingLane] = {}
 
     @property
     def payload_bytes(self) -> int:
         return sum(lane.payload_bytes for lane in self.lanes.values())
 
-    @property
-    def records(self) -> int:
-        return sum(len(lane.entries) for lane in self.lanes.values())
-
     def count(self, lane: int) -> int:
         return len(self.lanes[lane].entries) if lane in self.lanes else 0
 
-    def add(self, lane: int, entries: Sequence[Entry], now_ms: int) -> None:
+    def add(self, lane: int, entries: Sequence[Entry]) -> None:
         """Raises: ValueError if any entry is beyond the limits, StorageError if too much waits already."""
         payload_bytes, chains = self._check(lane, entries)
         waiting_bytes = self.payload_bytes
@@ -275,17 +263,6 @@ class Pending:
         waiting.entries.extend(entries)
         waiting.payload_bytes += payload_bytes
         waiting.chains |= chains
-        if self._since_ms is None:
-            self._since_ms = now_ms
-
-    def is_due(self, now_ms: int) -> bool:
-        """Whether the bounds on size or time ask for a commit. A clock that was set back is not waited for."""
-        if self._since_ms is None:
-            return False
-        settings = self._settings
-        if self.records >= settings.commit_records or self.payload_bytes >= settings.commit_bytes:
-            return True
-        return not 0 <= now_ms - self._since_ms < settings.commit_interval_ms
 
     def next_part(self, lane: int) -> tuple[Sequence[Entry], int]:
         """The entries of the lane's next block, and the bytes of their payloads."""
@@ -303,8 +280,6 @@ class Pending:
             waiting.payload_bytes -= payload_bytes
             return
         del self.lanes[lane]
-        if not self.lanes:
-            self._since_ms = None
 
     def _check(self, lane: int, entries: Sequence[Entry]) -> tuple[int, set[str]]:
         """The size of all payloads, and their chains."""

@@ -19,9 +19,8 @@ _SEGMENTS_PER_PAGE = 64  # of a state file
 class JournalSettings:
     max_bytes: int = 512 * MIB  # strict: segments, spares and state files together never take more
     segment_bytes: int = 4 * MIB
-    commit_records: int = 250  # commit when this many records wait …
-    commit_bytes: int = 256 * 1024  # … or this many bytes …
-    commit_interval_ms: int = 1000  # … or the oldest has waited this long
+    commit_records: int = 250  # the caller commits when this many records wait …
+    commit_interval_ms: int = 1000  # … or this long after the previous commit; both for forecasts
     max_pending_bytes: int = 8 * MIB  # append refuses beyond this; commit first
     compression: Literal["zstd", "none"] = "zstd"
     when_full: Literal["shed", "stop_reading"] = "shed"
@@ -47,7 +46,6 @@ class JournalSettings:
         if self.max_segments > MAX_SEGMENTS:
             raise ValueError(f"max_bytes {self.max_bytes} makes more than {MAX_SEGMENTS} segments; raise segment_bytes")
         _check_range("commit_records", self.commit_records, 1, 1 << 14)
-        _check_range("commit_bytes", self.commit_bytes, 1, self.max_pending_bytes)
         _check_range("commit_interval_ms", self.commit_interval_ms, 0, 3_600_000)
         _check_range("positions_interval_ms", self.positions_interval_ms, 0, 3_600_000)
         _check_range("spare_segments", self.spare_segments, 1, MAX_SEGMENTS)

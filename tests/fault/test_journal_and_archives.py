@@ -55,7 +55,7 @@ class Gateway:
 
     def write(self, lane: int, sequence: int, count: int, size: int = 700) -> range:
         entries = [Entry(b"%d " % (sequence + at) + bytes(size), "chain", NOW_MS, sequence + at) for at in range(count)]
-        positions = self.journal.append_many(lane, entries, NOW_MS)
+        positions = self.journal.append_many(lane, entries)
         self.journal.commit(NOW_MS)
         return positions
 

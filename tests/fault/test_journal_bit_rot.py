@@ -43,7 +43,7 @@ def _filled_disk(
                 Entry(chance.randbytes(chance.randint(0, max_payload_bytes)), f"chain {at % 3}", NOW_MS + number, at)
                 for at in range(RECORDS_PER_BLOCK)
             ]
-            journal.append_many(lane, entries, NOW_MS)
+            journal.append_many(lane, entries)
         journal.commit(NOW_MS)
     publisher = journal.cursor("publisher")
     publisher.acknowledge(0, publisher.take(4)[-1].position)
@@ -233,7 +233,7 @@ def test_without_any_state_everything_is_sent_again_and_nothing_is_skipped() -> 
     assert journal.cursor("publisher").position(0) == 0
     assert _read_all(journal) == whole
     assert journal.stats(NOW_MS).lost_states == 1
-    assert journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1), NOW_MS) == COMMITS * RECORDS_PER_BLOCK
+    assert journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1)) == COMMITS * RECORDS_PER_BLOCK
 
 
 def test_a_segment_file_that_vanished_costs_its_records_only() -> None:
@@ -244,6 +244,6 @@ def test_a_segment_file_that_vanished_costs_its_records_only() -> None:
     records = _read_all(journal)
     assert 0 < len(records) < len(whole)
     assert sum(gap.loss.count for gap in journal.pending_losses()) == len(whole) - len(records)
-    journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1), NOW_MS)
+    journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1))
     journal.commit(NOW_MS)
     assert _read_all(journal)[-1].payload == b"next"

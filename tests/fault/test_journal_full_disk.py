@@ -82,7 +82,7 @@ def _open(disk: SmallDisk) -> Journal:
 def _commit(journal: Journal, lane: int, batches: int) -> None:
     for number in range(batches):
         entries = [Entry(f"{lane}/{number}/{at}/".encode().ljust(900, b"x"), "chain", number, at) for at in range(20)]
-        journal.append_many(lane, entries, NOW_MS)
+        journal.append_many(lane, entries)
         journal.commit(NOW_MS)
 
 
@@ -148,7 +148,7 @@ def test_the_journal_grows_again_by_itself_when_space_returns(small_disk: SmallD
 def test_a_new_journal_on_a_full_disk_opens_and_works_once_there_is_room(small_disk: SmallDisk) -> None:
     small_disk.fill()
     journal = _open(small_disk)
-    journal.append(0, Entry(b"kept in memory", "chain", 1, 1), NOW_MS)
+    journal.append(0, Entry(b"kept in memory", "chain", 1, 1))
     with pytest.raises(StorageError):
         journal.commit(NOW_MS)
     small_disk.free()

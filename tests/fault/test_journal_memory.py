@@ -22,7 +22,7 @@ directory, records = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 journal = Journal(DirectoryDisk(directory), JournalSettings(), new_journal_id=3, now_ms=0)
 batch = 500
 for number in range(records // batch):
-    journal.append_many(1, [Entry(b"%09d %09d " % (number, at) * 20, "chain", number, at) for at in range(batch)], 0)
+    journal.append_many(1, [Entry(b"%09d %09d " % (number, at) * 20, "chain", number, at) for at in range(batch)])
     journal.commit(0)
     if number == 100:
         early = rss_bytes()

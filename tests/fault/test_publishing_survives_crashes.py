@@ -66,7 +66,7 @@ class Device:
     def live(self, folder: Path, disk: DirectoryDisk) -> None:
         journal = Journal(disk, SETTINGS, new_journal_id=1, now_ms=1)
         start = self.committed
-        journal.append_many(4, [Entry(b'"%d"' % at, "chain", 1, at) for at in range(start, start + RECORDS)], 1)
+        journal.append_many(4, [Entry(b'"%d"' % at, "chain", 1, at) for at in range(start, start + RECORDS)])
         journal.commit(1)
         self.committed += RECORDS
 

@@ -18,7 +18,7 @@ def _sample_files() -> dict[str, bytes]:
     disk = SimulatedDisk()
     journal = Journal(disk, SETTINGS, new_journal_id=1, now_ms=0)
     for number in range(6):
-        journal.append_many(number % 2, [Entry(bytes(50 * at), f"c{at}", at, at) for at in range(4)], 0)
+        journal.append_many(number % 2, [Entry(bytes(50 * at), f"c{at}", at, at) for at in range(4)])
         journal.commit(0)
     return {name: bytes(file.content) for name, file in disk.files.items()}
 
@@ -41,7 +41,7 @@ def fuzz_one(data: bytes) -> None:
     cursor = journal.cursor("publisher")
     while cursor.take(100):
         pass
-    position = journal.append(0, Entry(b"after", "chain", 1, 1), 0)
+    position = journal.append(0, Entry(b"after", "chain", 1, 1))
     journal.commit(0)
     assert [record.position for record in cursor.take(1)] == [position]
 

@@ -86,7 +86,7 @@ class Device:
         for message in messages:
             payload = message if isinstance(message, bytes) else message.serialize().encode()
             name = chain if isinstance(message, bytes) else message.message_id.msg_chain_id
-            self.journal.append(CHAINS.index(name), Entry(payload, name, START_MS, 0), START_MS)
+            self.journal.append(CHAINS.index(name), Entry(payload, name, START_MS, 0))
         self.journal.commit(START_MS)
         self._source.notify()
 

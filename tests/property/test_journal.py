@@ -79,7 +79,7 @@ def test_every_committed_entry_comes_back_once_by_lane_and_in_order(
     journal = Journal(disk, settings, new_journal_id=1, now_ms=0)
     expected: dict[int, list[Entry]] = {}
     for lane, entries in batches:
-        journal.append_many(lane, entries, 0)
+        journal.append_many(lane, entries)
         expected.setdefault(lane, []).extend(entries)
         if chance.random() < 0.5:
             journal.commit(0)
@@ -95,7 +95,7 @@ def test_every_committed_entry_comes_back_once_by_lane_and_in_order(
 def test_the_largest_body_is_what_the_limits_say() -> None:
     settings = JournalSettings()
     journal = Journal(SimulatedDisk(), settings, new_journal_id=1, now_ms=0)
-    journal.append(0, Entry(random.Random(1).randbytes(settings.max_payload_bytes), "c", 0, 0), 0)
+    journal.append(0, Entry(random.Random(1).randbytes(settings.max_payload_bytes), "c", 0, 0))
     journal.commit(0)
     [record] = journal.cursor("publisher").take(1)
     assert len(record.payload) == MAX_BODY_BYTES - 24

@@ -25,7 +25,7 @@ def entry(number: int, size: int = 20, chain: str = "boiler") -> Entry:
 
 
 def commit(journal: Journal, lane: int, *entries: Entry) -> None:
-    journal.append_many(lane, entries, NOW_MS)
+    journal.append_many(lane, entries)
     journal.commit(NOW_MS)
 
 

@@ -93,7 +93,7 @@ class History:
             self.oracle.sequence += 1
             payload = self.chance.randbytes(self.chance.choice((0, 100, 1500, 3000)))
             entry = Entry(payload, self.chance.choice(CHAINS), self.now_ms, self.oracle.sequence)
-            position = self.journal.append(lane, entry, self.now_ms)
+            position = self.journal.append(lane, entry)
             self.oracle.appended[lane][position] = entry
 
     def _commit(self) -> None:
@@ -102,10 +102,7 @@ class History:
 
     def _tick(self) -> None:
         self.now_ms += self.chance.choice((1, 500, 2000, -1000))
-        due = self.journal.is_due(self.now_ms)
         self.journal.tick(self.now_ms)
-        if due:
-            self._note_committed()
 
     def _read(self) -> None:
         name = self.chance.choice(CURSORS)

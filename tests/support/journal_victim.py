@@ -38,7 +38,7 @@ def main(directory: Path, seed: int) -> None:
             for _ in range(chance.randint(0, 40)):
                 position = next_positions[lane]
                 entry = Entry(payload_at(lane, position), "chain", position, 0)
-                assert journal.append(lane, entry, _now_ms()) == position
+                assert journal.append(lane, entry) == position
                 next_positions[lane] = position + 1
         journal.commit(_now_ms())
         print(*(f"{lane}:{position}" for lane, position in next_positions.items()), flush=True)

@@ -17,7 +17,7 @@ def filled_journal(*chains: tuple[int, str, int]) -> Journal:
     journal = open_journal(SimulatedDisk())
     for lane, chain, count in chains:
         entries = [Entry(b"%d" % number, chain, NOW_MS + number, number) for number in range(count)]
-        journal.append_many(lane, entries, NOW_MS)
+        journal.append_many(lane, entries)
         journal.commit(NOW_MS)
     return journal
 

@@ -54,7 +54,7 @@ class SmallDevice:
 
     def write(self, count: int) -> None:
         entries = [Entry(b"%d" % at + bytes(900), f"chain {at % 2}", 1000 + at, 0) for at in self._next(count)]
-        self.journal.append_many(LANE, entries, 0)
+        self.journal.append_many(LANE, entries)
         self.journal.commit(0)
 
     def _next(self, count: int) -> Iterator[int]:

@@ -38,9 +38,9 @@ class FlakyJournal(Journal):
         self._fail()
         super().commit(now_ms)
 
-    def append_many(self, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
+    def append_many(self, lane: int, entries: Sequence[Entry]) -> range:
         self._fail()
-        return super().append_many(lane, entries, now_ms)
+        return super().append_many(lane, entries)
 
     def _fail(self) -> None:
         if FlakyJournal.failures_left:
@@ -114,10 +114,10 @@ def test_whoever_uses_the_journal_meanwhile_never_finds_records_that_are_not_dur
         bench, found = Bench(tmp_path), list[asyncio.Future[int]]()
         loop, append = asyncio.get_running_loop(), FlakyJournal.append_many
 
-        def append_and_let_another_in(journal: Journal, lane: int, entries: Sequence[Entry], now_ms: int) -> range:
+        def append_and_let_another_in(journal: Journal, lane: int, entries: Sequence[Entry]) -> range:
             asked = asyncio.run_coroutine_threadsafe(bench.thread.call(lambda: journal.durable_position(lane)), loop)
             found.append(asyncio.wrap_future(asked, loop=loop))
-            return append(journal, lane, entries, now_ms)  # type: ignore[arg-type]
+            return append(journal, lane, entries)  # type: ignore[arg-type]
 
         monkeypatch.setattr(FlakyJournal, "append_many", append_and_let_another_in)
         async with asyncio.timeout(PATIENCE_S):

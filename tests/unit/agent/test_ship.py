@@ -45,7 +45,7 @@ class Device:
         entries = [
             Entry(hashlib.sha512(b"%d" % at).hexdigest().encode(), "chain", 1000 + at, 0) for at in range(RECORDS)
         ]
-        journal.append_many(3, entries, 0)
+        journal.append_many(3, entries)
         journal.commit(0)
         numbers = iter(range(1, 4))
         self.keys = DeviceKeys.generate(lambda count: bytes([next(numbers)]) * count)
@@ -268,7 +268,7 @@ def test_a_receipt_that_does_not_fit_holds_up_no_other_archive(tmp_path: Path, c
         (first,) = device.archiving.kept
         await device.shipper.ship_all()
         journal = device.journal.journal
-        journal.append(3, Entry(b"one more", "chain", 9000, 0), 0)
+        journal.append(3, Entry(b"one more", "chain", 9000, 0))
         journal.commit(0)
         await device.archiving.archive_all()
         (_, second) = device.archiving.kept

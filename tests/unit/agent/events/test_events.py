@@ -43,7 +43,7 @@ def _journal_with_losses(folder: Path) -> Journal:
     settings = JournalSettings(max_bytes=400_000, segment_bytes=16_384, compression="none")
     journal = Journal(DirectoryDisk(folder), settings, new_journal_id=1, now_ms=0)
     for at in range(600):
-        journal.append(4, Entry(bytes(1000), "x#0/c", at, 0), 0)
+        journal.append(4, Entry(bytes(1000), "x#0/c", at, 0))
         journal.commit(0)
     return journal
 

@@ -1,5 +1,4 @@
 import errno
-from typing import Any
 
 import pytest
 
@@ -35,7 +34,7 @@ class FailingDisk(SimulatedDisk):
 def test_what_is_committed_is_read_back_in_order_after_reopening() -> None:
     disk = SimulatedDisk()
     journal = open_journal(disk)
-    positions = journal.append_many(1, [entry(number) for number in range(5)], NOW_MS)
+    positions = journal.append_many(1, [entry(number) for number in range(5)])
     assert list(positions) == [0, 1, 2, 3, 4]
     journal.commit(NOW_MS)
     assert sequences(read_all(open_journal(disk))) == [0, 1, 2, 3, 4]
@@ -43,7 +42,7 @@ def test_what_is_committed_is_read_back_in_order_after_reopening() -> None:
 
 def test_what_is_not_committed_is_not_read() -> None:
     journal = open_journal(SimulatedDisk())
-    journal.append(1, entry(0), NOW_MS)
+    journal.append(1, entry(0))
     assert read_all(journal) == []
 
 
@@ -59,32 +58,10 @@ def test_one_commit_is_one_write_and_one_sync_per_lane() -> None:
         operations += 1
 
     disk.before_each = count
-    journal.append_many(0, [entry(number) for number in range(50)], NOW_MS)
-    journal.append(1, entry(1), NOW_MS)
+    journal.append_many(0, [entry(number) for number in range(50)])
+    journal.append(1, entry(1))
     journal.commit(NOW_MS)
     assert operations == 4
-
-
-@pytest.mark.parametrize(
-    ("change", "entries", "later_ms", "due"),
-    [
-        ({"commit_records": 3}, 2, 0, False),
-        ({"commit_records": 3}, 3, 0, True),
-        ({"commit_bytes": 60}, 2, 0, False),
-        ({"commit_bytes": 60}, 3, 0, True),
-        ({"commit_interval_ms": 500}, 1, 499, False),
-        ({"commit_interval_ms": 500}, 1, 500, True),
-        ({"commit_interval_ms": 500}, 1, -1, True),  # the clock was set back: do not wait for it
-        ({"commit_interval_ms": 0}, 0, 9999, False),
-    ],
-)
-def test_a_commit_is_due_by_size_or_time(change: dict[str, Any], entries: int, later_ms: int, due: bool) -> None:
-    journal = open_journal(SimulatedDisk(), settings(**change))
-    journal.append_many(0, [entry(number) for number in range(entries)], NOW_MS)
-    assert journal.is_due(NOW_MS + later_ms) is due
-    journal.tick(NOW_MS + later_ms)
-    assert len(read_all(journal)) == (entries if due else 0)
-    assert not due or not journal.is_due(NOW_MS + later_ms)
 
 
 @pytest.mark.parametrize(
@@ -102,18 +79,18 @@ def test_a_commit_is_due_by_size_or_time(change: dict[str, Any], entries: int, l
 def test_a_bad_entry_is_refused_by_name_and_nothing_of_its_batch_is_taken(lane: int, bad: Entry, problem: str) -> None:
     journal = open_journal(SimulatedDisk())
     with pytest.raises(ValueError, match=problem):
-        journal.append_many(lane, [entry(0), bad], NOW_MS)
+        journal.append_many(lane, [entry(0), bad])
     journal.commit(NOW_MS)
     assert read_all(journal) == []
 
 
 def test_what_waits_for_commit_is_bounded() -> None:
-    journal = open_journal(SimulatedDisk(), settings(max_pending_bytes=100, commit_bytes=100))
-    journal.append(0, entry(0, 90), NOW_MS)
+    journal = open_journal(SimulatedDisk(), settings(max_pending_bytes=100))
+    journal.append(0, entry(0, 90))
     with pytest.raises(StorageError, match="90 bytes wait"):
-        journal.append(0, entry(1, 90), NOW_MS)
+        journal.append(0, entry(1, 90))
     journal.commit(NOW_MS)
-    journal.append(0, entry(1, 90), NOW_MS)
+    journal.append(0, entry(1, 90))
 
 
 def test_a_commit_that_failed_is_repeated_elsewhere_and_nothing_is_lost_or_doubled() -> None:
@@ -121,10 +98,10 @@ def test_a_commit_that_failed_is_repeated_elsewhere_and_nothing_is_lost_or_doubl
     journal = open_journal(disk)
     commit(journal, 0, entry(0))
     disk.is_failing = True
-    journal.append(0, entry(1), NOW_MS)
+    journal.append(0, entry(1))
     with pytest.raises(StorageError, match="Input/output error"):
         journal.commit(NOW_MS)
-    journal.append(0, entry(2), NOW_MS)
+    journal.append(0, entry(2))
     disk.is_failing = False
     journal.commit(NOW_MS)
     commit(journal, 0, entry(3))
@@ -182,7 +159,7 @@ def test_a_lowered_cap_is_kept_from_the_start_and_what_goes_is_told() -> None:
 def test_a_full_journal_that_must_not_shed_stops_until_a_cursor_moves() -> None:
     journal = open_journal(SimulatedDisk(), settings(segments=4, when_full="stop_reading"))
     fill_segments(journal, 0, 4)
-    journal.append(0, entry(16, 3000), NOW_MS)
+    journal.append(0, entry(16, 3000))
     with pytest.raises(StorageError, match="full"):
         journal.commit(NOW_MS)
     journal.cursor("publisher").acknowledge(0, 4)
@@ -208,7 +185,7 @@ def test_a_disk_that_refuses_again_and_again_costs_no_more_than_the_first_refusa
     journal = open_journal(disk, settings(when_full="shed"))
     count = fill_segments(journal, 1, 7)
     commit(journal, 1, entry(count))
-    journal.append(1, entry(count + 1), NOW_MS)
+    journal.append(1, entry(count + 1))
     disk.is_failing = True
     for _ in range(20):
         with pytest.raises(StorageError, match="commit failed"):

@@ -45,7 +45,7 @@ def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() 
     commit(journal, 0, entry(1, 100), entry(2, 3000))
     torn = _torn(disk, "0000.segment", 1)
     reopened = open_journal(torn, settings(compression="none"))
-    assert reopened.append(0, entry(3), NOW_MS) == 3
+    assert reopened.append(0, entry(3)) == 3
     reopened.commit(NOW_MS)
     again = open_journal(torn.after_kill(), settings(compression="none"))
     assert sequences(read_all(again)) == [0, 1, 3]

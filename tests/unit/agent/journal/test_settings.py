@@ -13,7 +13,6 @@ from agent.journal import JournalSettings
         ({"max_bytes": 1 << 20}, "4 are needed"),
         ({"max_bytes": 1 << 40}, "more than 4096 segments"),
         ({"commit_records": 0}, "commit_records 0"),
-        ({"commit_bytes": 1 << 30}, "commit_bytes"),
         ({"cursors": ()}, "cursors 0"),
         ({"thinned_lanes": frozenset({32})}, "thinned_lanes"),
         ({"spare_segments": 0}, "spare_segments"),

@@ -47,7 +47,7 @@ def test_positions_of_what_was_never_stored_are_not_used_again() -> None:
     journal = open_journal(disk, settings(segments=4))
     fill_segments(journal, 0, 4)
     commit(journal, 7, entry(1), entry(2))
-    assert open_journal(disk.after_kill(), settings(segments=4)).append(7, entry(3), NOW_MS) == 2
+    assert open_journal(disk.after_kill(), settings(segments=4)).append(7, entry(3)) == 2
 
 
 def test_a_gap_is_durable_before_its_records_are_gone_and_until_it_is_acknowledged() -> None:

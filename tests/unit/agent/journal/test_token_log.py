@@ -21,14 +21,14 @@ HUGE = 2**150  # a token may be wider than any machine word
 
 def commit(folder: Path, payloads: list[bytes]) -> None:
     journal = Journal(DirectoryDisk(folder / "journal"), SMALL, new_journal_id=1, now_ms=0)
-    journal.append_many(4, [Entry(payload, "chain", 1, at) for at, payload in enumerate(payloads)], 0)
+    journal.append_many(4, [Entry(payload, "chain", 1, at) for at, payload in enumerate(payloads)])
     journal.close(0)
 
 
 def fill_until_released(folder: Path, first: int) -> None:
     journal = Journal(DirectoryDisk(folder / "journal"), SMALL, new_journal_id=1, now_ms=0)
     for at in range(20):
-        journal.append_many(4, [Entry(os.urandom(60_000), "chain", 2, at)], 0)
+        journal.append_many(4, [Entry(os.urandom(60_000), "chain", 2, at)])
         journal.commit(0)
         journal.cursor("publisher").acknowledge(4, first + at)
     journal.close(0)

@@ -34,7 +34,7 @@ def _write_seconds(journal: Journal, seconds: int, start_ms: int, lanes: dict[in
     for second in range(seconds):
         now_ms = start_ms + second * 1000
         for lane, count in lanes.items():
-            journal.append_many(lane, [_entry(second) for _ in range(count)], now_ms)
+            journal.append_many(lane, [_entry(second) for _ in range(count)])
         journal.commit(now_ms)
         if journal.stats(now_ms).shed_records:
             return second
@@ -146,9 +146,9 @@ def test_status_and_capacity_forecast_the_same_from_the_first_minute_on() -> Non
     settings = JournalSettings(max_bytes=64 * MIB, segment_bytes=256 * 1024, compression="none", cursors=("publisher",))
     journal = Journal(disk, settings, new_journal_id=7, now_ms=0)
     journal.stats(0)
-    journal.append_many(4, [_entry(0) for _ in range(150)], 0)  # what a start brings at once
+    journal.append_many(4, [_entry(0) for _ in range(150)])  # what a start brings at once
     for second in range(1, 61):
-        journal.append_many(4, [_entry(second) for _ in range(30)], second * 1000)
+        journal.append_many(4, [_entry(second) for _ in range(30)])
         journal.commit(second * 1000)
         journal.stats(second * 1000)
     status = journal.stats(60_000).full_in_s

@@ -16,9 +16,9 @@ NOW_MS = 1_700_000_000_000
 def directory(tmp_path: Path) -> Path:
     journal = _open(tmp_path)
     for number in range(12):
-        journal.append(0, Entry(f'{{"reading": {number}}}'.encode(), "boiler", NOW_MS + number, number), NOW_MS)
+        journal.append(0, Entry(f'{{"reading": {number}}}'.encode(), "boiler", NOW_MS + number, number))
         journal.commit(NOW_MS + number * 1000)
-    journal.append(7, Entry(b"\xff\x00", "camera", NOW_MS, 0), NOW_MS)
+    journal.append(7, Entry(b"\xff\x00", "camera", NOW_MS, 0))
     cursor = journal.cursor("publisher")
     journal.commit(NOW_MS + 12_000)
     cursor.acknowledge(0, 4)
@@ -123,7 +123,7 @@ def test_tail_follows_what_is_committed_later(
     def commit_one_more(_: float) -> None:
         if next(rounds, None) is None:
             raise KeyboardInterrupt
-        journal.append(0, Entry(b"new", "boiler", NOW_MS, 99), NOW_MS)
+        journal.append(0, Entry(b"new", "boiler", NOW_MS, 99))
         journal.commit(NOW_MS)
 
     monkeypatch.setattr("agent.operator.commands.journal.time.sleep", commit_one_more)

@@ -33,7 +33,7 @@ def journal(config: Path) -> Iterator[Journal]:
 def commit(journal: Journal, stream: str, *contents: str, lane: int = 4) -> None:
     for number, content in enumerate(contents):
         message = StreamMessage(MessageID(stream, 0, NOW_MS, number, "0xab", "chain"), content)
-        journal.append(lane, Entry(message.serialize().encode(), stream, NOW_MS, number), NOW_MS)
+        journal.append(lane, Entry(message.serialize().encode(), stream, NOW_MS, number))
     journal.commit(NOW_MS)
 
 
@@ -81,7 +81,7 @@ def test_a_stream_is_meant_by_its_id_its_end_or_a_pattern(pattern: str, is_meant
 def test_what_cannot_be_read_is_told_and_passed_over(
     config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal.append(4, Entry(b"garbage", "c", NOW_MS, 0), NOW_MS)
+    journal.append(4, Entry(b"garbage", "c", NOW_MS, 0))
     commit(journal, "0xab/boiler", '{"n":1}')
     assert main(["tap", "--config", str(config), "--last", "2", "--count", "1"]) == 0
     captured = capsys.readouterr()

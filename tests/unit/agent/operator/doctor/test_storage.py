@@ -111,7 +111,7 @@ def test_a_journal_is_looked_at_while_another_process_would_write_to_it(tmp_path
     assert gather_journal(config).stats is None
     settings = config.journal.settings(config.cursors)
     journal = Journal(DirectoryDisk(config.journal_directory), settings, new_journal_id=7, now_ms=0)
-    journal.append_many(4, [Entry(chain="c", timestamp_ms=1, sequence=0, payload=b"x")], 0)
+    journal.append_many(4, [Entry(chain="c", timestamp_ms=1, sequence=0, payload=b"x")])
     journal.commit(0)
     stats = gather_journal(config).stats
     assert stats is not None
