@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from agent.archive.settings import ShipConfig
 from agent.archive.stage import Archiving
 from agent.archive.state import KeptArchive
-from agent.errors import LinkDown, Rejected, error_text
+from agent.errors import LinkDown, Rejected
 from agent.keys import DeviceKeys
 from agent.keys.files import read_public_key
 from protocol.archive.receipt import Receipt
@@ -50,6 +50,7 @@ from protocol.shipping import (
 )
 from runtime.backoff import Backoff
 from runtime.durable_files import make_directory, sync_directory
+from runtime.errors import connection_error_text
 
 MAX_PROBLEM_BYTES: Final = 4096
 MAX_DETAIL_CHARACTERS = 400  # of a refusal's text
@@ -254,7 +255,7 @@ def upload(path: Path, archive: KeptArchive, claim: str, config: ShipConfig, abo
                 if receipt is not None:
                     return receipt
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
-        raise LinkDown(f"{config.url}: {error_text(error)}") from error
+        raise session.down(error) from error
     raise LinkDown(f"{config.url}: {MAX_RESTARTS} attempts did not upload all of {archive.file_name}")
 
 
@@ -281,6 +282,7 @@ class _Session:
     def __init__(self, config: ShipConfig, claim: str, archive: KeptArchive, abort: Abort) -> None:
         assert config.url is not None
         url = urlsplit(config.url)
+        self._url = config.url
         self._base = url.path.rstrip("/")
         self._archive = archive
         self._claim = claim
@@ -336,10 +338,15 @@ class _Session:
     def _ask(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> http.client.HTTPResponse:
-        self._connection.request(
-            method, self._base + path, body=body or None, headers={"Authorization": self._claim, **(headers or {})}
-        )
-        return self._connection.getresponse()
+        everything = {"Authorization": self._claim, **(headers or {})}
+        try:
+            self._connection.request(method, self._base + path, body=body or None, headers=everything)
+            return self._connection.getresponse()
+        except OSError as error:
+            raise self.down(error) from error
+
+    def down(self, error: Exception) -> LinkDown:
+        return LinkDown(f"{self._url}: {connection_error_text(error, self._connection.host)}")
 
     def _checked_offset(self, answer: http.client.HTTPResponse) -> int:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from drivers.errors import DeviceError
+from runtime.errors import connection_error_text
 from runtime.token_bucket import TokenBucket
 
 CHUNK_BYTES: Final = 4096
@@ -109,7 +110,8 @@ async def open_tcp(host: str, port: int) -> ByteSource:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection = await _connect(host, port)
     except (OSError, TimeoutError, UnicodeError) as error:  # the last: not a host name
-        raise DeviceError(f"{url} does not answer ({_reason(error)}); check address and network") from error
+        reason = connection_error_text(error, host)
+        raise DeviceError(f"{url} does not answer ({reason}); check address and network") from error
     return ByteSource(connection.fileno(), url, connection.close)
 
 
@@ -134,8 +136,6 @@ async def _connect(host: str, port: int) -> socket.socket:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError) and not str(error):
-        return "timed out"
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
 

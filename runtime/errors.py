@@ -1,5 +1,8 @@
 """The errors of the shared plumbing. The packages that use it re-export them."""
 
+import os
+import socket
+
 from protocol.errors import HeadgateError
 
 
@@ -37,3 +40,16 @@ class LinkDown(HeadgateError):
     def __init__(self, problem: str, *, by_message: bool = False) -> None:
         super().__init__(problem)
         self.by_message = by_message
+
+
+def connection_error_text(error: Exception, host: str) -> str:
+    """The reason why a connection to this host failed, for an operator: without the number of the error."""
+    if isinstance(error, socket.gaierror):
+        return f"cannot resolve {host}"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    is_of_system = isinstance(error, ConnectionError) or type(error) is OSError  # TLS has numbers of its own
+    number = getattr(error, "errno", None)
+    if is_of_system and number:
+        return os.strerror(number)  # asyncio has a text of its own, with the address once more
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

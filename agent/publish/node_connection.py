@@ -11,6 +11,7 @@ from agent.publish.node_rest import NodeRest, NodeSession, NodeSettings
 from agent.publish.node_url import NodeUrl
 from protocol.ethereum.signer import Signer
 from protocol.streamr.control import ControlMessage
+from runtime.errors import connection_error_text
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 MAX_WAITING_FRAMES = 256  # received and not yet read; beyond it the node has to wait
@@ -45,7 +46,7 @@ class NodeConnection:
                 max_queue=MAX_WAITING_FRAMES,
             )
         except (OSError, InvalidHandshake, InvalidURI, Rejected) as problem:
-            raise LinkDown(f"{settings.url}: {problem}") from problem
+            raise LinkDown(f"{settings.url}: {connection_error_text(problem, settings.url.host)}") from problem
         return cls(websocket, session, settings.url)
 
     async def token(self) -> str | None:

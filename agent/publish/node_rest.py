@@ -24,6 +24,7 @@ from agent.errors import LinkDown, Rejected
 from agent.publish.node_url import API_PREFIX, NodeUrl
 from protocol.ethereum.signer import Signer
 from protocol.shown_text import printable_start
+from runtime.errors import connection_error_text
 
 READ_OPERATIONS = ("stream_get", "stream_subscribe")
 MAX_SHARED_STREAMS = 10_000
@@ -111,7 +112,7 @@ class NodeRest:
         return reply
 
     def _down(self, problem: Exception) -> LinkDown:
-        return LinkDown(f"{self.url}: {problem or type(problem).__name__}")
+        return LinkDown(f"{self.url}: {connection_error_text(problem, self.url.host)}")
 
 
 class NodeSession:

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.errors import LinkDown
+from runtime.errors import LinkDown, connection_error_text
 from runtime.mqtt.packets import Message
 from runtime.mqtt.settings import BrokerSettings
 
@@ -87,7 +87,7 @@ class MqttLink:
             raise self._down(f"no answer within {self._broker.connect_timeout_s:g} s") from None
         except (OSError, ValueError) as error:  # refused, unknown host, wrong certificate
             self._abandon()
-            raise self._down(getattr(error, "strerror", None) or str(error)) from error
+            raise self._down(connection_error_text(error, self._broker.host)) from error
         except BaseException:
             self._abandon()
             raise

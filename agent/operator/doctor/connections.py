@@ -24,12 +24,12 @@ from agent.config.publishers import (
     WebsocketConfig,
     build_mqtt_publisher,
 )
-from agent.errors import error_text
 from agent.keys import DeviceKeys
 from agent.operator.doctor.finding import Finding, error, good, warning
 from agent.publish.node_url import NodeUrl
 from drivers.ports import find_port
 from protocol.errors import HeadgateError
+from runtime.errors import connection_error_text
 
 PORT: Final = "port"
 MAX_PROCESSES: Final = 10_000
@@ -190,7 +190,7 @@ def gather_link(end: LinkTarget, keys: Callable[[], DeviceKeys] | None) -> LinkF
         elif end.broker is not None:
             asyncio.run(_greet(end.broker, end.client_id))
     except (OSError, HeadgateError, UnicodeError) as refusal:
-        problem = "no answer in time" if isinstance(refusal, TimeoutError) else error_text(refusal)
+        problem = connection_error_text(refusal, end.host)
         return LinkFacts(name=end.name, where=where, failed_at=step, problem=problem)
     return LinkFacts(name=end.name, where=where)
 

@@ -1,7 +1,9 @@
 import asyncio
 import contextlib
 import hashlib
+import socket
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,20 @@ def test_a_device_that_is_not_enrolled_is_told_so_in_words(tmp_path: Path, colle
         assert device.archiving.kept
 
     _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_collector_that_cannot_be_resolved_is_named(
+    tmp_path: Path, collector: SmallCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def act(device: Device) -> None:
+        monkeypatch.setattr(socket, "getaddrinfo", fail)
+        with pytest.raises(LinkDown, match=r"^http://collector\.example:8440: cannot resolve collector\.example$"):
+            await device.shipper.ship_all()
+
+    _run(tmp_path, replace(_config(tmp_path, collector), url="http://collector.example:8440"), act)
 
 
 def test_a_collector_that_is_busy_is_asked_again_later(tmp_path: Path, collector: SmallCollector) -> None:

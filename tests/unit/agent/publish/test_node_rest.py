@@ -1,5 +1,6 @@
 """The session, with a node that a test owns."""
 
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -151,6 +152,15 @@ def test_a_node_that_lets_no_readers_in_is_not_asked_again_and_one_that_is_away_
 
     assert len([asked for asked, _ in node.asked if asked == path]) == 2
     assert "cannot grant readers access on the node; stream=0xa/b" in caplog.text
+
+
+def test_a_host_that_cannot_be_resolved_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(LinkDown, match=r"^http://node\.example:7070: cannot resolve node\.example$"):
+        NodeRest(NodeUrl.parse("http://node.example:7070"), timeout_s=5, tls=None).post("/login/challenge", b"")
 
 
 def test_a_refusal_is_one_bounded_line() -> None:
