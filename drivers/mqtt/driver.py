@@ -45,13 +45,13 @@ IDLE_S: Final = 1.0  # a silent broker is no fault; keep-alive monitors the link
 class MqttSettings:
     host: Text
     port: Port = 1883
-    ready_made: tuple[Literal["tasmota", "zigbee2mqtt", "esphome"], ...] = ()
+    presets: tuple[Literal["tasmota", "zigbee2mqtt", "esphome"], ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     version: Literal["5", "3.1.1"] = "5"
     client_id: str = ""  # default: headgate- and the driver's name; identifies the session, so unique per broker
     qos: Literal[0, 1] = 1
     session_expiry_s: Annotated[int, Between(0, 0xFFFFFFFF)] = 604_800  # how long the broker stores messages for us
-    retained: Literal["skip", "take"] = "skip"  # a message published before the connection has no time of its own
+    retained: Literal["skip", "accept"] = "skip"  # a message published before the connection has no time of its own
     keepalive_s: Annotated[int, Between(5, 3600)] = 30
     connect_timeout_s: Annotated[float, Between(0.1, 120)] = 10.0
     username: str = ""
@@ -63,8 +63,8 @@ class MqttSettings:
 
     def __post_init__(self) -> None:
         problems: list[str] = []
-        if not self.ready_made and not self.subscriptions:
-            problems.append("subscriptions: missing; name topics here, or a firmware in ready_made")
+        if not self.presets and not self.subscriptions:
+            problems.append("subscriptions: missing; name topics here, or a format in presets")
         problems += tls_problems(self)
         if self.password_file and not self.username:
             problems.append("username: missing; password_file requires it")
@@ -90,7 +90,7 @@ class MqttSettings:
         )
 
 
-READY_MADE: Final[dict[str, Callable[[], Firmware]]] = {
+PRESETS: Final[dict[str, Callable[[], Firmware]]] = {
     "tasmota": Tasmota,
     "zigbee2mqtt": Zigbee2Mqtt,
     "esphome": EspHome,
@@ -113,7 +113,7 @@ class MqttDriver(Driver):
         self._link: MqttLink | None = None
         self._has_space = asyncio.Event()
         reject = self.rejects.note
-        made = [FirmwareMapping(READY_MADE[kind](), reject) for kind in settings.ready_made]
+        made = [FirmwareMapping(PRESETS[kind](), reject) for kind in settings.presets]
         own = [SubscriptionMapping(name, subscription, reject) for subscription in settings.subscriptions]
         self._mappings: list[TopicMapping] = [*made, *own]
         self._readers: dict[str, list[TopicReader]] = {}  # by topic, in the order of the mappings

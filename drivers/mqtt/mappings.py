@@ -1,4 +1,4 @@
-"""Maps a topic and a payload to readings, as configured, or ready-made for well-known firmware. Pure."""
+"""Maps a topic and a payload to readings, as configured, or by a preset for well-known firmware. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

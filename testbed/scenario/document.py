@@ -55,7 +55,9 @@ class Scenario(_Document):
         named = {
             fault.target.split(".")[1] for fault in self.faults if isinstance(fault, ClockStep | ClockRate | ClockSet)
         }
-        wrong = {name for name, agent in self.agents.items() if agent.clock != "right" or agent.clock_behind_days}
+        wrong = {
+            name for name, agent in self.agents.items() if agent.clock != "synchronised" or agent.clock_behind_days
+        }
         return frozenset(named | wrong)
 
     def devices_of(self, agent: str) -> dict[str, Device]:

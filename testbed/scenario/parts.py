@@ -43,7 +43,7 @@ class Agent:
     when_full: Literal["shed", "stop_reading"] = "shed"
     commit_interval_s: Annotated[float, Between(0, 60)] = 0.1
     archive_every_s: Annotated[float, Between(0.1, 3600)] = 1.0
-    clock: Literal["right", "1970"] = "right"  # 1970: unsynchronised, like a machine without a battery
+    clock: Literal["synchronised", "1970"] = "synchronised"  # 1970: unsynchronised, like a machine without a battery
     clock_behind_days: Annotated[float, Between(0, 10_000)] = 0.0  # at its start, although synchronised
 
 

@@ -46,7 +46,7 @@ def _agent(chance: random.Random) -> Agent:
         journal_megabytes=8,
         commit_interval_s=chance.choice((0.02, 0.1, 0.5)),
         archive_every_s=chance.choice((0.5, 1.0, 4.0)),
-        clock=chance.choice(("right", "right", "right", "1970")),
+        clock=chance.choice(("synchronised", "synchronised", "synchronised", "1970")),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from drivers.framing import Damaged, DelimitedFrames, FixedFrames, Frames
 from drivers.mapping import fields_of_json
-from drivers.mqtt.driver import READY_MADE
+from drivers.mqtt.driver import PRESETS
 from drivers.mqtt.mappings import Sample
 from drivers.nmea.driver import NmeaDecoder
 from drivers.nmea.sentences import checksum
@@ -92,7 +92,7 @@ def _read_messages(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         fields_of_json(data)
     with contextlib.suppress(ValueError):
-        for each in READY_MADE[kind]().read(topic, data) or []:
+        for each in PRESETS[kind]().read(topic, data) or []:
             if isinstance(each, Sample):
                 Reading(each.sensor, each.quantity, each.value, each.unit, taken_at_ms=0, mime_type=each.mime_type)
 

@@ -233,7 +233,7 @@ class ModbusRig(Rig):
 
 
 class MqttRig(Rig):
-    bad_settings: ClassVar[dict[str, Any]] = {"host": "", "port": 0, "ready_made": ["tasmoto"]}
+    bad_settings: ClassVar[dict[str, Any]] = {"host": "", "port": 0, "presets": ["tasmoto"]}
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -10,7 +10,7 @@ import pytest
 
 from agent.cli import main
 from drivers import DeviceError, Reading
-from drivers.mqtt.driver import READY_MADE, MqttDriver, build
+from drivers.mqtt.driver import PRESETS, MqttDriver, build
 from tests.support.brokers import Broker
 from tests.support.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
 from tests.support.patience import PATIENCE_S
@@ -230,7 +230,7 @@ def test_retained_messages_are_skipped_or_taken(broker: Broker) -> None:
         skipping = driver_of(broker, client_id="skip")
         await skipping.open()
         assert await skipping.read() == []
-        taking = driver_of(broker, client_id="take", retained="take")
+        taking = driver_of(broker, client_id="take", retained="accept")
         await taking.open()
         assert values_of(await read_until(taking, 1)) == [42]
         await skipping.close()
@@ -259,7 +259,7 @@ def test_what_well_known_firmware_publishes_arrives_as_readings(broker: Broker) 
     expected = [sample for _, _, samples in published for sample in samples]
 
     async def test() -> None:
-        driver = driver_of(broker, ready_made=list(READY_MADE), subscriptions=[])
+        driver = driver_of(broker, presets=list(PRESETS), subscriptions=[])
         await driver.open()
         messages = [(topic, payload) for topic, payload, _ in published]
         await asyncio.to_thread(broker.publish, *NOT_READ, *messages)
@@ -278,7 +278,7 @@ def test_what_real_devices_sent_arrives_once_as_what_it_said(broker: Broker, ver
     expected = [tuple(sample) for message in messages for sample in message.samples or []]
 
     async def test() -> None:
-        driver = driver_of(broker, version=version, ready_made=list(READY_MADE), subscriptions=[])
+        driver = driver_of(broker, version=version, presets=list(PRESETS), subscriptions=[])
         await driver.open()
         await asyncio.to_thread(broker.publish, *((message.topic, message.payload) for message in messages))
         readings: list[Reading] = []
@@ -301,7 +301,7 @@ def test_what_zigbee2mqtts_converters_write_comes_through(broker: Broker) -> Non
     quantities = sum(len(message["units"]) for message in messages)
 
     async def test() -> None:
-        driver = driver_of(broker, ready_made=["zigbee2mqtt"], subscriptions=[])
+        driver = driver_of(broker, presets=["zigbee2mqtt"], subscriptions=[])
         await driver.open()
         payloads = [(f"zigbee2mqtt/{message['model']}", message["payload"].encode()) for message in messages]
         await asyncio.to_thread(broker.publish, *payloads)
@@ -321,7 +321,7 @@ def test_a_retained_last_will_of_a_device_is_read_where_retained_messages_are_ta
 
     async def test() -> None:
         await asyncio.to_thread(broker.publish, *((m.topic, m.payload) for m in wills), retain=True)
-        driver = driver_of(broker, ready_made=list(READY_MADE), subscriptions=[], retained="take")
+        driver = driver_of(broker, presets=list(PRESETS), subscriptions=[], retained="accept")
         await driver.open()
         readings = await read_until(driver, len(expected))
         assert sorted(reading.sensor for reading in readings) == expected

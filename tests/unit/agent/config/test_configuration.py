@@ -84,7 +84,7 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ),
         ('[publishers.n]\nkind = "mqtt"\nhost = "h"\npassword_file = "c"\n', "publishers.n.username: missing"),
         (
-            '[drivers.b]\ndriver = "mqtt"\nhost = "h"\nready_made = ["tasmota"]\nuse_tls = true\n',
+            '[drivers.b]\ndriver = "mqtt"\nhost = "h"\npresets = ["tasmota"]\nuse_tls = true\n',
             "drivers.b.use_tls: unknown setting; did you mean tls?",
         ),
         ('[publishers."a b"]\nkind = "file"\npath = "x"\n', "publishers.\"a b\": 'a b' does not look like"),
@@ -165,7 +165,7 @@ def test_relative_paths_of_a_driver_count_from_the_configuration_s_folder_too(
     monkeypatch.chdir("/")
     path = tmp_path / "headgate.toml"
     path.write_text(
-        '[device]\nname = "bench"\n[drivers.broker]\ndriver = "mqtt"\nhost = "h"\nready_made = ["tasmota"]\n'
+        '[device]\nname = "bench"\n[drivers.broker]\ndriver = "mqtt"\nhost = "h"\npresets = ["tasmota"]\n'
         'username = "me"\npassword_file = "broker.password"\nca_file = "/etc/ca.pem"\ntls = "on"\n'
     )
     settings = load_config(path).build_drivers()["broker"].settings  # type: ignore[attr-defined]

@@ -134,7 +134,7 @@ driver = "mqtt"
 host = "h"
 username = "u"
 password_file = "."
-ready_made = ["tasmota"]
+presets = ["tasmota"]
 [archive]
 [ship]
 url = "https://h:1"

@@ -85,7 +85,7 @@ def test_a_message_of_more_readings_than_one_read_may_give_is_damaged_and_hinder
     connection = Waiting(
         message("tele/a/SENSOR", flood, number), message("tele/b/SENSOR", b'{"AM2301":{"Temperature":1}}', 2)
     )
-    driver = driver_over(connection, ready_made=["tasmota"])
+    driver = driver_over(connection, presets=["tasmota"])
     assert [reading.sensor for reading in read(driver)] == ["b/AM2301"]
     assert connection.acknowledged == [number] * number
     assert driver.quality.damaged_frames == 1
@@ -171,7 +171,7 @@ def test_the_first_mapping_that_claims_a_message_reads_it() -> None:
     )
     status = {"topic": "{sensor}/status", "quantity": "words", "format": "text"}
     all_else = {"topic": "#", "quantity": "never", "format": "text"}
-    driver = driver_over(connection, status, all_else, ready_made=["tasmota", "esphome"])
+    driver = driver_over(connection, status, all_else, presets=["tasmota", "esphome"])
     assert values_of(read(driver)) == [
         ("plug", "online", True),
         ("office", "online", True),
@@ -206,7 +206,7 @@ def test_a_source_that_invents_topics_costs_no_more_memory_than_that(topic: str)
 def test_known_firmware_with_a_number_that_cannot_be_read_gives_the_others(
     topic: str, payload: bytes, sensor: str, reason: str
 ) -> None:
-    driver = driver_over(Waiting(message(topic, payload, 1)), ready_made=["tasmota", "zigbee2mqtt"])
+    driver = driver_over(Waiting(message(topic, payload, 1)), presets=["tasmota", "zigbee2mqtt"])
     assert values_of(read(driver)) == [(sensor, "humidity", 55)]
     assert driver.rejects.counts == {(sensor, reason): 1}
 

@@ -1,4 +1,4 @@
-"""The ready-made mappings on what real devices sent, judged by readers and writers that are not ours."""
+"""The presets on what real devices sent, judged by readers and writers that are not ours."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import orjson
 import pytest
 from hatasmota.sensor import get_sensor_entities
 
-from drivers.mqtt.driver import READY_MADE
+from drivers.mqtt.driver import PRESETS
 from drivers.mqtt.mappings import Sample, match_topic
 from drivers.mqtt.zigbee2mqtt import Zigbee2Mqtt
 from tests.vectors.mqtt import Recorded, load, recorded
@@ -39,7 +39,7 @@ def name_of(message: Recorded) -> str:
 
 @pytest.mark.parametrize("message", RECORDED, ids=name_of)
 def test_a_recorded_message_means_what_it_said(message: Recorded) -> None:
-    mapping = READY_MADE[message.family]()
+    mapping = PRESETS[message.family]()
     if message.is_refused:
         with pytest.raises(ValueError, match="unexpected character"):
             mapping.read(message.topic, message.payload)
@@ -50,7 +50,7 @@ def test_a_recorded_message_means_what_it_said(message: Recorded) -> None:
 
 
 def test_there_are_recordings_of_many_devices_of_each_family() -> None:
-    devices = {family: {m.device for m in RECORDED if m.family == family} for family in READY_MADE}
+    devices = {family: {m.device for m in RECORDED if m.family == family} for family in PRESETS}
     assert all(len(found) >= 10 for found in devices.values()), devices
 
 

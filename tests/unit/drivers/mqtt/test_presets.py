@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.mqtt.driver import READY_MADE
+from drivers.mqtt.driver import PRESETS
 from drivers.mqtt.mappings import Sample, match_topic
 from drivers.reading import Reading
 from tests.support.firmware_messages import ESPHOME, NOT_READ, TASMOTA, ZIGBEE2MQTT
@@ -17,14 +17,14 @@ EACH = [(kind, *message) for kind, messages in MESSAGES.items() for message in m
 def test_a_message_of_such_firmware_is_subscribed_to_and_understood(
     kind: str, topic: str, payload: bytes, samples: list[Sample]
 ) -> None:
-    mapping = READY_MADE[kind]()
+    mapping = PRESETS[kind]()
     assert any(match_topic(pattern, topic) is not None for pattern in mapping.filters)
     assert mapping.read(topic, payload) == samples
 
 
 @pytest.mark.parametrize(("topic", "payload"), NOT_READ)
 def test_messages_that_are_no_readings_are_left_alone(topic: str, payload: bytes) -> None:
-    assert all(make().read(topic, payload) is None for make in READY_MADE.values())
+    assert all(make().read(topic, payload) is None for make in PRESETS.values())
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_messages_that_are_no_readings_are_left_alone(topic: str, payload: bytes
 )
 def test_a_payload_that_makes_no_sense_is_a_value_error(kind: str, topic: str, payload: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words are of several parsers
-        READY_MADE[kind]().read(topic, payload)
+        PRESETS[kind]().read(topic, payload)
 
 
 @given(
@@ -52,7 +52,7 @@ def test_any_payload_on_any_topic_gives_samples_or_a_value_error(
 ) -> None:
     kind, topic = kind_and_topic
     try:
-        for sample in READY_MADE[kind]().read(topic, payload) or []:
+        for sample in PRESETS[kind]().read(topic, payload) or []:
             if isinstance(sample, Sample):
                 sensor, quantity, value, unit, mime_type = sample
                 Reading(sensor, quantity, value, unit, taken_at_ms=0, mime_type=mime_type)
