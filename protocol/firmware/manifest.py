@@ -42,6 +42,8 @@ class Manifest:
         _check_name("board", self.board)
         _check_name("version", self.version)
         check_within("counter", self.counter, 0, MAX_COUNTER)
+        if not self.size_bytes:
+            raise ValueError("the image is empty")
         check_within("size_bytes", self.size_bytes, 1, MAX_IMAGE_BYTES)
         check_length("sha512", self.sha512, DIGEST_BYTES)
 

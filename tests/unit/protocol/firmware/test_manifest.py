@@ -53,7 +53,7 @@ def test_the_largest_manifest_is_as_large_as_the_limit_says() -> None:
         ({"version": "1.0\x7f"}, "not printable ASCII"),
         ({"counter": -1}, "counter -1"),
         ({"counter": MAX_COUNTER + 1}, "counter"),
-        ({"size_bytes": 0}, "size_bytes 0"),
+        ({"size_bytes": 0}, "the image is empty"),
         ({"size_bytes": MAX_IMAGE_BYTES + 1}, "size_bytes"),
         ({"sha512": b"short"}, "sha512 of 5 bytes"),
     ],

@@ -84,7 +84,7 @@ def test_a_slot_for_the_factory_is_written_on_request(key: Path) -> None:
 @pytest.mark.parametrize(
     ("image", "counter", "more", "problem"),
     [
-        (b"", "1", [], "size_bytes 0"),
+        (b"", "1", [], "the image is empty"),
         (b"x", "-1", [], "counter -1"),
         (b"x", "1", ["--board", "a b"], "or a space"),
         (b"x", "1", ["--sector-bytes", "4"], "512 or more"),
