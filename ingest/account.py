@@ -122,11 +122,11 @@ class Account:
             self.chains[name].ingested -= count
             self.chains[name].duplicate += count
 
-    def add_copies(self, copies: Iterable[ArchiveSummary]) -> None:
-        """Count the records of archives that were entered before and have come again in another file."""
-        for copy in copies:
-            for chain, found in copy.chains.items():
-                account = self.chains[ChainName(copy.device or "", chain)]
+    def add_duplicates(self, duplicates: Iterable[ArchiveSummary]) -> None:
+        """Count the records of archives that were entered before and were delivered again in another file."""
+        for summary in duplicates:
+            for chain, found in summary.chains.items():
+                account = self.chains[ChainName(summary.device or "", chain)]
                 account.archived += found.archived
                 account.duplicate += found.archived
 

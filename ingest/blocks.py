@@ -79,7 +79,7 @@ class BlockDecoder:
     def decode(self, blocks: Neighbours) -> DecodedBlocks:
         done = DecodedBlocks([], [], [], [])
         for stretch in _stretches(blocks.columns):
-            alone = 0 if self._readers.quick.knows(self._device) else 1  # goes the long way, which makes it known
+            alone = 0 if self._readers.quick.knows(self._device) else 1  # decoded alone, which makes it known
             self._take_each(stretch[:alone], blocks, done)
             rest = stretch[alone:]
             if len(rest) < MIN_RUN or not self._take_run(rest, blocks, done):

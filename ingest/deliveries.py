@@ -27,7 +27,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}  # of each archive, by its digest
-        self.since: dict[str, str] = {}  # of those, what was entered since somebody cleared it
+        self.since: dict[str, str] = {}  # of those, the ones entered since it was last cleared
         self.waiting: dict[str, Waiting] = {}  # by the archive's digest
         self._files: set[tuple[str, str]] = set()
         self._opened: set[str] = set()
@@ -43,18 +43,18 @@ class Deliveries:
         return found
 
     def __len__(self) -> int:
-        """How many files were taken."""
+        """The number of files that were entered."""
         return len(self._files)
 
-    def enter(self, summaries: list[ArchiveSummary], copies: list[ArchiveSummary]) -> None:
+    def enter(self, summaries: list[ArchiveSummary], duplicates: list[ArchiveSummary]) -> None:
         for summary in summaries:
             self._enter(summary.archive, summary.path, summary.verdict)
             self._note_locked(summary.archive, summary.path, summary.device, summary.verdict, summary.locked)
-        for summary in copies:
+        for summary in duplicates:
             self._enter(summary.archive, summary.path, DUPLICATE)
 
-    def copies(self, delivered: list[ArchiveSummary], chosen: list[ArchiveSummary]) -> list[ArchiveSummary]:
-        """Of what was delivered, the files that bring an archive again and were never counted before."""
+    def duplicates(self, delivered: list[ArchiveSummary], chosen: list[ArchiveSummary]) -> list[ArchiveSummary]:
+        """The delivered files that repeat an archive and were not counted before."""
         entered = {(each.archive, each.path) for each in chosen}
         new = [each for each in delivered if (each.archive, each.path) not in entered]
         return [each for each in new if (each.archive, each.path) not in self._files]

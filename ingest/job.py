@@ -75,16 +75,16 @@ def run_job(
         shown.expect(there if settings.again else there - len(deliveries))
 
         under_way = threading.Lock()
-        desk = _Desk(spark, store, settings, deliveries)
-        desk.unlock()
+        runner = _BatchRunner(spark, store, settings, deliveries)
+        runner.unlock()
 
         failures: list[Exception] = []
 
         def ingest(files: DataFrame, _batch: int) -> None:
             try:
                 with under_way:
-                    shown.reach(desk.ingest(files))
-                    desk.unlock()
+                    shown.reach(runner.ingest(files))
+                    runner.unlock()
             except Exception as error:
                 failures.append(error)  # on its way through Java it becomes a text
                 raise
@@ -120,8 +120,8 @@ def _await_end(query: StreamingQuery, stopping: threading.Event, under_way: thre
                 query.stop()
 
 
-class _Desk:
-    """What stays on the driver from batch to batch."""
+class _BatchRunner:
+    """Ingests batches, with the state that the Spark driver holds between them."""
 
     def __init__(self, spark: SparkSession, store: Store, settings: JobSettings, deliveries: Deliveries) -> None:
         self._spark = spark

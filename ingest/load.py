@@ -58,10 +58,10 @@ def load_batch(
     delivered, files = _collect(decoded)
     handed_over.add(delivered)
     chosen = _choose(delivered)
-    copies = deliveries.copies(delivered, chosen)
-    if chosen or copies:
-        _Batch(store, decoded, delivered, chosen, copies, _Staged(folder, files)).load()
-        deliveries.enter(chosen, copies)
+    duplicates = deliveries.duplicates(delivered, chosen)
+    if chosen or duplicates:
+        _Batch(store, decoded, delivered, chosen, duplicates, _Staged(folder, files)).load()
+        deliveries.enter(chosen, duplicates)
     return Loaded(archives=len(delivered), records=sum(summary.records or 0 for summary in delivered))
 
 
@@ -131,7 +131,7 @@ class _Batch:
         decoded: DataFrame,
         delivered: list[ArchiveSummary],
         chosen: list[ArchiveSummary],
-        copies: list[ArchiveSummary],
+        duplicates: list[ArchiveSummary],
         staged: _Staged,
     ) -> None:
         self._store = store
@@ -141,7 +141,7 @@ class _Batch:
         decoded_now = [each.archive for each in delivered if each.chains and each.verdict != KNOWN]
         self._came_twice = len(set(decoded_now)) < len(decoded_now)
         self._summaries = chosen
-        self._copies = copies
+        self._duplicate_archives = duplicates
         self._staged = staged
         self._account = store.account()
         self._gaps_before = self._account.gaps()
@@ -150,7 +150,7 @@ class _Batch:
     def load(self) -> None:
         if self._summaries:
             self._enter_messages()
-        self._account.add_copies(self._copies)
+        self._account.add_duplicates(self._duplicate_archives)
         self._write_small_tables()
         self._store.commit(self._account, self._changes)
 
@@ -302,8 +302,8 @@ class _Batch:
         closed = self._closed_before() + gap_rows(closed_gaps(self._gaps_before, now), CLOSED)
         self._replace("gaps", closed + gap_rows(now, OPEN))
         self._replace("ledger", self._account.ledger())
-        copies = [replace(copy, verdict=DUPLICATE) for copy in self._copies]
-        archives = archive_rows([*self._summaries, *copies])
+        duplicates = [replace(each, verdict=DUPLICATE) for each in self._duplicate_archives]
+        archives = archive_rows([*self._summaries, *duplicates])
         self._changes["archives"] = Change([self._write_small("archives", archives)])
 
     def _closed_before(self) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ class QuickReader:
                 self._keys[device] = backend.load_public_key(key)
 
     def verify(self, device: str, digests: Sequence[bytes], signatures: Sequence[bytes]) -> list[bool]:
-        """Whether the device, which is known, made each signature. What fails may still hold by the long way."""
+        """Whether the device, which is known, made each signature. `Verifier` may still accept one that fails here."""
         return self._keys[device].verify_all(digests, signatures)
 
     def read(self, records: Sequence[Record], device: str) -> list[UsualText | None]:

@@ -1,4 +1,4 @@
-"""Why something is in quarantine. Released values never change meaning: tables and reports are full of them."""
+"""The reasons for quarantine. Released values never change meaning, because tables and reports contain them."""
 
 from enum import StrEnum
 
@@ -12,23 +12,23 @@ class Reason(StrEnum):
     ARCHIVE_CORRUPT = "archive corrupt"
     ARCHIVE_TRUNCATED = "archive truncated"
     ARCHIVE_UNSUPPORTED = "archive unsupported"
-    ARCHIVE_MISNAMED = "archive misnamed"  # its name says another digest
-    ARCHIVE_ENCRYPTED = "archive encrypted"  # and no key that opens it was given
-    DEVICE_UNKNOWN = "device unknown"  # the archive is true, but not of a device on the allow-list
-    DEVICE_MISMATCH = "device mismatch"  # another device brought it, encrypted, as its own
+    ARCHIVE_MISNAMED = "archive misnamed"  # its name is not the digest of its content
+    ARCHIVE_ENCRYPTED = "archive encrypted"  # and none of the given keys decrypts it
+    DEVICE_UNKNOWN = "device unknown"  # the archive is valid, but its device is not on the allow-list
+    DEVICE_MISMATCH = "device mismatch"  # encrypted, and uploaded by another device than the one that signed it
     # a block of an archive
     BLOCK_DAMAGED = "block damaged"
     # one record
     NOT_A_MESSAGE = "not a stream message"
-    MISFILED = "misfiled"  # the archive files it under another reference or chain than its own
+    MISFILED = "misfiled"  # its reference or chain differs from what the archive states for it
     FOREIGN_PUBLISHER = "foreign publisher"
     UNSIGNED = "unsigned"
     SIGNATURE_MALFORMED = "signature malformed"
     SIGNATURE_FORGED = "signature forged"
     SIGNATURE_UNCHECKABLE = "signature uncheckable"
-    UNDECRYPTABLE = "undecryptable"  # with the key that was given for it
+    UNDECRYPTABLE = "undecryptable"  # with the key for its key id
     CONTENT_UNREADABLE = "content unreadable"
-    CHAIN_ID_MALFORMED = "chain id malformed"  # another field of a signed message may have been moved into it
+    CHAIN_ID_MALFORMED = "chain id malformed"  # it may contain part of another signed field
     HASH_MISMATCH = "hash mismatch"
     TIME_OUT_OF_RANGE = "time out of range"
 
@@ -42,7 +42,7 @@ SIGNATURE_REASONS = {
 
 
 class Quarantined(Exception):
-    """What is being decoded belongs into quarantine. It never leaves the decoder."""
+    """The input must be quarantined. The decoder catches it; it never leaves this package."""
 
     def __init__(self, reason: Reason, detail: str, *, offset: int | None = None) -> None:
         super().__init__(detail)

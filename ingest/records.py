@@ -1,7 +1,7 @@
 """Decode one archived record: verify its signature, open its content, check its hash, and lay it out as a row.
 
-Nearly every record goes the short way (`ingest/quick.py`). Here is the long way, which takes every kind of message and
-says what is wrong with the others.
+`ingest/quick.py` decodes nearly every record. This module decodes every kind of message, more slowly, and reports what
+is wrong with invalid ones.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class Readers:
 
 
 def decode_record(record: Record, number: int, device: str, keyring: Keyring, readers: Readers) -> Decoded:
-    """The long way. Raises: Quarantined."""
+    """Decode a record of any kind. Raises: Quarantined."""
     message = verify_record(record, device, readers.verifier)
     readers.quick.learn(message, device)
     state, io, digest = open_content(message, keyring)

@@ -1,4 +1,4 @@
-"""The holes of the chains for the operator, and what to ask of whoever still has the messages."""
+"""Lists the gaps of the chains, and composes resend requests for the missing messages."""
 
 from pathlib import Path
 from typing import Any

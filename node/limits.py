@@ -3,7 +3,7 @@
 Streams, permissions and chains are stored, so they are counted by `Quota` and refused beyond a limit. Each is charged
 to a `Holder` twice: to an owner, which is an identity, and to an origin, which is the network address it came from.
 New identities cost nothing, so the limit per origin bounds what one machine can do with many of them. Streams that the
-configuration declares are charged to no one.
+configuration declares are not charged.
 """
 
 import sys
@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple
 from node.errors import ErrorCode, Refused
 from runtime.settings import Positive
 
-MAX_AHEAD_MS: Final = 300_000  # how far a publisher's clock may be ahead of the node's
+MAX_AHEAD_MS: Final = 300_000  # maximum lead of a publisher's clock over the node's
 
 
 class Holder(NamedTuple):
@@ -48,24 +48,24 @@ class Limits:
     max_outgoing_bytes: Count = 2 * 1024 * 1024  # queued for one client; beyond it, the client is dropped
     max_buffered_bytes: Count = 64 * 1024 * 1024  # received in part or not yet sent, of all clients together
     max_subscriptions: Count = 1_000  # of one connection
-    max_resends: Count = 10  # that one connection may have running
+    max_resends: Count = 10  # running at a time, of one connection
     max_requests_per_s: Count = 5_000  # of one connection, on average; beyond it, the connection is read more slowly
-    max_logins_per_s: Amount = 5.0  # of one machine, on average
+    max_logins_per_s: Amount = 5.0  # of one client network, on average
     max_streams: Count = 10_000
-    max_streams_per_owner: Count = 1_000  # that one identity has made
-    max_streams_per_address: Count = 5_000  # that were made from one network address
+    max_streams_per_owner: Count = 1_000  # created by one identity
+    max_streams_per_address: Count = 5_000  # created from one network address
     max_grants: Count = 100_000
     max_grants_per_stream: Count = 1_000
-    max_grants_per_owner: Count = 10_000  # on all streams that one identity has made
-    max_grants_per_address: Count = 50_000  # on all streams that were made from one network address
+    max_grants_per_owner: Count = 10_000  # on all streams created by one identity
+    max_grants_per_address: Count = 50_000  # on all streams created from one network address
     max_chains: Count = 100_000  # with stored messages
     max_chains_per_owner: Count = 10_000  # of one publisher
     max_chains_per_address: Count = 50_000  # begun from one network address
     ping_interval_s: Amount = 60.0
     idle_timeout_s: Amount = 3_600.0
     close_timeout_s: Amount = 10.0  # for a client to read the rest and to close the connection itself
-    send_timeout_s: Amount = 60.0  # how long a resend waits for a client that reads nothing
-    request_timeout_s: Amount = 15.0  # for the whole of an HTTP request to arrive
+    send_timeout_s: Amount = 60.0  # of a resend to a client that does not read
+    request_timeout_s: Amount = 15.0  # from the first byte of an HTTP request to its last
     keep_alive_timeout_s: Amount = 75.0  # between two HTTP requests on one connection
 
     def quota(self, name: str) -> "Quota":

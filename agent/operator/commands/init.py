@@ -130,8 +130,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         load_config(path)
         device = _make_keys(data / "keys" / "device.keys", arguments)
-    except BaseException:  # also whoever gives up when asked for a passphrase
-        path.unlink()  # nothing half good is left behind, and the same command can be given again
+    except BaseException:  # also Ctrl-C at the prompt for a passphrase
+        path.unlink()  # so that the same command can be repeated
         raise
     print(f"{path}: written; edit it, then: headgate check --config {path}", file=sys.stderr)
     print(f"device       {device}")

@@ -34,24 +34,24 @@ def stored(folder: Path, summaries: list[ArchiveSummary]) -> Deliveries:
 def test_a_file_is_a_copy_once() -> None:
     deliveries = Deliveries()
     first, copy = summary("first.hga"), summary("copy.hga", verdict="known")
-    assert deliveries.copies([first], [first]) == []
+    assert deliveries.duplicates([first], [first]) == []
     deliveries.enter([first], [])
-    assert deliveries.copies([summary("first.hga", verdict="known")], []) == []
-    assert deliveries.copies([copy], []) == [copy]
+    assert deliveries.duplicates([summary("first.hga", verdict="known")], []) == []
+    assert deliveries.duplicates([copy], []) == [copy]
     deliveries.enter([], [copy])
-    assert deliveries.copies([copy], []) == []
+    assert deliveries.duplicates([copy], []) == []
 
 
 def test_copies_are_remembered_and_do_not_change_the_verdict(tmp_path: Path) -> None:
     deliveries = stored(tmp_path, [summary("first.hga"), summary("copy.hga", verdict="duplicate")])
     assert deliveries.verdicts == {"a1": "verified"}
-    assert deliveries.copies([summary("copy.hga", verdict="known")], []) == []
+    assert deliveries.duplicates([summary("copy.hga", verdict="known")], []) == []
 
 
 def test_a_copy_is_archived_and_duplicate_and_leaves_the_ledger_balanced() -> None:
     account = Account()
     account.add([summary("first.hga")], {})
-    account.add_copies([summary("copy.hga")])
+    account.add_duplicates([summary("copy.hga")])
     (row,) = account.ledger()
     assert (row["archived"], row["ingested"], row["duplicate"], row["balanced"]) == (6, 3, 3, True)
     assert account.chains[ChainName("0xd1", "boiler")].archives == 1
