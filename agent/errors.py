@@ -12,15 +12,15 @@ class ExitCode(IntEnum):
     """The exit codes of `headgate`. Released numbers never change meaning; 64 and up follow sysexits.h."""
 
     OK = 0
-    NO = 1  # a check failed: a signature is wrong, a chain is broken
+    NO = 1  # the command ran, and its check failed: an invalid signature, a broken chain
     USAGE = 2  # the command line is wrong
     BAD_DATA = 65  # input breaks its format
-    NO_INPUT = 66  # a file to read does not exist
+    NO_INPUT = 66  # an input file does not exist
     UNAVAILABLE = 69  # a device or a destination does not respond
-    BUG = 70  # a fault of Headgate itself; the traceback is on stderr
+    BUG = 70  # an unexpected error in Headgate; the traceback is on stderr
     IO_ERROR = 74  # a disk or a pipe failed
-    NO_PERMISSION = 77  # the operating system refuses
-    BAD_CONFIG = 78  # the operator must edit a file; systemd does not restart on this one
+    NO_PERMISSION = 77  # the operating system denied access
+    BAD_CONFIG = 78  # the operator must correct a file; systemd does not restart the service
     INTERRUPTED = 130  # Ctrl-C
 
 

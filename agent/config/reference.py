@@ -1,7 +1,7 @@
 """Generates the reference of all settings as Markdown, from the types that check them.
 
-What a field may hold comes from its annotation, its default from the class, and what it means from the comment behind
-it: a setting is explained in one place, next to the code that obeys it.
+The values that a setting accepts come from the annotation of its field, the default from the class, and the meaning
+from the comment behind it. So a setting is documented in one place, next to the code that uses it.
 """
 
 import ast
@@ -63,7 +63,7 @@ def _render_section(title: str, schema: type) -> str:
 
 
 def settings_of(schema: type) -> Iterator[Setting]:
-    """Those of the class itself, without what it inherits."""
+    """The settings of the class itself, without inherited ones."""
     annotations = typing.get_type_hints(schema, include_extras=True)
     meanings = _comments(schema)
     for field in dataclasses.fields(schema):
@@ -73,7 +73,7 @@ def settings_of(schema: type) -> Iterator[Setting]:
 
 
 def every_setting_of(schema: type, prefix: str = "") -> Iterator[Setting]:
-    """Those of the class, of what it inherits, and of the tables within, by their dotted names."""
+    """The settings of the class, of its base classes, and of nested tables by their dotted names."""
     annotations = typing.get_type_hints(schema, include_extras=True)
     meanings: dict[str, str] = {}
     for each in reversed(schema.__mro__):
@@ -100,7 +100,7 @@ def _table_within(annotation: Any) -> type | None:
 
 
 def _comments(schema: type) -> dict[str, str]:
-    """What stands behind each field of the class in its source; "" where nothing does."""
+    """The comment behind each field of the class in its source; "" if there is none."""
     source = textwrap.dedent(inspect.getsource(schema))
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
@@ -153,7 +153,7 @@ def _default(field: "dataclasses.Field[Any]") -> str:
 
 
 def _value_text(value: object) -> str:
-    """A value as it is written in a configuration, without the quotes of a text."""
+    """A value as written in a configuration, without the quotes of a string."""
     match value:
         case bool():
             return str(value).lower()

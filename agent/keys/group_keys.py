@@ -1,4 +1,4 @@
-"""The keys that encrypted streams share with their readers, and every one that was used before.
+"""Stores the group keys of encrypted streams: the current one and all earlier ones.
 
 One file per stream, named by a hash of the stream's id, so that a rotation rewrites little. Its layout:
 
@@ -9,7 +9,7 @@ One file per stream, named by a hash of the stream's id, so that a rotation rewr
 
 In the box is a CBOR map: `stream`, `device`, and `keys`, a list of `[key id, created_at_ms, 32 bytes]`, oldest first.
 
-An export holds the keys in JSON, to read encrypted streams without asking the device. It must be a private file.
+An export holds the keys as JSON, to decrypt streams without a key exchange. It must be a private file.
 
     {"<stream id>": {"<group key id>": "<64 hex digits>"}}
 """
@@ -45,7 +45,7 @@ SUFFIX = ".group-keys"
 GROUP_KEY_BYTES = 32
 MAX_KEY_ID_BYTES = 256
 MAX_STREAM_ID_BYTES = 1024
-MAX_KEYS_PER_STREAM = 8_192  # a key a day for twenty-two years
+MAX_KEYS_PER_STREAM = 8_192  # one per day for 22 years
 _BOUNDS = CborBounds(max_bytes=4 * 1024 * 1024, max_items=8 + 4 * MAX_KEYS_PER_STREAM, max_depth=3)
 
 
@@ -67,7 +67,7 @@ class KeptGroupKey:
 
 
 class GroupKeyStore:
-    """The group keys of one device, kept in one private folder. What `add` returned from is on the disk."""
+    """The group keys of one device, in one private folder. A key is durable when `add` returns."""
 
     def __init__(self, folder: Path, keys: DeviceKeys) -> None:
         make_private_folder(folder)
@@ -78,9 +78,9 @@ class GroupKeyStore:
         self._known: dict[str, tuple[KeptGroupKey, ...]] = {}
 
     def add(self, stream_id: str, key: KeptGroupKey) -> None:
-        """From now on the current key. The same key again changes nothing.
+        """Make this the current key of the stream. Adding the same key again changes nothing.
 
-        Raises: ValueError for another key under an id that is taken, or when the stream has too many.
+        Raises: ValueError if another key has this id, or the stream has the maximum number of keys.
         """
         history = self.history(stream_id)
         taken = self.by_id(stream_id, key.key_id)
@@ -161,13 +161,13 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
 def group_keys_as_json(keys: Mapping[str, Sequence[KeptGroupKey]]) -> bytes:
-    """By stream, oldest key first."""
+    """The export of the keys, by stream, oldest key first."""
     document = {stream: {key.key_id: key.secret.reveal().hex() for key in each} for stream, each in keys.items()}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def read_group_keys_of(stream_id: str, path: Path) -> dict[str, GroupKey]:
-    """The keys of one stream, by their ids; none where the file has none of it. Raises: ConfigError, OSError."""
+    """The keys of one stream in an export, by their ids. Raises: ConfigError, OSError."""
     try:
         document = orjson.loads(read_private_file(path, max_bytes=MAX_FILE_BYTES))
         return {name: GroupKey(name, binascii.unhexlify(key)) for name, key in document.get(stream_id, {}).items()}

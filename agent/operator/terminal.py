@@ -22,7 +22,7 @@ SHOW_EVERY_S = 0.2
 
 
 class Progress:
-    """Tell it how much is done, as often as you like."""
+    """A progress line on a terminal; nothing is written to a file or a pipe."""
 
     def __init__(self, what: str, total: int, stream: TextIO | None = None) -> None:
         self._what = what

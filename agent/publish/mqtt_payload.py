@@ -5,7 +5,7 @@
 | `stream_message` | the serialised StreamMessage, byte for byte as it was signed and stored | a JSON array of them |
 | `io_message` | the ioMessage in its binary embodiment, or its JSON where the stream's content is JSON | never |
 
-A reader tells one from several by the first element: a number, or an array.
+A reader distinguishes them by the first element: a number for one message, an array for several.
 """
 
 from bisect import bisect_right
@@ -28,8 +28,8 @@ from runtime.settings import placeholder_problem
 PayloadForm = Literal["stream_message", "io_message"]
 
 MAX_TOPIC_BYTES = 65_535
-MAX_REMEMBERED_TOPICS = 1_024
-PACKED_BYTES = 128 * 1024  # more in one publication saves nothing
+MAX_CACHED_TOPICS = 1_024
+PACKED_BYTES = 128 * 1024  # larger publications gain nothing
 PACKET_OVERHEAD_BYTES = 64  # of a PUBLISH, beside topic and payload
 _PLACEHOLDERS = {"stream": "s", "partition": "0", "publisher": "p", "chain": "c"}
 _NOT_IN_TOPICS = frozenset("+#\0")
@@ -43,18 +43,18 @@ class Publication(NamedTuple):
 
 
 def check_topic_template(template: str) -> None:
-    """Raises ValueError, saying what a template may hold."""
+    """Raises ValueError if the template is not valid; the text names what it may contain."""
     if placeholder_problem(template, _PLACEHOLDERS):
         known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
         raise ValueError(f"topic {template!r:.80} may contain only {known} in braces")
     topic = template.format(**_PLACEHOLDERS)
     if not topic or _NOT_IN_TOPICS & set(topic):
-        raise ValueError(f"topic {template!r:.80} is empty or holds +, # or NUL")
+        raise ValueError(f"topic {template!r:.80} is empty or contains +, # or NUL")
 
 
-@lru_cache(maxsize=MAX_REMEMBERED_TOPICS)
+@lru_cache(maxsize=MAX_CACHED_TOPICS)
 def topic_of(template: str, stream_id: str, partition: int, publisher: str, chain: str) -> str:
-    """Raises: Rejected, where the message's names make no topic."""
+    """The topic of a chain. Raises: Rejected if it is not a valid MQTT topic."""
     topic = template.format(stream=stream_id, partition=partition, publisher=publisher, chain=chain)
     if _NOT_IN_TOPICS & set(topic) or len(topic.encode()) > MAX_TOPIC_BYTES:
         raise Rejected(f"{topic[:100]!r} is not an MQTT topic")
@@ -64,9 +64,9 @@ def topic_of(template: str, stream_id: str, partition: int, publisher: str, chai
 def pack(
     records: Sequence[Record], template: str, form: PayloadForm, *, max_messages: int, max_bytes: int
 ) -> Iterator[Publication | RejectedRun]:
-    """Publications of neighbours in a lane with the same topic, in order; what cannot be sent is refused in its place.
+    """Publications of consecutive records of a lane with the same topic, in order; records that cannot be sent as runs.
 
-    `max_bytes` is what the broker takes as one packet.
+    `max_bytes` is the largest packet that the broker accepts.
     """
     for (_, topic), neighbours in groupby(records, lambda record: (record.lane, _topic_or_problem(record, template))):
         if isinstance(topic, Rejected):
@@ -80,7 +80,7 @@ def pack(
 def _packed(
     topic: str, records: Sequence[Record], max_messages: int, max_bytes: int
 ) -> Iterator[Publication | RejectedRun]:
-    """As many in one publication as fit; what is too large for any comes alone."""
+    """As many records in one publication as fit; one that is too large is rejected alone."""
     payloads = [record.payload for record in records]
     ends = list(accumulate([len(payload) + 1 for payload in payloads], initial=0))  # a bracket or comma before each …
     packed_bytes = min(PACKED_BYTES, max_bytes) - _overhead_bytes(topic) - 1  # … and one bracket at the end
@@ -107,12 +107,12 @@ def _publication(topic: str, payload: bytes, records: Sequence[Record], max_byte
 
 
 def _overhead_bytes(topic: str) -> int:
-    """An upper bound of what a packet has beside its payload."""
+    """An upper bound of the size of a packet without its payload."""
     return len(topic) * 4 + PACKET_OVERHEAD_BYTES
 
 
 def _topic_or_problem(record: Record, template: str) -> str | Rejected:
-    """All messages of one chain have one topic, so only the first of them is taken apart for it."""
+    """All messages of one chain have the same topic, so only the first of them is parsed."""
     known = _topics_of_chains.get((template, record.chain))
     if known is not None:
         return known
@@ -122,7 +122,7 @@ def _topic_or_problem(record: Record, template: str) -> str | Rejected:
     except Rejected as problem:
         return problem
     if record.chain == chain_name(stream_id, partition, chain):
-        if len(_topics_of_chains) >= MAX_REMEMBERED_TOPICS:
+        if len(_topics_of_chains) >= MAX_CACHED_TOPICS:
             _topics_of_chains.clear()
         _topics_of_chains[template, record.chain] = topic
     return topic
@@ -136,7 +136,7 @@ def _message_id(record: Record) -> MessageID:
 
 
 def _io_message(payload: bytes) -> bytes:
-    """Of a message of version 32, which is what the agent writes. Raises: Rejected."""
+    """The ioMessage in a message of version 32, the one that the agent writes. Raises: Rejected."""
     peeked = peek_content(payload)
     if peeked is None:
         raise Rejected("contains no ioMessage: not a stream message of version 32")

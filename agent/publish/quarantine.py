@@ -1,14 +1,14 @@
-"""Messages that a destination refused, with the reason, one JSON object per line.
+"""Stores messages that a destination rejected, each with the reason, as one JSON object per line.
 
 The file is for the operator, to see what a destination does not accept and to send it again by hand. With archives
 configured the message is also in an archive. Without them the file is the only copy, so:
 
-- What `add` returned from is on the medium, the file's name included. A disk that refuses makes `add` raise, and the
-  message stays in the journal.
-- The files are bounded: one is begun anew at `max_bytes`, and the oldest of more than `max_files` is removed. Where no
-  archive has its messages, `on_removal` records them as lost before the file goes.
+- When `add` returns, the messages and the name of the file are durable. If the disk fails, `add` raises, and the
+  messages stay in the journal.
+- The files are bounded: at `max_bytes` a new one begins, and beyond `max_files` the oldest is removed. If no archive
+  has its messages, `on_removal` records them as lost before the file is removed.
 
-After a crash a message may stand here twice, and a line that was cut short is followed by a whole one.
+After a crash a message may be in the files twice, and a torn line is followed by a complete one.
 """
 
 import base64
@@ -63,18 +63,18 @@ class Quarantine:
         self._lock = threading.Lock()
 
     def add(self, entries: Sequence[RejectedRecord], now_ms: int) -> None:
-        """Return when they are on the medium. Raises: StorageError, and then they may not be."""
+        """Return when the entries are durable. Raises: StorageError; then they may not be."""
         lines = b"".join(self._line(entry, now_ms) for entry in entries)
         with self._lock:
             try:
-                self._make_room()
+                self._rotate_if_full()
                 self._append(lines)
             except OSError as problem:
                 raise StorageError(
                     f"refused messages cannot be stored in {self.path}: {problem.strerror or problem}"
                 ) from problem
 
-    def _make_room(self) -> None:
+    def _rotate_if_full(self) -> None:
         if not self._is_named:
             make_directory(self.path.parent, mode=FOLDER_MODE)
         if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
@@ -100,7 +100,7 @@ class Quarantine:
                 write_all(descriptor, b"\n" + lines if is_torn else lines)
                 os.fsync(descriptor)
             except OSError:
-                with contextlib.suppress(OSError):  # so that the next try writes, and syncs, all of it again
+                with contextlib.suppress(OSError):  # so that a retry writes and syncs all of it again
                     os.ftruncate(descriptor, size)
                 raise
         finally:
@@ -133,7 +133,7 @@ def _payload_fields(payload: bytes) -> dict[str, str]:
 
 
 def _records_in(path: Path) -> Iterator[Record]:
-    """Each message once, without its payload; a line that is torn or was edited is passed over."""
+    """Each message once, without its payload; a line that is torn or was edited is skipped."""
     seen: set[tuple[int, int]] = set()
     with path.open("rb") as file:
         for line in file:

@@ -96,7 +96,7 @@ class Destination(NamedTuple):
 
 
 def restore_backup(backup: Backup, config: Path, data: Path, now_ms: int, *, is_forced: bool) -> list[Path]:
-    """The files that were written. `now_ms`: 0 where the clock is not known to be right.
+    """Write the files of the backup, and return their paths. `now_ms`: 0 if the clock is not synchronised.
 
     Raises: ConfigError if anything would be overwritten and `is_forced` is not given, or if a folder leads elsewhere;
     StorageError if an agent runs there; OSError.
@@ -110,7 +110,7 @@ def restore_backup(backup: Backup, config: Path, data: Path, now_ms: int, *, is_
     _make_folder(data, DATA_FOLDER_MODE, owner=SERVICE_USER, group=SERVICE_USER)
     files = destinations_of(backup, config, data, now_ms)  # modes depend on the folder that is there now
     with contextlib.closing(DataLock(data)):
-        for each in reversed(files):  # the folder of the keys first, which others must not enter
+        for each in reversed(files):  # the folder of the keys first, with its private mode
             is_secret = each.path == files[-1].path or each.path.is_relative_to(data / "keys")
             _make_folder(each.path.parent, KEY_FOLDER_MODE if is_secret else FOLDER_MODE)
         replace_files([(each.path, each.content, each.mode) for each in files])
@@ -119,7 +119,7 @@ def restore_backup(backup: Backup, config: Path, data: Path, now_ms: int, *, is_
 
 
 def destinations_of(backup: Backup, config: Path, data: Path, now_ms: int) -> list[Destination]:
-    """In the order in which they take their places."""
+    """The files to write, in the order in which they are put in place."""
     return [*_files_before_the_keys(backup, config, data, now_ms), _key_file(backup, config.parent, data)]
 
 
@@ -140,25 +140,25 @@ def _key_file(backup: Backup, folder: Path, data: Path) -> Destination:
 
 
 def _secret_mode(folder: Path) -> int:
-    """In a folder of root and the service's group, the group may read it; else only its owner."""
+    """The mode of a secret: its group may read it in a folder of root and the service's group, else only its owner."""
     is_shared = folder.exists() and folder.stat().st_uid == 0 and folder.stat().st_gid != 0
     return SHARED_MODE if is_shared else PRIVATE_MODE
 
 
 def _check_place(path: Path, *bases: Path) -> None:
-    """Raises: ConfigError where a link below one of the folders would lead out of it."""
+    """Raises: ConfigError if a symbolic link below one of the folders leads out of it."""
     base = next(each for each in bases if path.is_relative_to(each))
     if not path.parent.resolve().is_relative_to(base.resolve()):
         raise ConfigError(f"{path}: a symbolic link leads out of {base}; remove it first")
 
 
 def _make_folder(folder: Path, mode: int, *, owner: str = "", group: str = "") -> None:
-    """A new folder belongs to the owner and group of the one above, or to these, where there are such."""
+    """Create a folder, owned by `owner` and `group` if they exist, else like the folder above."""
     if folder.exists():
         return
     _make_folder(folder.parent, FOLDER_MODE)
     folder.mkdir(mode=mode)
-    folder.chmod(mode)  # whatever the umask says
+    folder.chmod(mode)  # regardless of the umask
     if os.geteuid() == 0:
         above = folder.parent.stat()
         os.chown(folder, _uid(owner, above.st_uid), _gid(group, above.st_gid))

@@ -36,14 +36,14 @@ DESCRIPTION = (
 UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 DEFAULT_OFFLINE = "6h"
 DEFAULT_MESSAGE_BYTES = 700  # a signed message around one reading
-MEASURED_SEGMENTS: Final = 2  # the present is what is in the last two
-PLANNED_LANE: Final = 4  # the priority of a rule that names none
+MEASURED_SEGMENTS: Final = 2  # rates are measured in the last two
+PLANNED_LANE: Final = 4  # the default priority of a rule
 STATE_PAGES: Final = 2  # written each time positions are saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneLoad:
-    """One lane: what it holds, and what comes. Bytes are those on the medium, page by page."""
+    """The content and the input of one lane. Bytes are counted on the medium, in whole pages."""
 
     lane: int
     live_bytes: int
@@ -53,9 +53,9 @@ class LaneLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """What an outage of any length does to a journal of this size."""
+    """The forecast for a journal while nothing is published."""
 
-    holds_s: dict[int, float | None]  # by lane: until it loses its first message; None: never, for nothing comes
+    holds_s: dict[int, float | None]  # by lane: time to its first loss; None: never, because it gets no messages
     usable_bytes: int  # for records, when it is empty
 
 
@@ -67,7 +67,7 @@ def measure_lanes(view: View) -> list[LaneLoad]:
 
 
 def _measure(view: View, lane: Lane, until_ms: int) -> LaneLoad:
-    """What came after the first commit that is looked at, in the time since it."""
+    """Measure the lane from the end of the first commit in its recent segments on."""
     recent = lane.segments[-MEASURED_SEGMENTS:]
     first_position = recent[0].first_position
     began_ms, later_position = _end_of_first_commit(view, lane, first_position)
@@ -85,7 +85,7 @@ def _measure(view: View, lane: Lane, until_ms: int) -> LaneLoad:
 
 
 def _end_of_first_commit(view: View, lane: Lane, position: int) -> tuple[int, int]:
-    """When the commit was that begins at `position`, and where the next one begins; a large one has several blocks."""
+    """The time of the commit that begins at `position`, and the end of it; a commit may have several blocks."""
     began_ms = None
     for chunk in view.chunks(lane, position):
         if began_ms is None:
@@ -97,7 +97,7 @@ def _end_of_first_commit(view: View, lane: Lane, position: int) -> tuple[int, in
 
 
 def plan_lane(messages_per_s: float, payload_bytes: int, settings: JournalSettings) -> LaneLoad:
-    """What would come, before compression, which takes something off: one lane, committed as the settings say."""
+    """The load of one lane at this rate, with the commits of the settings and without compression."""
     interval_s = settings.commit_interval_ms / 1000
     commits_per_s = messages_per_s if interval_s <= 0 else min(messages_per_s, 1 / interval_s)
     commits_per_s = max(commits_per_s, messages_per_s / settings.commit_records)
@@ -118,21 +118,21 @@ def forecast(lanes: Sequence[LaneLoad], settings: JournalSettings) -> Outage:
     for load in sorted(lanes, key=lambda load: load.lane):
         held_bytes, bytes_per_s = held_bytes + load.live_bytes, bytes_per_s + load.bytes_per_s
         holds_s[load.lane] = max(0, usable_bytes - held_bytes) / bytes_per_s if bytes_per_s > 0 else None
-    if settings.when_full == "stop_reading" and holds_s:  # then all stop together
+    if settings.when_full == "stop_reading" and holds_s:  # then all lanes stop together
         holds_s = dict.fromkeys(holds_s, holds_s[max(holds_s)])
     return Outage(holds_s=holds_s, usable_bytes=usable_bytes)
 
 
 def needed_megabytes(lanes: Sequence[LaneLoad], offline_s: float, settings: JournalSettings) -> int:
-    """The `max_megabytes` with which no lane loses anything for so long, beginning with an empty journal."""
-    wanted_bytes = sum(load.bytes_per_s for load in lanes) * offline_s
-    segments = math.ceil((wanted_bytes + settings.unusable_bytes(len(lanes))) / settings.segment_bytes)
-    state_bytes = 64 * 1024 + PAGE_BYTES * (2 + segments // 32)  # a little more than one can take
+    """The `max_megabytes` with which an empty journal buffers all lanes for `offline_s`."""
+    required_bytes = sum(load.bytes_per_s for load in lanes) * offline_s
+    segments = math.ceil((required_bytes + settings.unusable_bytes(len(lanes))) / settings.segment_bytes)
+    state_bytes = 64 * 1024 + PAGE_BYTES * (2 + segments // 32)  # an upper bound
     return math.ceil((segments * settings.segment_bytes + 2 * state_bytes) / MIB)
 
 
 def card_life_s(lanes: Sequence[LaneLoad], settings: JournalSettings, written_bytes: int = 0) -> float | None:
-    """Until the card is worn out; None where its endurance is not known, or nothing is written."""
+    """Time until the card is worn out; None if its endurance is unknown, or nothing is written."""
     if settings.card_endurance_bytes is None or not lanes:
         return None
     interval_s = max(1.0, settings.positions_interval_ms / 1000)
@@ -191,7 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[JournalSettings, list[LaneLoad], int]:
-    """With the configuration's settings where there is one, else with the defaults."""
+    """Plan with the settings of the configuration if there is one, else with the defaults."""
     path = arguments.config or find_config(os.environ)
     journal = load_named_config(arguments).journal if arguments.config or path.exists() else JournalConfig()
     settings = journal.settings(("any",))

@@ -20,18 +20,18 @@ THROTTLED_FILE: Final = "sys/devices/platform/soc/soc:firmware/get_throttled"
 LOW_MEMORY_BYTES: Final = 32_000_000
 HOT_C: Final = 80.0
 
-# Of the Pi's firmware: what is so now, and (16 bits higher) what was so since the start.
+# Bits of the Raspberry Pi firmware: the present state, and 16 bits higher, the state at any time since boot.
 UNDER_VOLTAGE: Final = 0x1
 SLOWED_DOWN: Final = 0x2 | 0x4 | 0x8
 SINCE_START: Final = 16
 
-WORN_OUT_STEP: Final = 10  # eMMC tells its wear in steps of ten per cent; 11 is beyond its life
+WORN_OUT_STEP: Final = 10  # eMMC reports its wear in steps of 10 %; 11 means beyond its lifetime
 PRE_EOL_NORMAL: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """None or empty: this machine does not say."""
+    """None or empty: unknown on this machine."""
 
     throttled: int | None = None
     temperature_c: float | None = None
@@ -70,7 +70,7 @@ def _worst(text: str | None) -> int | None:
 
 
 def _swaps_on_card(swaps: str, root: Path) -> Iterator[str]:
-    """A partition by its name, a file by the device it is on."""
+    """Swap partitions and swap files that are on an SD card or eMMC chip."""
     for line in swaps.splitlines()[1:]:
         name = line.split()[0] if line.split() else ""
         if "mmcblk" in name or (name.startswith("/") and "mmcblk" in _device_of(root / name.lstrip("/"), root)):
@@ -136,7 +136,7 @@ def _judge_program(facts: MachineFacts) -> Iterator[Finding]:
 
 
 CLOCK: Final = "clock"
-EARLIEST_S: Final = 1_767_225_600  # 2026-01-01: no device with this program ran before it
+EARLIEST_S: Final = 1_767_225_600  # 2026-01-01, before the first release
 MAX_ERROR_MS: Final = 1000
 SYNC_ADVICE: Final = (
     "enable a time service (timedatectl set-ntp true, or chrony); until then times are marked uncertain"
@@ -146,7 +146,7 @@ SYNC_ADVICE: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFacts:
     now_s: float
-    is_synchronised: bool | None  # None: the kernel does not say
+    is_synchronised: bool | None  # None: unknown
     max_error_ms: int = 0
     problem: str = ""
 

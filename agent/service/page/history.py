@@ -1,4 +1,4 @@
-"""The recent values of the sensors at even intervals, for the curves of the page. Bounded."""
+"""The recent values of the sensors, sampled at a fixed interval, for the curves of the page."""
 
 import math
 from array import array
@@ -12,7 +12,7 @@ from drivers.reading import Scalar
 SAMPLE_S: Final = 2.0
 MAX_POINTS: Final = 150  # of each series: five minutes
 MAX_SERIES: Final = 256  # a few hundred bytes each
-NOTHING: Final = math.nan  # where a device was down, or a value is no number
+NOTHING: Final = math.nan  # the device was down, or the value is not a number
 
 SeriesName = tuple[str, str, str]  # device, sensor, quantity
 
@@ -53,7 +53,7 @@ class History:
 
 
 def as_number(value: Scalar | bytes) -> float:
-    """On and off are 1 and 0; a text is nothing."""
+    """The value for a curve: true is 1, false is 0, and text is not a number."""
     try:
         return math.nan if isinstance(value, str | bytes) else float(value)
     except OverflowError:
@@ -61,5 +61,5 @@ def as_number(value: Scalar | bytes) -> float:
 
 
 def _point(value: float) -> float | None:
-    """As short as a curve needs it."""
+    """The value rounded to six digits; None if it is not finite, which JSON cannot hold."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
