@@ -138,14 +138,14 @@ class Stage:
     def acknowledged(self) -> int:
         return sum(agent.figure("acknowledged") for agent in self.agents.values())
 
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """The number of messages in the journals that the node has not acknowledged yet."""
         return sum(
             agent.status().get("journal", {"pending": {"node": 0}})["pending"]["node"] for agent in self.agents.values()
         )
 
     def _progress(self) -> object:
-        return self.acknowledged(), self.waiting(), len(self.collector.archives())
+        return self.acknowledged(), self.pending(), len(self.collector.archives())
 
     def is_linked(self) -> bool:
         return all(agent.status()["links"]["node"]["is_up"] for agent in self.agents.values())

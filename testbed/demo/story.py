@@ -82,13 +82,13 @@ async def _cut_the_network(stage: Stage, narrator: Narrator) -> None:
     await stage.network.stop()
     narrator.say(f"network cut for {stage.settings.step_s:.0f} s; the agents keep reading their sensors")
     await _pass_time(stage, narrator, stage.settings.step_s)
-    filled = stage.waiting()
+    filled = stage.pending()
     narrator.say(f"{filled} messages are buffered in the journals on disk")
     await stage.network.start()
     began_s = time.monotonic()
-    await _watch(stage, narrator, lambda: stage.is_linked() and stage.waiting() < filled // 10, "the journals drain")
+    await _watch(stage, narrator, lambda: stage.is_linked() and stage.pending() < filled // 10, "the journals drain")
     took_s = time.monotonic() - began_s
-    narrator.say(f"network restored; the buffered messages were published in {took_s:.1f} s, {stage.waiting()} waiting")
+    narrator.say(f"network restored; the buffered messages were published in {took_s:.1f} s, {stage.pending()} pending")
 
 
 async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
@@ -155,7 +155,7 @@ async def _pass_time(stage: Stage, narrator: Narrator, seconds: float) -> None:
 
 
 def _figures(stage: Stage) -> str:
-    return f"{stage.acknowledged()} acknowledged, {stage.waiting()} waiting, {len(stage.collector.archives())} archives"
+    return f"{stage.acknowledged()} acknowledged, {stage.pending()} pending, {len(stage.collector.archives())} archives"
 
 
 async def _with_progress(work: Coroutine[Any, Any, T], narrator: Narrator, what: str) -> T:

@@ -10,7 +10,7 @@ the passphrase. In it is a CBOR map:
 | `made_at_ms`, `headgate` | the time of the backup, and the version of Headgate that made it |
 | `data_directory` | absolute path |
 | `configuration` | the configuration file |
-| `key_file`, `key_place` | the key file, and its path: `data/…` or `configuration/…`, ending in `.keys` |
+| `key_file`, `key_path` | the key file, and its path: `data/…` or `configuration/…`, ending in `.keys` |
 | `group_keys` | map of file name to file, in `keys/groups` |
 | `named_files` | map of path to file: the files in the configuration's folder that the configuration names |
 | `ceiling_ms` | no timestamp above it was issued; null if the device has no ceiling file |
@@ -64,7 +64,7 @@ class Backup:
     data_directory: str
     configuration: bytes
     key_file: Secret
-    key_place: str
+    key_path: str
     group_keys: Mapping[str, bytes]
     named_files: Mapping[str, Secret]
     ceiling_ms: int | None
@@ -77,7 +77,7 @@ class Backup:
             raise ValueError("the data directory is not an absolute path")
         if len(self.group_keys) + len(self.named_files) > MAX_FILES:
             raise ValueError(f"more than {MAX_FILES} files")
-        place, _, rest = self.key_place.partition("/")
+        place, _, rest = self.key_path.partition("/")
         if place not in ("data", "configuration") or not _is_path_within(rest) or not rest.endswith(".keys"):
             raise ValueError("the path of the key file is not within its folder")
         if not all(map(_GROUP_KEYS.fullmatch, self.group_keys)):
@@ -143,7 +143,7 @@ def _to_cbor(backup: Backup) -> CborValue:
         "data_directory": backup.data_directory,
         "configuration": backup.configuration,
         "key_file": backup.key_file.reveal(),
-        "key_place": backup.key_place,
+        "key_path": backup.key_path,
         "group_keys": dict(backup.group_keys),
         "named_files": {name: content.reveal() for name, content in backup.named_files.items()},
         "ceiling_ms": backup.ceiling_ms,
@@ -161,7 +161,7 @@ def _from_cbor(value: CborValue) -> Backup:
         data_directory=field(found["data_directory"], str),
         configuration=field(found["configuration"], bytes),
         key_file=Secret(field(found["key_file"], bytes)),
-        key_place=field(found["key_place"], str),
+        key_path=field(found["key_path"], str),
         group_keys=_files(found["group_keys"]),
         named_files={name: Secret(content) for name, content in _files(found["named_files"]).items()},
         ceiling_ms=None if ceiling_ms is None else field(ceiling_ms, int),

@@ -27,7 +27,7 @@ from agent.version import VERSION
 from runtime.durable_files import replace_files
 from runtime.private_files import SERVICE_USER
 
-USUAL_KEY_PLACE = "data/keys/device.keys"
+USUAL_KEY_PATH = "data/keys/device.keys"
 
 
 class Gathered(NamedTuple):
@@ -42,8 +42,8 @@ def gather_backup(config: Config, now_ms: int) -> Gathered:
     others = {name: path for name, path in named_files(config).items() if name not in (CONFIGURATION, KEY_FILE)}
     inside = {path for path in others.values() if path.is_relative_to(folder)}
     left_out = [f"{name}: {path}" for name, path in others.items() if path not in inside]
-    key_place = _key_place(key_file, folder, data)
-    if key_place is None:
+    key_path = _key_path(key_file, folder, data)
+    if key_path is None:
         left_out.append(f"{KEY_FILE}: restored as {data / 'keys' / 'device.keys'}; move it to {key_file} then")
     try:
         backup = Backup(
@@ -53,7 +53,7 @@ def gather_backup(config: Config, now_ms: int) -> Gathered:
             data_directory=str(data),
             configuration=_read(config.path),
             key_file=Secret(_read(key_file)),
-            key_place=key_place or USUAL_KEY_PLACE,
+            key_path=key_path or USUAL_KEY_PATH,
             group_keys={each.name: _read(each) for each in sorted((data / "keys" / "groups").glob("*.group-keys"))},
             named_files={str(path.relative_to(folder)): Secret(_read(path)) for path in sorted(inside)},
             ceiling_ms=read_ceiling(data / "clock.ceiling"),
@@ -65,7 +65,7 @@ def gather_backup(config: Config, now_ms: int) -> Gathered:
     return Gathered(backup, left_out)
 
 
-def _key_place(key_file: Path, folder: Path, data: Path) -> str | None:
+def _key_path(key_file: Path, folder: Path, data: Path) -> str | None:
     for name, base in (("data", data), ("configuration", folder)):
         if key_file.is_relative_to(base) and key_file.suffix == ".keys":
             return f"{name}/{key_file.relative_to(base)}"
@@ -135,7 +135,7 @@ def _files_before_the_keys(backup: Backup, config: Path, data: Path, now_ms: int
 
 
 def _key_file(backup: Backup, folder: Path, data: Path) -> Destination:
-    place, _, rest = backup.key_place.partition("/")
+    place, _, rest = backup.key_path.partition("/")
     return Destination((data if place == "data" else folder) / rest, backup.key_file.reveal(), PRIVATE_MODE)
 
 

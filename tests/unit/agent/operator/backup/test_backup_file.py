@@ -19,7 +19,7 @@ BACKUP = Backup(
     data_directory="/var/lib/headgate",
     configuration=b'[device]\nname = "bench"\n',
     key_file=Secret(PLAIN),
-    key_place="data/keys/device.keys",
+    key_path="data/keys/device.keys",
     group_keys={"ab" * 16 + ".group-keys": b"locked"},
     named_files={"page.token": Secret(b"0123456789abcdef"), "tls/ca.pem": Secret(b"certificate")},
     ceiling_ms=1_700_000_060_000,
@@ -84,7 +84,7 @@ def test_a_path_that_would_leave_its_folder_is_refused_wherever_it_stands(path: 
     hostile: list[dict[str, Any]] = [
         {"named_files": {path: Secret(b"x")}},
         {"group_keys": {path: b"x"}},
-        {"key_place": f"data/{path}/device.keys"},
+        {"key_path": f"data/{path}/device.keys"},
         {"data_directory": path if not path.startswith("/") else "/a/../b"},
     ]
     for each in hostile:
@@ -100,7 +100,7 @@ def content(**changed: strict_cbor.CborValue) -> Secret:
         "data_directory": "/srv",
         "configuration": b"",
         "key_file": PLAIN,
-        "key_place": "data/keys/device.keys",
+        "key_path": "data/keys/device.keys",
         "group_keys": {},
         "named_files": {},
         "ceiling_ms": None,
@@ -115,8 +115,8 @@ def test_a_hostile_content_is_corrupt_though_its_passphrase_is_right() -> None:
         {"group_keys": {"device.keys": b""}},
         {"device": bytes(20)},
         {"key_file": b""},
-        {"key_place": "etc/x.keys"},
-        {"key_place": "data/passwd"},
+        {"key_path": "etc/x.keys"},
+        {"key_path": "data/passwd"},
         {"made_at_ms": -1},
         {"ceiling_ms": -5},
         {"named_files": []},
