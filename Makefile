@@ -32,8 +32,8 @@ test: packages ## run every test, slow ones too (about ten minutes on two cores)
 	$(PYTEST)
 
 .PHONY: quick
-quick: packages ## run the fast tests
-	HEADGATE_EFFORT=quick $(PYTEST) -m 'not slow'
+quick: packages ## run the fast unit, property and attack tests (less than a minute on two cores)
+	HEADGATE_EFFORT=quick $(BIN)/pytest --numprocesses 2 -m 'not slow' tests/unit tests/property tests/attack
 
 .PHONY: soak
 soak: packages ## run tests with large counts and new seeds: make soak MINUTES=600 [SEED=N] [TESTS=tests/fault]

@@ -2,7 +2,8 @@
 
 Every count of examples, seeds, kills and rounds comes from here, as a pair: what `make test` runs and what one round
 of `make soak` runs. Soak rounds also begin at another seed each time (`HEADGATE_SEED`), which the first line of a round
-prints: the same seed gives the same round again. `make quick` leaves out slow tests and runs fewer examples.
+prints: the same seed gives the same round again. `make quick` runs the fast unit, property and attack tests, with fewer
+examples.
 """
 
 import os
