@@ -38,10 +38,11 @@ class RejectedStore:
     def add(self, device: str, samples: Sequence[Sample]) -> None:
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            if self._file.exists() and self._file.stat().st_size >= MAX_FILE_BYTES:
+            lines = "".join(json.dumps(_as_json(device, sample)) + "\n" for sample in samples)
+            if self._file.exists() and self._file.stat().st_size + len(lines) > MAX_FILE_BYTES:
                 self._file.replace(self._file.with_suffix(".old"))
             with self._file.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(_as_json(device, sample)) + "\n" for sample in samples)
+                file.write(lines)
 
 
 def _as_json(device: str, sample: Sample) -> dict[str, Any]:
