@@ -96,7 +96,7 @@ def test_someone_who_watches_does_not_hold_up_the_end(tmp_path: Path) -> None:
 
 
 def test_a_tap_shows_what_passes_and_opens_what_is_encrypted(tmp_path: Path) -> None:
-    agent = Agent.make(tmp_path, rate_hz=20)
+    agent = Agent.make(tmp_path, rate_hz=20, commit_interval_s=0.5)  # so a segment outlives any pause of the tap
     chosen = '[[streams]]\nstream = "{address}/secret"\nquantity = "temperature"\n'
     encrypted = 'encryption = "aes"\nrotate_after_messages = 10\n[[streams]]'
     agent.config.write_text(agent.config.read_text().replace("[[streams]]", chosen + encrypted, 1))
