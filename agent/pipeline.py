@@ -18,7 +18,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +181,7 @@ class Pipeline:
         self,
         stop: asyncio.Event,
         companions: Mapping[str, Coroutine[Any, Any, None]] | None = None,
-        at_end: Callable[[], Awaitable[None]] = nothing_to_do,
+        at_end: Callable[[], Coroutine[Any, Any, None]] = nothing_to_do,
     ) -> None:
         """Run until `stop` is set, then stop in order. `companions` run as long as the pipeline; `at_end` can still
         use the journal. Raises the error that ended a task, after closing everything.
@@ -195,11 +195,11 @@ class Pipeline:
                     self._start(name, work)
                 await stop.wait()
                 await self._stop_in_order()
-                await at_end()
+                await self._within(STOP_READING_S, "write the last status", at_end())
         finally:
             await self._close()
 
-    async def run_once(self, seconds: float, at_end: Callable[[], Awaitable[None]] = nothing_to_do) -> None:
+    async def run_once(self, seconds: float, at_end: Callable[[], Coroutine[Any, Any, None]] = nothing_to_do) -> None:
         """Read for this time, then publish everything, and end."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)

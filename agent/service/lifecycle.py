@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent.clock import Clock
@@ -103,7 +104,7 @@ class Service:
             "links": self._share_links(pipeline),
             "release memory": _release_memory(),
         }
-        await pipeline.run(self._stop, companions)
+        await pipeline.run(self._stop, companions, at_end=partial(self._write_status, pipeline))
 
     async def _announce(self) -> None:
         self._report_reload()
@@ -186,9 +187,12 @@ class Service:
 
     async def _show_status(self, pipeline: Pipeline) -> None:
         while True:
-            status = await collect_status(pipeline, self._clock, os.getpid())
-            await asyncio.to_thread(write_status, pipeline.config.status_file, status)
+            await self._write_status(pipeline)
             await asyncio.sleep(pipeline.config.status.every_s)
+
+    async def _write_status(self, pipeline: Pipeline) -> None:
+        status = await collect_status(pipeline, self._clock, os.getpid())
+        await asyncio.to_thread(write_status, pipeline.config.status_file, status)
 
     async def _show_page(self, pipeline: Pipeline) -> None:
         """Serve the page. It is imported when the pipeline runs, so no reading waits for it, and only if it is on."""

@@ -171,6 +171,18 @@ def test_a_new_publisher_takes_part_after_a_reload(tmp_path: Path) -> None:
     assert_whole(agent.messages())
 
 
+def test_the_last_status_counts_what_was_published_while_it_stopped(tmp_path: Path) -> None:
+    agent = Agent.make(tmp_path, rate_hz=50)
+    agent.config.write_text(agent.config.read_text().replace("every_s = 0.1", "every_s = 3600"))
+    with agent.start() as process:
+        wait_until(lambda: len(agent.lines()) > 20, "it publishes")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    status = json.loads((tmp_path / "data" / "status.json").read_text())
+    assert status["links"]["out"]["acknowledged"] == len(agent.lines())
+    assert status["journal"]["pending"]["out"] == 0
+
+
 def test_status_tells_of_a_running_agent_and_of_one_that_is_gone(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path)
     with agent.start() as process:
