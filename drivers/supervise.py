@@ -56,6 +56,7 @@ async def supervise(
                 if change := health.failed(str(error), clock_ms()):
                     yield change
             await driver.close()
+            check_cancelled()  # or report it as a failure of the device
             with suppress(TimeoutError):
                 async with asyncio.timeout(policy.wait_s(failures, chance())):
                     await driver.returned()
