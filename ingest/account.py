@@ -17,9 +17,6 @@ from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, loss_from_json, span_from_json
 from protocol.losses import Loss
 
-__all__ = ["Account", "Boot", "ChainAccount", "ChainName", "Gap", "Suspect"]
-
-
 Lane = tuple[str, int]  # a journal, and one of its lanes
 
 

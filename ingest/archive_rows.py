@@ -33,8 +33,6 @@ from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.archive.records import Record
 from protocol.errors import Truncated, Unsupported, WireError
 
-__all__ = ["DECODED_SCHEMA", "MESSAGE_SCHEMA", "DecodeSettings", "KnownVerdicts", "TakeMessages", "decode_archive"]
-
 MAX_QUARANTINED_BYTES: Final = 64 * 1024  # kept of a record or block; the whole stays in its archive
 _NAMED_BY_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _QUARANTINE_COLUMNS: Final = (

@@ -18,8 +18,6 @@ from protocol.archive.records import Columns, Record
 from protocol.errors import WireError
 from protocol.streamr.stream_message.usual_text import UsualText
 
-__all__ = ["BlockDecoder", "DamagedBlock", "DecodedBlocks", "Neighbours", "read_blocks"]
-
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024  # of texts; the block that reaches it is the last
 
 

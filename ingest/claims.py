@@ -10,8 +10,6 @@ from protocol.archive.receipt import Receipt
 from protocol.errors import WireError
 from protocol.shipping import MAX_RECEIPT_BYTES
 
-__all__ = ["who_else_brought"]
-
 
 def who_else_brought(receipts: Path, file_digest: str, device: bytes) -> list[str]:
     """The devices that have the receipt for this file, unless its own device has one. Bounded by how many devices are.

@@ -11,17 +11,6 @@ from ingest.decoded import EARLIEST_MS, LATEST_MS
 from ingest.schemas import MESSAGES, QUARANTINE
 from ingest.summary import Correction
 
-__all__ = [
-    "apply_corrections",
-    "choose_quarantine",
-    "drop_duplicates",
-    "find_duplicates",
-    "opened_rows",
-    "repeated_texts",
-    "rows_of_boots",
-    "suspected_rows",
-]
-
 IDENTITY: Final = ("device", "stream_id", "stream_partition", "msg_chain_id", "timestamp_ms", "sequence")
 SIGNED_TEXT: Final = ("signed_digest",)
 PLACE: Final = ("archive", "record")

@@ -7,8 +7,6 @@ from pyspark.sql import SparkSession
 from ingest.load import ORDER, read_files, write_files
 from ingest.store import Change, Store, StoredFile
 
-__all__ = ["compact_tables"]
-
 COMPACTED = ("messages", "quarantine", "archives")  # each commit writes the others anew
 ORDERS = {"messages": ORDER, "quarantine": ("archive", "record"), "archives": ("archive",)}
 

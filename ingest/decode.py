@@ -13,8 +13,6 @@ from ingest.archive_rows import DECODED_SCHEMA, DecodeSettings, decode_archive
 from ingest.message_files import MessageFiles
 from ingest.schemas import DECODED
 
-__all__ = ["decode_archives"]
-
 LOCAL: Final = "file:"  # how Spark begins the path of a file that every worker sees under the same name
 
 

@@ -6,22 +6,6 @@ from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
 from protocol.scalars import decode_scalar
 
-__all__ = [
-    "EARLIEST_MESSAGE_MS",
-    "EARLIEST_MS",
-    "LATEST_MS",
-    "MAX_INTEGER",
-    "MAX_PARTITION",
-    "MAX_POSITION",
-    "MAX_PRIORITY",
-    "ROW_COLUMNS",
-    "ChainLink",
-    "Decoded",
-    "Ref",
-    "arrival_us",
-    "scalar_columns",
-]
-
 EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
 # 2020-01-01, of the message itself: between it and LATEST_MS all times have 13 digits, so none can be moved out or in
 EARLIEST_MESSAGE_MS: Final = 1_577_836_800_000

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 from ingest.store import Store
 from ingest.summary import DUPLICATE, RETRIED, UNLOCKED, ArchiveSummary, Locked
 
-__all__ = ["Deliveries", "Waiting"]
-
 
 class Waiting(NamedTuple):
     """An archive of which some messages could not be opened."""

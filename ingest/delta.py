@@ -18,8 +18,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ingest.schemas import PARTITIONED, TABLES
 from ingest.store import DATE_PREFIX, StoredFile
 
-__all__ = ["commit_delta", "delta_files"]
-
 APPLICATION: Final = "headgate-ingest"
 
 

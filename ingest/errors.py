@@ -2,8 +2,6 @@
 
 from protocol.errors import HeadgateError
 
-__all__ = ["IngestBusy", "IngestError", "NoJava", "SparkFailed"]
-
 
 class IngestError(HeadgateError):
     """A setting, a key file or a table is not what the job needs. The operator must change something."""

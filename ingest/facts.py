@@ -9,8 +9,6 @@ from pyspark.sql import SparkSession
 from ingest.plain_values import collect_rows
 from ingest.query import ask, open_views
 
-__all__ = ["collect_facts"]
-
 MAX_CURVES: Final = 12
 MAX_POINTS: Final = 400
 MAX_GAPS: Final = 200

@@ -14,8 +14,6 @@ from ingest.store import Store
 from ingest.summary import ArchiveSummary, Locked
 from protocol.streamr.group_keys.group_key import GroupKey
 
-__all__ = ["HandedOver"]
-
 MAX_KEYS_PER_DEVICE: Final = 10_000  # the oldest are forgotten
 
 

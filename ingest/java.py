@@ -17,8 +17,6 @@ from typing import Final
 
 from ingest.errors import NoJava
 
-__all__ = ["find_java_home", "java_version", "wrapped_runtime"]
-
 OLDEST_JAVA: Final = 17
 ASKING_TIMEOUT_S: Final = 30
 _WRAPPER: Final = """#!/bin/sh

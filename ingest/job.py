@@ -34,8 +34,6 @@ from ingest.load import Loaded, load_batch, unlock_archives
 from ingest.progress import Progress
 from ingest.store import Store, TableFormat
 
-__all__ = ["JobSettings", "run_job"]
-
 FILES: Final = "path string, modificationTime timestamp, length long, content binary"  # as binaryFile gives them
 ARCHIVE_NAMES: Final = "*.hg[as]"
 MAX_OPENED_AT_ONCE: Final = 32  # archives, in one commit

@@ -18,8 +18,6 @@ from ingest.summary import Locked
 from protocol.streamr.group_keys.group_key import GroupKey
 from runtime.private_files import read_private_file
 
-__all__ = ["GroupKeys", "KeyName", "Keyring", "LearnedKeys", "read_group_keys"]
-
 MAX_KEY_FILE_BYTES: Final = 64 * 1024 * 1024
 
 KeyName = tuple[str, str]  # stream, group key

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 
 from ingest.deliveries import Deliveries
 
-__all__ = ["Announced", "Announcer"]
-
 MAX_SINCE: Final = 1_000  # archives; then all are broadcast anew
 
 

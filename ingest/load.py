@@ -34,8 +34,6 @@ from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_row
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
 from ingest.summary import DUPLICATE, KNOWN, UNLOCKED, VERIFIED, ArchiveSummary, Correction, Locked
 
-__all__ = ["ORDER", "Loaded", "load_batch", "read_files", "unlock_archives", "write_files"]
-
 MESSAGES_PER_FILE: Final = 500_000
 ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence")
 

@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 
 from ingest.archive_rows import MESSAGE_SCHEMA
 
-__all__ = ["MessageFiles"]
-
 MAX_ROWS_PER_FILE: Final = 500_000
 MAX_ROWS_WAITING: Final = 100_000  # of all dates together; then they are written
 

@@ -11,8 +11,6 @@ from pyspark.sql import DataFrame
 
 from ingest.errors import IngestError
 
-__all__ = ["as_json", "collect_rows", "plain"]
-
 
 def collect_rows(frame: DataFrame) -> list[list[Any]]:
     """All rows. By Arrow, since Spark's own `collect` gives times in the zone of the machine that runs it.

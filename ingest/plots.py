@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-__all__ = ["FULL", "HALF", "SERIES", "Point", "bar_plot", "line_plot", "number", "stacked_plot"]
-
 FULL: Final = 1040  # the width of a plot across the page, in the units of its text
 HALF: Final = 460  # of one of two beside each other
 HEIGHT: Final = 210

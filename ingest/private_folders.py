@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-__all__ = ["private_options"]
-
 LOCAL_DIRS: Final = "spark.local.dir"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 PREFIX: Final = "headgate-spark-"

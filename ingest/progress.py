@@ -6,8 +6,6 @@ from typing import TextIO
 
 from ingest.load import Loaded
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """One line per batch, and one at the end."""

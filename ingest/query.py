@@ -15,8 +15,6 @@ from ingest.spark_command import words_of
 from ingest.store import files_of_all, version_of
 from protocol.shown_text import printable
 
-__all__ = ["Rows", "ask", "open_views", "run_query"]
-
 MAX_CELL_CHARACTERS = 80
 MAX_TIMES_ASKED: Final = 5
 

@@ -33,8 +33,6 @@ from protocol.streamr.stream_message import SignatureType, StreamMessage
 from protocol.streamr.stream_message.signing import signed_digest
 from protocol.streamr.stream_message.usual_text import UsualText, parse_usual_text
 
-__all__ = ["QuickReader"]
-
 MAX_KNOWN_DEVICES: Final = 1_000
 MAX_REMEMBERED: Final = 10_000  # streams, sensors
 WIDEST_USUAL_INTEGER: Final = 6  # bytes; wider ones may be doubles in disguise

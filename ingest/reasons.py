@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from protocol.streamr.stream_message.signing import Verdict
 
-__all__ = ["SIGNATURE_REASONS", "Quarantined", "Reason"]
-
 
 class Reason(StrEnum):
     # a whole archive

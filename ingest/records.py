@@ -43,8 +43,6 @@ from protocol.streamr.stream_message import (
 )
 from protocol.streamr.stream_message.signing import Verdict, Verifier, signed_digest
 
-__all__ = ["Content", "Readers", "decode_record", "open_content", "verify_record"]
-
 _NOTHING_DESCRIBED: Final = (None,) * 15
 LOCKED: Final = "locked"
 _EVENTS: Final[dict[str, Callable[[bytes], GapNotice | ClockCorrection]]] = {

@@ -9,8 +9,6 @@ from ingest.decoded import LATEST_MS
 from ingest.plots import SERIES, Point, bar_plot, line_plot, number, stacked_plot
 from ingest.report_style import STYLE
 
-__all__ = ["render_page"]
-
 LEDGER_COLUMNS: Final = (
     "device", "chain", "produced", "archived", "ingested", "duplicate", "quarantined", "held", "lost_explained",
     "lost_unexplained", "broken_links", "archives", "balanced",

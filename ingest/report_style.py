@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["STYLE"]
-
 STYLE: Final = """
 :root{color-scheme:light dark;--page:#f4f6f8;--card:#fff;--text:#1d2733;--soft:#64707d;--rule:#e2e7ec;--good:#1f7a45;
 --good-back:#e3f4ea;--bad:#b3261e;--bad-back:#fbe6e4;--s0:#2f7fb3;--s1:#e0815a;--s2:#4fa583;--s3:#d9ab3f;--s4:#8467a8;

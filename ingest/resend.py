@@ -11,8 +11,6 @@ from ingest.small_tables import OPEN
 from ingest.store import files_of, files_of_all
 from protocol.shown_text import printable, utc_text
 
-__all__ = ["describe_gaps", "read_gaps", "resend_requests"]
-
 
 def read_gaps(tables: Path, *, also_closed: bool = False) -> list[dict[str, Any]]:
     rows = ask(

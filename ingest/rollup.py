@@ -7,8 +7,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from ingest.schemas import ROLLUPS
 
-__all__ = ["merge_rollups", "roll_up"]
-
 SENSOR_AND_MINUTE: Final = ("device", "sensor", "quantity", "unit", "minute")
 
 

@@ -18,8 +18,6 @@ from protocol.archive.records import Columns
 from protocol.iomessage.columns import DIGEST_BYTES, Numbers, read_binaries
 from protocol.streamr.stream_message.text_columns import read_texts
 
-__all__ = ["MIN_RUN", "Run", "Spread", "Verify", "join_runs", "lay_out_run"]
-
 MIN_RUN: Final = 16  # messages; fewer are as quickly decoded one by one
 _HASH_BYTES: Final = 64  # a digest in hexadecimal
 

@@ -19,8 +19,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["ARCHIVES", "DECODED", "GAPS", "LEDGER", "MESSAGES", "QUARANTINE", "ROLLUPS", "TABLES"]
-
 _TEXT: Final = StringType()
 _LONG: Final = LongType()
 _INT: Final = IntegerType()

@@ -8,8 +8,6 @@ from pyspark.sql import SparkSession
 
 from ingest.java import find_java_home
 
-__all__ = ["OPTIONS", "RUN_OPTIONS", "is_submitted", "open_session"]
-
 OPTIONS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",

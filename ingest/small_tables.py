@@ -16,8 +16,6 @@ from ingest.schemas import TABLES
 from ingest.spans import Ref
 from ingest.summary import ArchiveSummary
 
-__all__ = ["archive_rows", "closed_gaps", "gap_rows", "write_rows"]
-
 OPEN, CLOSED = "open", "closed"
 
 

@@ -9,8 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Hole", "Ref", "Span", "holes_between", "overlaps", "unite"]
-
 Ref = tuple[int, int]  # timestamp in ms, sequence number
 
 

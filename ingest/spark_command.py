@@ -23,8 +23,6 @@ from ingest.errors import SparkFailed
 from ingest.private_folders import private_options
 from ingest.session import is_submitted, open_session
 
-__all__ = ["spark_for_command", "words_of"]
-
 MAX_LOG_READ_BYTES: Final = 256 * 1024
 _STDERR: Final = 2
 _PREFIX_OF_STREAMS: Final = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ")

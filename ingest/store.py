@@ -34,8 +34,6 @@ from ingest.errors import IngestBusy, IngestError
 from ingest.schemas import PARTITIONED, TABLES
 from runtime.durable_files import replace_file, sync_directory
 
-__all__ = ["Change", "Store", "StoredFile", "TableFormat", "files_of", "files_of_all", "version_of"]
-
 TableFormat = Literal["parquet", "delta"]
 OWN_FOLDER: Final = "_headgate"
 DATE_PREFIX: Final = "date="

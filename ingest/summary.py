@@ -13,8 +13,6 @@ from ingest.spans import Span
 from protocol.losses import Loss
 from protocol.reference import Reference
 
-__all__ = ["KNOWN", "ArchiveSummary", "ChainSummary", "Correction", "Locked"]
-
 VERIFIED = "verified"
 DAMAGED = "damaged"
 UNLOCKED = "unlocked"  # of an archive of which more could be opened, with keys that came later

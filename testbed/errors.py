@@ -2,8 +2,6 @@
 
 from protocol.errors import HeadgateError
 
-__all__ = ["BenchError"]
-
 
 class BenchError(HeadgateError):
     """The bench failed: a part did not start, a program is missing, or a wait timed out."""
