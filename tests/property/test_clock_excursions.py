@@ -5,6 +5,7 @@ each excursion is reported once, with the first messages of the new chains.
 """
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -45,6 +46,9 @@ class Device:
         self.references = ChainReferences(self.ceiling, self.last)
         self.wrapper = Wrapper(SIGNER, self.references, max_payload_bytes=60_000, report=self.report)
 
+    def close(self) -> None:
+        self.ceiling.close()
+
     def report(self, notice: ExcursionNotice) -> Group:
         self.notices.append(notice)
         return Group(EVENTS, [Reading("d", "excursion", b"x", taken_at_ms=NOW_MS, mime_type="application/cbor")])
@@ -74,8 +78,8 @@ class Device:
 @settings(max_examples=effort(test=60, soak=5000), deadline=None)
 @given(steps=STEPS)
 def test_publishing_resumes_when_the_clock_is_right_and_no_chain_goes_back(steps: list[tuple[str, int, bool]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        device, true_ms = Device(Path(folder)), NOW_MS
+    true_ms = NOW_MS
+    with tempfile.TemporaryDirectory() as folder, closing(Device(Path(folder))) as device:
         for step, ahead_ms, is_synchronised in [*steps, ("commit", 0, False), ("commit", 0, False)]:
             true_ms += 1000
             if step == "commit":
@@ -84,10 +88,9 @@ def test_publishing_resumes_when_the_clock_is_right_and_no_chain_goes_back(steps
                     assert ahead_ms or not is_synchronised, "a synchronised clock, and messages of the future"
                     device.references.note_future(refused[-1])
             else:
-                device.references.close() if step == "stop" else device.ceiling.close()
+                device.references.close() if step == "stop" else device.close()
                 device.start()
         assert not refused, "publishing does not resume"
         reported = len(device.notices)
         device.commit(true_ms, is_synchronised=True)
         assert len(device.notices) == reported, "reported again"
-        device.references.close()
