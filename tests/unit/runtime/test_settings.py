@@ -10,7 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import ConfigError
-from runtime.settings import Between, HexBytes, Matching, NotEmpty, Positive, check_settings, parse_listen
+from runtime.settings import (
+    MAX_DEPTH,
+    AtMost,
+    Between,
+    HexBytes,
+    ListenAddress,
+    Matching,
+    NotEmpty,
+    Positive,
+    check_settings,
+    listen_option,
+    parse_listen,
+    placeholder_problem,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,3 +182,53 @@ def test_choices_and_sets_are_read_as_what_they_are() -> None:
         "names: 'a' is not a list",
         "count: 0 is not positive",
     )
+
+
+@dataclass(frozen=True)
+class Server:
+    listen: Annotated[str, ListenAddress()] = "127.0.0.1:8440"
+    name: Annotated[str, AtMost(8)] = "server"
+    end: Annotated[str, HexBytes()] = "0d0a"
+    below: "Server | None" = None
+
+
+def test_addresses_long_names_and_bytes_are_checked() -> None:
+    good = {"listen": "[::]:80", "name": "12345678", "end": "ff"}
+    assert check_settings(Server, good) == Server(**good)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError) as raised:
+        check_settings(Server, {"listen": "80", "name": "123456789", "end": "f"})
+    assert list(raised.value.problems) == [
+        "listen: '80' is not HOST:PORT, such as 127.0.0.1:8440 or [::]:8440",
+        "name: '123456789' is longer than 8 characters",
+        "end: 'f' is not bytes in hex, such as \"0d0a\"",
+    ]
+
+
+def test_tables_within_tables_have_a_limit() -> None:
+    table: dict[str, object] = {}
+    for _ in range(MAX_DEPTH + 1):
+        table = {"below": table}
+    with pytest.raises(ConfigError, match=f"tables go deeper than {MAX_DEPTH}"):
+        check_settings(Server, table)
+
+
+def test_an_option_that_is_no_address_is_named() -> None:
+    assert listen_option("--listen", "localhost:80") == ("localhost", 80)
+    with pytest.raises(ConfigError, match="--listen: '80' is not HOST:PORT"):
+        listen_option("--listen", "80")
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{sensor}/{quantity}", ""),
+        ("no placeholder", ""),
+        ("{sensor", "a placeholder is wrong: expected '}' before end of string"),
+        ("{sensor:>99999999999}", "a placeholder is wrong: only a name is allowed in braces"),
+        ("{sensor!r}", "a placeholder is wrong: only a name is allowed in braces"),
+        ("{}", "a placeholder is wrong: only a name is allowed in braces"),
+        ("{device}", "a placeholder is wrong; known are {sensor}, {quantity}"),
+    ],
+)
+def test_only_known_names_are_placeholders(template: str, problem: str) -> None:
+    assert placeholder_problem(template, ["sensor", "quantity"]) == problem
