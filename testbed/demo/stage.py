@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ ENCRYPTED: Final = "north"
 MICRO: Final = "micro"
 BOARD_RATE_HZ: Final = 5.0  # so that its memory holds everything that it measures while its agent is down
 POLL_S: Final = 0.1
+SUBSCRIBER_ATTEMPTS: Final = 5
 
 
 class Stage:
@@ -162,20 +164,28 @@ class Stage:
     async def subscribe(self, count: int) -> list[dict[str, Any]]:
         """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it.
 
-        Messages that arrive before their key, as on a slow machine, are not counted.
+        A subscriber that ends early, as when a busy node does not respond in time, is started again. Messages that
+        arrive before their key are not counted. Raises: BenchError.
         """
         key_file = str(self.folder / "reader" / "reader.keys")
         node = f"http://127.0.0.1:{self.network.port}"
-        process = HeadgateProcess("subscribe", self.stream, "--node", node, "--keys", key_file, "--json")
-        self._subscriber = process
+        for _ in range(SUBSCRIBER_ATTEMPTS):
+            process = HeadgateProcess("subscribe", self.stream, "--node", node, "--keys", key_file, "--json")
+            self._subscriber = process
+            await self.wait_until(partial(_has_enough_or_ended, process, count), f"{count} messages are decrypted")
+            await run_in_thread(process.close)
+            if len(messages := _decrypted(process)) >= count:
+                return messages[:count]
+        raise BenchError(f"the subscriber ended {SUBSCRIBER_ATTEMPTS} times; its last lines: {process.lines[-5:]}")
 
-        def decrypted() -> list[dict[str, Any]]:
-            events = [json.loads(line) for line in process.lines if line.startswith("{")]
-            return [event for event in events if event["event"] == "message"]
 
-        await self.wait_until(lambda: len(decrypted()) >= count, f"a subscriber has decrypted {count} messages")
-        await run_in_thread(process.close)
-        return decrypted()[:count]
+def _decrypted(subscriber: HeadgateProcess) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in subscriber.lines if line.startswith("{")]
+    return [event for event in events if event["event"] == "message"]
+
+
+def _has_enough_or_ended(subscriber: HeadgateProcess, count: int) -> bool:
+    return len(_decrypted(subscriber)) >= count or not subscriber.is_running
 
 
 def _weather_line(number: int) -> Callable[[int], bytes]:
