@@ -9,7 +9,7 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message, verify
-from tests.support.destinations import NodeFarEnd
+from tests.support.destinations import NodeDestination
 from tests.support.reframing import moved_into_chain_id
 from tests.support.running_agent import Agent, wait_until
 from tests.support.small_client import SmallClient
@@ -22,7 +22,7 @@ COUNT = 10
 
 
 def test_a_node_delivers_no_message_whose_previous_reference_was_moved_into_its_chain_id(tmp_path: Path) -> None:
-    node = NodeFarEnd(tmp_path, "websocket")
+    node = NodeDestination(tmp_path, "websocket")
     node.start()
     try:
         publisher = f'[publishers.node]\nkind = "websocket"\nurl = "http://{node.url}"\n'
@@ -52,7 +52,7 @@ def readings(agent: Agent) -> list[StreamMessage]:
     return [message for message in agent.messages() if message.message_id.stream_id.endswith("/plant")]
 
 
-def count_stored(node: NodeFarEnd, agent: Agent, stream: str) -> int:
+def count_stored(node: NodeDestination, agent: Agent, stream: str) -> int:
     keys = load_keys(agent.key_file, lambda: Secret(b""))
     client = SmallClient(node.url, Signer(keys.identity.reveal()))
     try:

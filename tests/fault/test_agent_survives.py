@@ -46,7 +46,7 @@ def test_kills_at_random_moments_lose_nothing_and_break_no_chain(tmp_path: Path)
     _assert_references_rise(messages)
 
 
-def test_what_a_full_journal_sheds_is_told_in_signed_messages(tmp_path: Path) -> None:
+def test_what_a_full_journal_sheds_is_reported_in_signed_messages(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path, rate_hz=3000)
     text = agent.config.read_text().replace("max_megabytes = 16", "max_megabytes = 1")
     agent.config.write_text(

@@ -105,7 +105,9 @@ def contents(name: str, data: bytes) -> tuple[list[Record], tuple[Loss, ...]]:
 def check_every_record_once(archives: dict[str, bytes]) -> None:
     found = [contents(name, data) for name, data in archives.items()]
     assert sorted(each.position for records, _ in found for each in records) == [each.position for each in RECORDS]
-    assert {loss for _, losses in found for loss in losses} == {LOSS}, "told at least once; its number tells a copy"
+    assert {loss for _, losses in found for loss in losses} == {LOSS}, (
+        "reported at least once; its number identifies it"
+    )
 
 
 def check_whole(directory: Directory) -> None:

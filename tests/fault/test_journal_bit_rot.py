@@ -1,4 +1,4 @@
-"""Promise 5 of the journal: flip any byte of any file, and only its records are gone, counted and told."""
+"""Promise 5 of the journal: flip any byte of any file, and only its records are gone, counted and reported."""
 
 import random
 from collections.abc import Iterator
@@ -91,10 +91,10 @@ def _check_flip(disk: SimulatedDisk, whole: list[Record], compression: str, name
         return
     assert len(lost) <= (RECORDS_PER_BLOCK if compression == "zstd" else 1)
     assert len({(record.lane, record.position // RECORDS_PER_BLOCK) for record in lost}) <= 1
-    told = sum(gap.loss.count for gap in journal.pending_losses())
+    reported = sum(gap.loss.count for gap in journal.pending_losses())
     stats = journal.stats(NOW_MS)
-    assert stats.damaged_records == told
-    assert told == len(lost) or stats.torn_tails == 1  # of the very last block nobody can tell rot from a power cut
+    assert stats.damaged_records == reported
+    assert reported == len(lost) or stats.torn_tails == 1  # of the very last block nobody can tell rot from a power cut
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
@@ -135,7 +135,7 @@ def test_verify_reports_new_damage_and_repair_leaves_none() -> None:
     assert len(_read_all(journal)) == verdict.records
 
 
-def test_damage_is_told_once_however_many_cursors_meet_it() -> None:
+def test_damage_is_reported_once_however_many_cursors_meet_it() -> None:
     disk = _flipped(_filled_disk("none"), "0000.segment", 4096 + 700, 3)
     journal = _open(disk, "none")
     for name in ("archiver", "publisher"):
@@ -165,7 +165,7 @@ def _drain(journal: Journal, name: str) -> None:
         pass
 
 
-def test_damage_that_comes_behind_damage_that_was_told_is_told_too() -> None:
+def test_damage_behind_reported_damage_is_reported_too() -> None:
     disk = _filled_disk("zstd")
     journal = _open(disk, "zstd")
     _rot(disk, 2)
@@ -176,7 +176,7 @@ def test_damage_that_comes_behind_damage_that_was_told_is_told_too() -> None:
     assert journal.stats(NOW_MS).damaged_records == 2 * RECORDS_PER_BLOCK
 
 
-def test_damage_that_comes_to_the_last_segment_after_opening_is_told() -> None:
+def test_damage_that_comes_to_the_last_segment_after_opening_is_reported() -> None:
     disk = _filled_disk("zstd")
     journal = _open(disk, "zstd")
     last = max(journal._store.lanes[2].segments, key=lambda segment: segment.first_position)
@@ -208,7 +208,7 @@ def test_a_bad_reading_that_passes_does_not_hide_damage_that_comes_after_it() ->
     assert _told(journal) == [1, 1]
 
 
-def test_damage_in_more_places_than_are_remembered_is_told_as_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_more_places_than_are_remembered_is_reported_as_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.journal.store.MAX_REPORTED_CHUNKS", 1)
     disk = _filled_disk("zstd")
     journal = _open(disk, "zstd")

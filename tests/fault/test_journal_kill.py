@@ -15,15 +15,15 @@ KILLS = effort(test=25, soak=2_000)
 
 
 def _run_and_kill(directory: Path, seed: int, commits: int) -> dict[int, int]:
-    """Let the victim live for about so many commits; give the next position of each lane that it told of last."""
+    """Let the victim live for about so many commits; give the next position of each lane that it reported last."""
     command = [sys.executable, "-m", "tests.support.journal_victim", str(directory), str(seed)]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as victim:
         assert victim.stdout is not None
-        told = [victim.stdout.readline() for _ in range(commits)]
+        reported = [victim.stdout.readline() for _ in range(commits)]
         victim.kill()
-        told += victim.stdout.read().splitlines()
+        reported += victim.stdout.read().splitlines()
         assert victim.wait() == -9
-    whole = [line for line in told if line.count(":") == len(LANES)]
+    whole = [line for line in reported if line.count(":") == len(LANES)]
     return dict(_lane_and_position(part) for part in whole[-1].split()) if whole else {}
 
 
@@ -32,8 +32,8 @@ def _lane_and_position(part: str) -> tuple[int, int]:
     return int(lane), int(position)
 
 
-def _check_and_release(directory: Path, expected: dict[int, int], told: dict[int, int]) -> None:
-    """Everything told of is there, exactly and in order. What was checked is acknowledged, so that it is read once."""
+def _check_and_release(directory: Path, expected: dict[int, int], reported: dict[int, int]) -> None:
+    """Everything reported is there, exactly and in order. What was checked is acknowledged, so that it is read once."""
     journal = open_journal(directory)
     archiver = journal.cursor("archiver")
     for lane in LANES:
@@ -42,7 +42,7 @@ def _check_and_release(directory: Path, expected: dict[int, int], told: dict[int
                 assert record.position == expected[lane]
                 assert record.payload == payload_at(lane, record.position)
                 expected[lane] += 1
-        assert expected[lane] >= told.get(lane, 0), "committed records are gone"
+        assert expected[lane] >= reported.get(lane, 0), "committed records are gone"
         expected[lane] = next_position(journal, lane)  # the kill may have torn a block that was not committed
         if expected[lane]:
             archiver.acknowledge(lane, expected[lane] - 1)
@@ -55,6 +55,6 @@ def test_nothing_committed_is_lost_however_often_the_process_is_killed(tmp_path:
     chance = random.Random(4 + FIRST_SEED)
     expected = dict.fromkeys(LANES, 0)
     for kill in range(KILLS):
-        told = _run_and_kill(tmp_path, FIRST_SEED + kill, chance.randint(0, 25))
-        _check_and_release(tmp_path, expected, told)
+        reported = _run_and_kill(tmp_path, FIRST_SEED + kill, chance.randint(0, 25))
+        _check_and_release(tmp_path, expected, reported)
     assert min(expected.values()) > KILLS

@@ -1,6 +1,6 @@
 """A source that sends again what is not acknowledged, beside another on the same lane, over lives that end anywhere.
 
-The real commit stage, journal, token log and clock ceiling write to one recorded folder. What the device was told is
+The real commit stage, journal, token log and clock ceiling write to one recorded folder. What the device knows as
 durable must be in the journal or published from it, exactly once, after whatever sequence of power cuts, kills and
 failed syncs. What is published is released, so that positions that were noted may be gone when a process starts.
 """
@@ -55,7 +55,7 @@ class Crash(BaseException):
 
 
 class Device:
-    """Has its records until it is told that they are durable."""
+    """Has its records until they are acknowledged as durable."""
 
     def __init__(self) -> None:
         self.first_kept = 0

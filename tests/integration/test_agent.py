@@ -19,7 +19,7 @@ from protocol.ethereum.signer import Signer
 from protocol.lifecycle import LifecycleNotice
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
-from tests.support.destinations import NodeFarEnd
+from tests.support.destinations import NodeDestination
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
 from tests.support.small_client import SmallClient
@@ -261,7 +261,7 @@ def test_a_dry_run_prints_readings_and_keeps_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["websocket", "http"])
 def test_a_node_has_what_the_agent_counts_as_acknowledged(tmp_path: Path, kind: Literal["websocket", "http"]) -> None:
-    node = NodeFarEnd(tmp_path / "node", kind)
+    node = NodeDestination(tmp_path / "node", kind)
     node.start()
     extra = f'\n[publishers.node]\nkind = "{kind}"\nurl = "http://{node.url}"\n'
     agent = Agent.make(tmp_path / "agent", rate_hz=50, extra=extra)

@@ -12,7 +12,7 @@ import pytest
 from protocol.streamr.stream_message import StreamMessage
 from tests.support.brokers import Broker
 from tests.support.certificates import make_certificate
-from tests.support.destinations import BrokerFarEnd
+from tests.support.destinations import BrokerDestination
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
 
@@ -36,11 +36,11 @@ topic = "plant/{{sensor}}/{{quantity}}"
 [publishers.out]
 kind = "mqtt"
 host = "127.0.0.1"
-port = {far_end_port}
+port = {destination_port}
 messages_per_publication = 16
 deadline_s = {deadline_s}
 retry_max_s = 1.0
-{far_end_tls}
+{destination_tls}
 [status]
 every_s = 0.1
 """
@@ -51,7 +51,7 @@ class Between:
 
     def __init__(self, folder: Path, *, use_tls: bool) -> None:
         self.source = Broker(folder)
-        self.far_end = BrokerFarEnd(folder / "far", use_tls=use_tls)
+        self.destination = BrokerDestination(folder / "far", use_tls=use_tls)
         self.agent = Agent.make(folder / "agent")
         self._folder = folder
         self._use_tls = use_tls
@@ -66,8 +66,8 @@ class Between:
         text = CONFIGURATION.format(
             source_port=self.source.tls_port or self.source.port,
             source_tls=f'tls = "on"\nca_file = "{source}"' if self._use_tls else "",
-            far_end_port=self.far_end.port,
-            far_end_tls=f'tls = "on"\nca_file = "{far}"' if self._use_tls else "",
+            destination_port=self.destination.port,
+            destination_tls=f'tls = "on"\nca_file = "{far}"' if self._use_tls else "",
             deadline_s=deadline_s,
         )
         self.agent.config.write_text(text)
@@ -79,7 +79,7 @@ class Between:
 
     def arrived(self) -> list[StreamMessage]:
         """Each message once, in the order of its first arrival."""
-        everything = self.far_end.subscriber.messages(0)
+        everything = self.destination.subscriber.messages(0)
         return list({message.message_id: message for message in everything}.values())
 
     def numbers(self) -> list[int]:
@@ -100,8 +100,8 @@ class Between:
 @pytest.fixture(params=[False, True], ids=["plain", "tls"])
 def between(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Between]:
     between = Between(tmp_path, use_tls=request.param)
-    with between.source, closing(between.far_end):
-        between.far_end.start()
+    with between.source, closing(between.destination):
+        between.destination.start()
         yield between
 
 
@@ -114,9 +114,9 @@ def test_every_reading_arrives_through_restarts_a_reload_and_a_kill(between: Bet
         between.publish_a_burst()
         between.wait_for_all()
         assert sorted(between.numbers()) == between.numbers(), "no reading twice, and all in order"
-        between.far_end.stop()
+        between.destination.stop()
         between.publish_a_burst()
-        between.far_end.start()
+        between.destination.start()
         between.source.stop()
         between.source.start()
         between.publish_a_burst()

@@ -17,9 +17,9 @@ from tests.support.patience import PATIENCE_S
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
     """The cable's end, and ours, which stands for the device."""
-    far_end, device = socket.socketpair()
+    destination, device = socket.socketpair()
     device.settimeout(PATIENCE_S)
-    return far_end, device
+    return destination, device
 
 
 def receive(device: socket.socket, count: int) -> bytes:
@@ -42,8 +42,8 @@ def read(port: FileIO, count: int) -> bytes:
 
 
 def test_bytes_go_both_ways(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end), open_port(tmp_path / "port") as host, device:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination), open_port(tmp_path / "port") as host, device:
         host.write(b"\x00\xff ask")
         assert receive(device, 6) == b"\x00\xff ask"
         device.send(b"answer\r\n\x03")
@@ -52,8 +52,8 @@ def test_bytes_go_both_ways(tmp_path: Path) -> None:
 
 def test_bytes_go_both_ways_with_any_descriptor(tmp_path: Path) -> None:
     with many_descriptors():
-        far_end, device = socket_pair()
-        with Cable(tmp_path / "port", far_end), (tmp_path / "port").open("r+b", buffering=0) as host, device:
+        destination, device = socket_pair()
+        with Cable(tmp_path / "port", destination), (tmp_path / "port").open("r+b", buffering=0) as host, device:
             host.write(b"ask")
             assert receive(device, 3) == b"ask"
             device.send(b"answer")
@@ -74,8 +74,8 @@ def test_joined_ports_carry_bytes_with_any_descriptor() -> None:
 
 
 def test_pulling_it_hangs_up_and_it_comes_back_under_the_name_it_is_given(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end) as cable, device:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination) as cable, device:
         with open_port(tmp_path / "port") as host:
             cable.unplug()
             assert not (tmp_path / "port").exists()
@@ -89,8 +89,8 @@ def test_pulling_it_hangs_up_and_it_comes_back_under_the_name_it_is_given(tmp_pa
 
 
 def test_a_half_open_cable_carries_one_way_only(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end) as cable, open_port(tmp_path / "port") as host, device:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination) as cable, open_port(tmp_path / "port") as host, device:
         cable.cut(to_host=True, to_device=False)
         device.send(b"lost")
         host.write(b"arrives")
@@ -101,8 +101,8 @@ def test_a_half_open_cable_carries_one_way_only(tmp_path: Path) -> None:
 
 
 def test_a_slow_line_is_slow(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end, baudrate=19200), open_port(tmp_path / "port") as host, device:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination, baudrate=19200), open_port(tmp_path / "port") as host, device:
         begun_s = time.monotonic()
         device.send(bytes(384))
         assert host.read(384) == bytes(384)
@@ -110,8 +110,8 @@ def test_a_slow_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_faults_can_be_switched_on_while_it_runs(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end) as cable, open_port(tmp_path / "port") as host, device:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination) as cable, open_port(tmp_path / "port") as host, device:
         cable.set_faults(Faults(bit_flips=1))
         device.send(b"\x00\x0f")
         assert host.read(2) == b"\xff\xf0"
@@ -119,8 +119,8 @@ def test_faults_can_be_switched_on_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_replaced_goes_on_under_the_same_name(tmp_path: Path) -> None:
-    far_end, device = socket_pair()
-    with Cable(tmp_path / "port", far_end) as cable, open_port(tmp_path / "port") as host:
+    destination, device = socket_pair()
+    with Cable(tmp_path / "port", destination) as cable, open_port(tmp_path / "port") as host:
         device.close()
         other_end, other = socket_pair()
         cable.replace_device(other_end)
@@ -132,7 +132,7 @@ def test_a_device_that_is_replaced_goes_on_under_the_same_name(tmp_path: Path) -
 def test_closing_leaks_nothing(tmp_path: Path) -> None:
     before = fd_count()
     for number in range(3):
-        far_end, device = socket_pair()
-        with Cable(tmp_path / f"port{number}", far_end), device:
+        destination, device = socket_pair()
+        with Cable(tmp_path / f"port{number}", destination), device:
             pass
     assert fd_count() == before

@@ -13,7 +13,7 @@ from agent.config.configuration import load_config
 from agent.keys import Secret, load_keys
 from agent.pipeline import RELOAD_TASK, Pipeline
 from protocol.clock import EXCURSION_INFO_TYPE, ExcursionNotice
-from tests.support.destinations import NodeFarEnd
+from tests.support.destinations import NodeDestination
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, assert_whole, io_message
 
@@ -87,7 +87,7 @@ class Life:
 
 @pytest.mark.parametrize("is_synchronised", [True, False])
 def test_publishing_goes_on_when_the_clock_is_back(tmp_path: Path, *, is_synchronised: bool) -> None:
-    node = NodeFarEnd(tmp_path / "node", "websocket")
+    node = NodeDestination(tmp_path / "node", "websocket")
     node.start()
     extra = f'\n[publishers.node]\nkind = "websocket"\nurl = "http://{node.url}"\n[page]\nlisten = "off"\n'
     agent = Agent.make(tmp_path / "agent", rate_hz=20, extra=extra)

@@ -51,7 +51,7 @@ def test_the_right_password_is_good(broker: Broker, tmp_path: Path, version: str
     assert (facts.failed_at, facts.problem) == ("", "")
 
 
-def test_a_wrong_password_is_told_and_not_shown(broker: Broker, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_and_not_shown(broker: Broker, tmp_path: Path) -> None:
     facts = _greeted(broker, tmp_path, "battery staple")
     assert facts.failed_at == "login"
     assert "Not authorized" in facts.problem

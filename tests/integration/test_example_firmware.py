@@ -101,7 +101,7 @@ def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.needs("gcc", "gcc")
 @pytest.mark.needs("make", "make")
 class TestOnThisMachine:
-    def test_it_holds_a_whole_conversation_without_a_complaint_of_the_sanitizers(self, host_program: Path) -> None:
+    def test_it_holds_a_whole_conversation_without_a_finding_of_the_sanitizers(self, host_program: Path) -> None:
         with host_firmware(host_program, SmallGateway(), "--id", "kitchen") as line:
             hold_a_whole_conversation(line)
             assert line.gateway.hello is not None

@@ -64,7 +64,7 @@ def publisher(broker: Broker) -> Iterator[Publisher]:
 
 
 class FakeHub:
-    """Keeps what is published to it, and stores only when told to."""
+    """Keeps what is published to it, and stores only when asked to."""
 
     def __init__(self) -> None:
         self.published: asyncio.Queue[tuple[StreamMessage, Callable[[StorageError | Refused | None], None]]] = (
@@ -164,7 +164,7 @@ def test_bad_payloads_and_misplaced_messages_are_counted_and_do_not_stand_in_the
 ) -> None:
     async def scenario() -> None:
         maker, stranger = MessageMaker(SIGNER, STREAM), MessageMaker(SIGNER, "other")
-        too_large = "x" * (MAX_PACKET_BYTES + 1)  # the broker is told, and leaves it out
+        too_large = "x" * (MAX_PACKET_BYTES + 1)  # the broker is reported, and leaves it out
         for payload in ("garbage", "", "[[[", stranger.make(1).serialize(), too_large, maker.make("good").serialize()):
             publisher.publish(payload)
         hub = FakeHub()

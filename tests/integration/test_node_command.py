@@ -88,7 +88,9 @@ def test_what_cannot_work_is_said_in_one_line(arguments: list[str], exit_code: i
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_is_notified_when_it_is_ready_and_when_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind(os.fspath(tmp_path / "notify"))
         channel.settimeout(PATIENCE_S)

@@ -298,7 +298,7 @@ def test_a_message_in_very_many_empty_frames_costs_nothing(tmp_path: Path) -> No
 def test_a_request_that_never_ends_is_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path, request_timeout_s=0.3, keep_alive_timeout_s=0.3) as node:
-            for beginning, told in (
+            for beginning, reported in (
                 (b"", b""),
                 (b"POST / HTTP/1.1\r\n", b""),
                 (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 408"),
@@ -306,7 +306,7 @@ def test_a_request_that_never_ends_is_ended(tmp_path: Path) -> None:
                 async with open_raw(node.address) as (reader, writer):
                     writer.write(beginning)
                     with suppress(ConnectionError):
-                        assert (await within(PATIENCE_S, reader.read()))[:12] == told
+                        assert (await within(PATIENCE_S, reader.read()))[:12] == reported
 
     asyncio.run(scenario())
 

@@ -203,7 +203,7 @@ def test_a_node_that_is_its_own_tracker_shows_what_its_parts_count(tmp_path: Pat
     assert "# TYPE headgate_node_tracker_statuses_total counter\n" in text
 
 
-def test_every_process_ends_well_when_told_to(network: Network) -> None:
+def test_every_process_exits_cleanly_on_request(network: Network) -> None:
     network.start("a")
     network.start("b").subscribe(STREAM)
     for node in network.nodes.values():

@@ -42,7 +42,7 @@ def test_client_5_publishes_subscribes_verified_and_resends_in_all_three_ways(
     }
 
 
-def test_client_5_is_told_why_it_may_not_subscribe(node_address: str, tmp_path: Path) -> None:
+def test_client_5_learns_why_it_may_not_subscribe(node_address: str, tmp_path: Path) -> None:
     result = run_scenario("client5", "refused", node_address, tmp_path)
 
     assert "You are not allowed to subscribe to stream" in result["subscribing"]

@@ -137,7 +137,7 @@ def test_what_neighbours_send_is_stored_and_delivered_once_and_not_sent_back(tmp
     in_time(scenario)
 
 
-def test_forged_and_bad_messages_of_a_neighbour_are_counted_and_reach_nobody(tmp_path: Path) -> None:
+def test_forged_and_bad_messages_of_a_neighbour_are_counted_and_not_forwarded(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with member(tmp_path) as (node, overlay), AsyncExitStack() as stack:
             client, chain = await subscribe(node, stack), Chain(ALICE, STREAM)
@@ -291,7 +291,7 @@ def test_a_peer_that_takes_less_than_it_is_sent_is_cut_off() -> None:
     in_time(scenario)
 
 
-def test_a_node_that_listens_everywhere_must_be_told_its_address(tmp_path: Path) -> None:
+def test_a_node_that_listens_on_all_addresses_needs_its_public_address(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path) as node:
             settings = OverlaySettings(tracker_url=NOBODY)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_publishers import Device, open_device
-from tests.support.destinations import BrokerFarEnd, NodeFarEnd
+from tests.support.destinations import BrokerDestination, NodeDestination
 
 pytestmark = pytest.mark.slow
 
@@ -23,11 +23,11 @@ def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -
     folder = tmp_path / "broker"
     folder.mkdir()
     (folder / "acl").write_text("topic readwrite #\ntopic deny forbidden/#\n")
-    far_end = BrokerFarEnd(folder, more_configuration=f"acl_file {folder}/acl")
-    far_end.start()
+    destination = BrokerDestination(folder, more_configuration=f"acl_file {folder}/acl")
+    destination.start()
 
     async def scenario() -> Device:
-        with open_device(tmp_path, far_end, far_end.port) as device:
+        with open_device(tmp_path, destination, destination.port) as device:
             device.store_some(2)
             message = device.next_message("slow")
             device.store(message.replace(message_id=message.message_id._replace(stream_id="forbidden/stream")))
@@ -38,18 +38,18 @@ def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -
     try:
         device = asyncio.run(scenario())
     finally:
-        far_end.close()
+        destination.close()
     assert (device.delivery.status.acknowledged, device.delivery.status.quarantined) == (9, 1)
     assert "Not authorized" in reasons(device)[0]
 
 
 def test_a_message_too_big_for_a_node_is_found_and_quarantined(tmp_path: Path) -> None:
     """The node closes the websocket without a word about which message it was."""
-    far_end = NodeFarEnd(tmp_path, "websocket")
-    far_end.start()
+    destination = NodeDestination(tmp_path, "websocket")
+    destination.start()
 
     async def scenario() -> Device:
-        with open_device(tmp_path, far_end, far_end.port) as device:
+        with open_device(tmp_path, destination, destination.port) as device:
             device.store_some(5)
             small = device.next_message("rare", padding="")
             padding = "x" * (JOURNAL_BYTES - len(small.serialize()))
@@ -60,9 +60,9 @@ def test_a_message_too_big_for_a_node_is_found_and_quarantined(tmp_path: Path) -
 
     try:
         device = asyncio.run(scenario())
-        received = far_end.received(30)
+        received = destination.received(30)
     finally:
-        far_end.stop()
+        destination.stop()
     assert device.delivery.status.quarantined == 1
     assert len(reasons(device)) == 1  # in the node's words, or ours where the close came too fast to be heard
     assert sorted(content["n"] for content in received if content["chain"] == "slow") == [*range(5), *range(6, 11)]

@@ -23,11 +23,11 @@ from tests.support.destinations import (
     DEADLINE_S,
     SIGNER,
     STREAM,
-    BrokerFarEnd,
-    FarEnd,
-    FileFarEnd,
-    MakeFarEnd,
-    NodeFarEnd,
+    BrokerDestination,
+    Destination,
+    FileDestination,
+    MakeDestination,
+    NodeDestination,
 )
 from tests.support.patience import PATIENCE_S
 
@@ -40,39 +40,39 @@ SETTINGS = SenderSettings(
 )
 
 NEEDS_MOSQUITTO = pytest.mark.needs("mosquitto", "mosquitto")
-FAR_ENDS: dict[str, MakeFarEnd] = {
-    "websocket": lambda folder: NodeFarEnd(folder, "websocket"),
-    "http": lambda folder: NodeFarEnd(folder, "http"),
-    "mqtt 5": lambda folder: BrokerFarEnd(folder),
-    "mqtt 3.1.1": lambda folder: BrokerFarEnd(folder, version="3.1.1"),
-    "mqtt tls": lambda folder: BrokerFarEnd(folder, use_tls=True),
-    "lines": lambda folder: FileFarEnd(folder, "lines"),
-    "directory": lambda folder: FileFarEnd(folder, "directory"),
+FAR_ENDS: dict[str, MakeDestination] = {
+    "websocket": lambda folder: NodeDestination(folder, "websocket"),
+    "http": lambda folder: NodeDestination(folder, "http"),
+    "mqtt 5": lambda folder: BrokerDestination(folder),
+    "mqtt 3.1.1": lambda folder: BrokerDestination(folder, version="3.1.1"),
+    "mqtt tls": lambda folder: BrokerDestination(folder, use_tls=True),
+    "lines": lambda folder: FileDestination(folder, "lines"),
+    "directory": lambda folder: FileDestination(folder, "directory"),
 }
 ALL = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in FAR_ENDS]
 OVER_TCP = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in list(FAR_ENDS)[:5]]
 
 
 @pytest.fixture
-def far_end(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FarEnd]:
-    far_end = FAR_ENDS[request.param](tmp_path / "far end")
-    far_end.start()
+def destination(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Destination]:
+    destination = FAR_ENDS[request.param](tmp_path / "far end")
+    destination.start()
     try:
-        yield far_end
+        yield destination
     finally:
-        getattr(far_end, "close", far_end.stop)()
+        getattr(destination, "close", destination.stop)()
 
 
 class Device:
     """A journal with signed messages in it, and the delivery of them."""
 
-    def __init__(self, folder: Path, disk: DirectoryDisk, far_end: FarEnd, port: int) -> None:
+    def __init__(self, folder: Path, disk: DirectoryDisk, destination: Destination, port: int) -> None:
         self.journal = Journal(disk, JournalSettings(cursors=("publisher",)), new_journal_id=1, now_ms=START_MS)
         self.quarantine = folder / "quarantine.jsonl"
         self._cursor = self.journal.cursor("publisher")
         self._source = CursorSource(self._cursor)
         self._last: dict[str, MessageRef] = {}
-        self.delivery = Sender(far_end.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
+        self.delivery = Sender(destination.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
 
     def next_message(self, chain: str, **content: Any) -> StreamMessage:
         previous = self._last.get(chain)
@@ -114,15 +114,15 @@ class Device:
 
 
 @contextmanager
-def open_device(folder: Path, far_end: FarEnd, port: int) -> Iterator[Device]:
+def open_device(folder: Path, destination: Destination, port: int) -> Iterator[Device]:
     with closing(DirectoryDisk(folder / "journal")) as disk:
-        yield Device(folder, disk, far_end, port)
+        yield Device(folder, disk, destination, port)
 
 
 @asynccontextmanager
-async def device_and_proxy(folder: Path, far_end: FarEnd) -> AsyncIterator[tuple[Device, TcpProxy]]:
-    async with proxy_to(far_end.port) as proxy:
-        with open_device(folder, far_end, proxy.port) as device:
+async def device_and_proxy(folder: Path, destination: Destination) -> AsyncIterator[tuple[Device, TcpProxy]]:
+    async with proxy_to(destination.port) as proxy:
+        with open_device(folder, destination, proxy.port) as device:
             yield device, proxy
 
 
@@ -135,20 +135,20 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def check_arrived(far_end: FarEnd, count: int, missing: set[tuple[str, int]] | None = None) -> None:
+def check_arrived(destination: Destination, count: int, missing: set[tuple[str, int]] | None = None) -> None:
     """So many of each chain, in order, when repetitions are removed."""
     missing = missing or set()
-    contents = far_end.received(count * len(CHAINS) - len(missing))
+    contents = destination.received(count * len(CHAINS) - len(missing))
     for chain in CHAINS:
         numbers = [content["n"] for content in contents if content.get("chain") == chain]
         first_arrivals = list(dict.fromkeys(numbers))
         assert first_arrivals == [n for n in range(count) if (chain, n) not in missing], f"{chain}: {numbers}"
 
 
-@pytest.mark.parametrize("far_end", ALL, indirect=True)
-def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("destination", ALL, indirect=True)
+def test_a_backlog_and_live_data_arrive_in_order(destination: Destination, tmp_path: Path) -> None:
     async def scenario() -> None:
-        with open_device(tmp_path, far_end, far_end.port) as device:
+        with open_device(tmp_path, destination, destination.port) as device:
             device.store_some(100)
             async with device.delivering():
                 device.store_some(20)
@@ -158,32 +158,32 @@ def test_a_backlog_and_live_data_arrive_in_order(far_end: FarEnd, tmp_path: Path
             assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
-    check_arrived(far_end, 120)
+    check_arrived(destination, 120)
 
 
-@pytest.mark.parametrize("far_end", ALL, indirect=True)
-def test_a_far_end_restarted_in_the_middle_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("destination", ALL, indirect=True)
+def test_a_destination_restarted_in_the_middle_loses_nothing(destination: Destination, tmp_path: Path) -> None:
     async def scenario() -> None:
-        with open_device(tmp_path, far_end, far_end.port) as device:
+        with open_device(tmp_path, destination, destination.port) as device:
             device.store_some(30)
             await device.drain()
-            await asyncio.to_thread(far_end.stop)
+            await asyncio.to_thread(destination.stop)
             device.store_some(30)
             async with device.delivering():
                 await until(lambda: device.delivery.status.failures > 0)
                 device.store_some(30)
-                await asyncio.to_thread(far_end.start)
+                await asyncio.to_thread(destination.start)
             await device.drain()
             assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
-    check_arrived(far_end, 90)
+    check_arrived(destination, 90)
 
 
-@pytest.mark.parametrize("far_end", OVER_TCP, indirect=True)
-def test_a_flapping_link_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("destination", OVER_TCP, indirect=True)
+def test_a_flapping_link_loses_nothing(destination: Destination, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with device_and_proxy(tmp_path, far_end) as (device, proxy):
+        async with device_and_proxy(tmp_path, destination) as (device, proxy):
             device.store_some(150)
             flapping = asyncio.create_task(proxy.flap(4, passed_bytes=30_000))
             await device.drain()
@@ -192,13 +192,13 @@ def test_a_flapping_link_loses_nothing(far_end: FarEnd, tmp_path: Path) -> None:
             assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
-    check_arrived(far_end, 150)
+    check_arrived(destination, 150)
 
 
-@pytest.mark.parametrize("far_end", OVER_TCP, indirect=True)
-def test_a_half_open_connection_is_noticed_by_its_deadline(far_end: FarEnd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("destination", OVER_TCP, indirect=True)
+def test_a_half_open_connection_is_noticed_by_its_deadline(destination: Destination, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with device_and_proxy(tmp_path, far_end) as (device, proxy):
+        async with device_and_proxy(tmp_path, destination) as (device, proxy):
             device.store_some(10)
             await device.drain()
             async with device.delivering():
@@ -211,24 +211,24 @@ def test_a_half_open_connection_is_noticed_by_its_deadline(far_end: FarEnd, tmp_
             assert device.delivery.status.quarantined == 0
 
     asyncio.run(scenario())
-    check_arrived(far_end, 20)
+    check_arrived(destination, 20)
 
 
-@pytest.mark.parametrize("far_end", [name for name in ALL if name.values != ("directory",)], indirect=True)
-def test_a_refused_message_is_quarantined_and_the_next_goes_on(far_end: FarEnd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("destination", [name for name in ALL if name.values != ("directory",)], indirect=True)
+def test_a_refused_message_is_quarantined_and_the_next_goes_on(destination: Destination, tmp_path: Path) -> None:
     async def scenario() -> Device:
-        with open_device(tmp_path, far_end, far_end.port) as device:
+        with open_device(tmp_path, destination, destination.port) as device:
             device.store_some(5)
-            device.store(far_end.spoil(device.next_message("slow")), chain="slow")
+            device.store(destination.spoil(device.next_message("slow")), chain="slow")
             device.store(*(device.next_message(chain) for chain in ("fast", "rare")))
             device.store_some(5)
             await device.drain()
             return device
 
     device = asyncio.run(scenario())
-    check_arrived(far_end, 11, missing={("slow", 5)})
+    check_arrived(destination, 11, missing={("slow", 5)})
     assert device.delivery.status.quarantined == 1
-    (told,) = map(json.loads, device.quarantine.read_text().splitlines())
-    assert (told["chain"], told["position"]) == ("slow", 5)
-    assert told["reason"]
-    assert told["message"]
+    (reported,) = map(json.loads, device.quarantine.read_text().splitlines())
+    assert (reported["chain"], reported["position"]) == ("slow", 5)
+    assert reported["reason"]
+    assert reported["message"]

@@ -146,7 +146,7 @@ def test_the_package_makes_a_user_a_configuration_and_keys_that_are_its_own(mach
     assert owner.split("\n")[:2] == ["root:headgate 640", "headgate:headgate 600"]
     assert machine.run("headgate", "check").stdout.startswith(f"{CONFIGURATION}: OK")
     assert "baudrate" in machine.run("headgate", "drivers", "modbus").stdout, "settings and samples are in the package"
-    assert machine.property("headgate", "ActiveState") == "inactive", "nothing runs before it was told what to do"
+    assert machine.property("headgate", "ActiveState") == "inactive", "nothing runs before it is configured"
     assert machine.run("find", "/opt/headgate", "-not", "-user", "root").stdout == "", "it cannot change its own code"
 
 
@@ -249,7 +249,7 @@ def test_a_process_that_is_killed_comes_back(machine: Machine) -> None:
     wait_for_more(machine)
 
 
-def test_a_wrong_configuration_is_told_once_and_not_tried_again(machine: Machine) -> None:
+def test_a_wrong_configuration_is_reported_once_and_not_tried_again(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
     machine.write(CONFIGURATION, DEVICE + SIMULATED + "\n[jurnal]\n")
     assert machine.run("systemctl", "start", "headgate", check=False).returncode != 0
@@ -365,7 +365,7 @@ def test_another_role_brings_an_upgrade_for_all_and_the_data_stay(machine: Machi
     assert machine.run("test", "-e", "/var/lib/private/headgate-node", check=False).returncode == 1
 
 
-def test_a_version_that_does_not_start_makes_way_for_the_one_before(machine: Machine) -> None:
+def test_a_version_that_does_not_start_is_replaced_by_the_previous_one(machine: Machine) -> None:
     configure(machine, DEVICE, SIMULATED)
     start(machine)
     good = machine.run("readlink", "/opt/headgate/current").stdout

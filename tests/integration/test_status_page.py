@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.processes import free_port
 from tests.support.browser import Browser, browsing
-from tests.support.destinations import NodeFarEnd
+from tests.support.destinations import NodeDestination
 from tests.support.npm_packages import CLIENTS, installed
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, wait_until
@@ -110,10 +110,10 @@ def test_a_tap_shows_what_passes_and_opens_what_is_encrypted(tmp_path: Path) -> 
         )
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-    told = [json.loads(line) for line in tap.stdout.splitlines()]
-    assert [each["event"] for each in told] == ["message"] * 30, "keys that came while it looked are found, too"
-    assert all(each["encrypted"] and isinstance(each["value"], float) for each in told)
-    positions = [each["io_message"]["chainposition"] for each in told]
+    reported = [json.loads(line) for line in tap.stdout.splitlines()]
+    assert [each["event"] for each in reported] == ["message"] * 30, "keys that came while it looked are found, too"
+    assert all(each["encrypted"] and isinstance(each["value"], float) for each in reported)
+    positions = [each["io_message"]["chainposition"] for each in reported]
     assert positions == list(range(positions[0], positions[0] + 30)), "each once, in order"
 
 
@@ -121,15 +121,15 @@ def test_a_tap_shows_what_passes_and_opens_what_is_encrypted(tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeFarEnd]:
-    node = NodeFarEnd(tmp_path_factory.mktemp("node"), "websocket")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeDestination]:
+    node = NodeDestination(tmp_path_factory.mktemp("node"), "websocket")
     node.start()
     yield node
     node.stop()
 
 
 @pytest.fixture(scope="module")
-def agent(node: NodeFarEnd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageAgent]:
+def agent(node: NodeDestination, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageAgent]:
     publisher = f'[publishers.node]\nkind = "websocket"\nurl = "http://{node.url}"\nretry_max_s = 0.5\n'
     agent = PageAgent(tmp_path_factory.mktemp("agent"), extra=publisher)
     with agent.running():
@@ -172,7 +172,7 @@ def test_a_hostile_name_is_text(page: Browser) -> None:
 
 
 @in_a_browser
-def test_a_link_that_goes_down_shows_and_is_read_out_and_comes_back(page: Browser, node: NodeFarEnd) -> None:
+def test_a_link_that_goes_down_shows_and_is_read_out_and_comes_back(page: Browser, node: NodeDestination) -> None:
     page.wait_for(IS_CALM)
     node.stop()
     page.wait_for("document.getElementById('said').textContent.includes('link node is down')")
@@ -222,7 +222,7 @@ def test_the_keyboard_goes_to_the_content_first(page: Browser) -> None:
 @pytest.mark.needs("npm", "npm")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_axe_finds_nothing_to_complain_of(page: Browser, scheme: str, width: int) -> None:
+def test_axe_finds_no_problem(page: Browser, scheme: str, width: int) -> None:
     page.prefer(prefers_color_scheme=scheme)
     page.set_size(width, 900)
     page.run((installed(CLIENTS / "axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))

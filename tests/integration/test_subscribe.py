@@ -22,7 +22,7 @@ from protocol.streamr.stream_message.chain_writer import ChainWriter
 from testbed.processes import free_port
 from testbed.tcp_proxy import proxy_to
 from tests.support.destinations import SIGNER as DEVICE
-from tests.support.destinations import STREAM, NodeFarEnd
+from tests.support.destinations import STREAM, NodeDestination
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.small_client import SmallClient
@@ -46,8 +46,8 @@ def encryption(keys: DeviceKeys, tmp_path: Path) -> StreamEncryption:
 
 
 @pytest.fixture
-def node(tmp_path: Path, encryption: StreamEncryption) -> Iterator[NodeFarEnd]:
-    node = NodeFarEnd(tmp_path, "websocket", listener=encryption)
+def node(tmp_path: Path, encryption: StreamEncryption) -> Iterator[NodeDestination]:
+    node = NodeDestination(tmp_path, "websocket", listener=encryption)
     node.start()
     client = SmallClient(node.url, DEVICE)
     client.make_public_stream(STREAM)
@@ -82,7 +82,7 @@ class Chain:
 
 
 @asynccontextmanager
-async def connected(node: NodeFarEnd) -> AsyncIterator[WebsocketPublisher]:
+async def connected(node: NodeDestination) -> AsyncIterator[WebsocketPublisher]:
     publisher = node.publisher(node.port)
     assert isinstance(publisher, WebsocketPublisher)
     await publisher.connect()
@@ -128,7 +128,7 @@ def key_file(folder: Path, signer_secret: bytes) -> str:
     return str(path)
 
 
-def test_stored_and_live_messages_are_printed_in_order(node: NodeFarEnd) -> None:
+def test_stored_and_live_messages_are_printed_in_order(node: NodeDestination) -> None:
     async def scenario() -> None:
         chain = Chain()
         async with connected(node) as publisher, AsyncExitStack() as stack:
@@ -144,7 +144,7 @@ def test_stored_and_live_messages_are_printed_in_order(node: NodeFarEnd) -> None
     asyncio.run(scenario())
 
 
-def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEnd) -> None:
+def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeDestination) -> None:
     async def scenario() -> None:
         chain = Chain()
         async with connected(node) as publisher, proxy_to(node.port) as proxy, AsyncExitStack() as stack:
@@ -165,8 +165,8 @@ def test_what_was_missed_while_disconnected_is_filled_by_resends(node: NodeFarEn
     asyncio.run(within(PATIENCE_S, scenario()))
 
 
-def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
-    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+def test_an_encrypted_stream_is_read_only_by_its_readers(
+    node: NodeDestination, encryption: StreamEncryption, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         chain = Chain()
@@ -187,7 +187,7 @@ def test_an_encrypted_stream_is_read_by_those_on_the_list_and_by_nobody_else(
 
 
 def test_what_cannot_be_read_when_the_publisher_is_gone_is_counted_and_said(
-    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+    node: NodeDestination, encryption: StreamEncryption, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         async with connected(node) as publisher:
@@ -203,7 +203,7 @@ def test_what_cannot_be_read_when_the_publisher_is_gone_is_counted_and_said(
 
 
 def test_group_keys_that_the_device_exported_open_its_stream_without_it(
-    node: NodeFarEnd, encryption: StreamEncryption, keys: DeviceKeys, tmp_path: Path
+    node: NodeDestination, encryption: StreamEncryption, keys: DeviceKeys, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         async with connected(node) as publisher:
@@ -222,7 +222,7 @@ def test_group_keys_that_the_device_exported_open_its_stream_without_it(
     asyncio.run(within(PATIENCE_S, scenario()))
 
 
-def test_a_stream_on_which_nothing_comes_is_said(node: NodeFarEnd) -> None:
+def test_a_stream_on_which_nothing_comes_is_said(node: NodeDestination) -> None:
     async def scenario() -> None:
         code, output, problems = await run_command("subscribe", STREAM, "--node", node.url, "--timeout", "0.5")
         assert (code, output) == (0, "")
@@ -240,7 +240,7 @@ async def run_command(*arguments: str) -> tuple[int | None, str, str]:
 
 
 def test_rekeying_tells_the_readers_of_before_and_keeps_on(
-    node: NodeFarEnd, encryption: StreamEncryption, tmp_path: Path
+    node: NodeDestination, encryption: StreamEncryption, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         chain = Chain()
@@ -267,7 +267,7 @@ def test_a_node_that_is_not_there_is_exit_code_69() -> None:
 
 
 def test_a_stream_that_is_not_there_is_exit_code_1(tmp_path: Path) -> None:
-    node = NodeFarEnd(tmp_path, "websocket")
+    node = NodeDestination(tmp_path, "websocket")
 
     async def scenario() -> None:
         async with AsyncExitStack() as stack:

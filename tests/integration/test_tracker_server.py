@@ -144,7 +144,7 @@ def test_nodes_of_different_dialects_do_not_meet() -> None:
     with_tracker(scenario)
 
 
-def test_when_a_node_goes_the_others_are_told() -> None:
+def test_when_a_node_leaves_the_others_are_notified() -> None:
     async def scenario(address: str) -> None:
         async with websocket_peer(address, "a") as a:
             await say(a, [1, 1, "", status()])
@@ -209,7 +209,7 @@ def test_a_node_that_connects_again_takes_the_place_of_its_lost_connection() -> 
     with_tracker(scenario)
 
 
-def test_the_topology_is_shown_to_whoever_asks() -> None:
+def test_the_topology_is_public() -> None:
     async def scenario(address: str) -> None:
         async with websocket_peer(address, "a") as a, websocket_peer(address, "b") as b:
             for each in (a, b):

@@ -54,7 +54,7 @@ def exposure(unit: Path) -> float:
 
 @needs_systemd
 @pytest.mark.parametrize("name", [*UNITS, FIRST_BOOT])
-def test_systemd_finds_nothing_to_complain_of(name: str, tmp_path: Path) -> None:
+def test_systemd_finds_no_problem(name: str, tmp_path: Path) -> None:
     assert run("systemd-analyze", "verify", copy_unit(name, tmp_path)) == ""
 
 

@@ -152,7 +152,7 @@ def check_nothing_is_skipped(connections: list[list[Record]]) -> None:
     )
 )
 def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]]) -> None:
-    window, settled, told, taken = Window(), set[int](), -1, 0
+    window, settled, reported, taken = Window(), set[int](), -1, 0
     for action, number in steps:
         if action == "take":
             to_send = window.add([record(position) for position in range(taken, taken + number)])
@@ -160,15 +160,15 @@ def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]
             taken += number
         elif action == "settle":
             first, last = number[0], sum(number)
-            open_ones = [p for p in range(max(first, told + 1), min(last + 1, taken)) if p not in settled]
+            open_ones = [p for p in range(max(first, reported + 1), min(last + 1, taken)) if p not in settled]
             assert [each.position for each in window.in_flight_records(0, first, last)] == open_ones
             assert window.settle(0, first, last) == len(open_ones)
             settled.update(open_ones)
         elif action == "tell":
-            told = window.take_settled().get(0, told)
-            assert settled >= set(range(told + 1))
-            assert told + 1 not in settled or told + 1 >= taken
+            reported = window.take_settled().get(0, reported)
+            assert settled >= set(range(reported + 1))
+            assert reported + 1 not in settled or reported + 1 >= taken
         elif action == "disconnect":
             window.disconnect()
-            taken = told + 1
-        assert window.in_flight == len([p for p in range(told + 1, taken) if p not in settled])
+            taken = reported + 1
+        assert window.in_flight == len([p for p in range(reported + 1, taken) if p not in settled])

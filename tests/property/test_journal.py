@@ -113,7 +113,7 @@ ROT = st.lists(
 
 
 @given(steps=ROT, compression=st.sampled_from(["none", "zstd"]))
-def test_whatever_rots_whenever_what_a_cursor_did_not_get_is_told(
+def test_whatever_is_damaged_each_loss_of_a_cursor_is_reported(
     steps: list[tuple[str, Any, int]], compression: Literal["none", "zstd"]
 ) -> None:
     using = settings(compression=compression, cursors=("publisher", "archiver"))
@@ -136,9 +136,9 @@ def test_whatever_rots_whenever_what_a_cursor_did_not_get_is_told(
                 journal.close(NOW_MS)
                 journal = open_journal(disk, using)
                 got.clear()  # nothing was acknowledged: it all comes again
-    told = [range(gap.loss.first_position, gap.loss.last_position + 1) for gap in journal.pending_losses()]
+    reported = [range(gap.loss.first_position, gap.loss.last_position + 1) for gap in journal.pending_losses()]
     missed = set(range(written)) - got
-    assert {position for position in missed if not any(position in one for one in told)} == set()
+    assert {position for position in missed if not any(position in one for one in reported)} == set()
 
 
 def _rot_one_byte(disk: SimulatedDisk, where: int, bit: int) -> None:

@@ -1,4 +1,4 @@
-"""The law of losses: whatever happens to a device, the collector gets each message, or is told that it is lost."""
+"""The law of losses: whatever happens to a device, the collector gets each message, or is informed that it is lost."""
 
 import asyncio
 import tempfile
@@ -54,6 +54,6 @@ async def live(steps: list[tuple[str, int]], folder: Path) -> None:
 @settings(max_examples=effort(test=12, soak=1_000), deadline=None)
 @given(STEPS)
 @example([("archive", 0), ("write", 70), ("rot archive", 0), ("archive", 0), ("rot archive", 0)])
-def test_every_message_is_at_the_collector_or_told_there(steps: list[tuple[str, int]]) -> None:
+def test_every_message_is_at_the_collector_or_reported_there(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(live(steps, Path(folder)))

@@ -77,7 +77,7 @@ def test_every_node_whose_neighbours_changed_is_named_and_no_other(seed: int, de
 
 
 @given(SEEDS, DEGREES, STEPS)
-def test_nodes_that_do_as_they_are_told_are_told_nothing_more(seed: int, degree: int, steps: list[Step]) -> None:
+def test_nodes_that_follow_their_instructions_get_no_more(seed: int, degree: int, steps: list[Step]) -> None:
     topology = Topology(Random(seed), degree)
     for now_s, step in enumerate(steps):
         take(topology, step, now_s)

@@ -1,4 +1,4 @@
-"""Runs the whole suite with large counts, round after round, for as long as told: `make soak MINUTES=600`.
+"""Runs the whole suite with large counts, round after round, for as long as reported: `make soak MINUTES=600`.
 
 Each round has its own seed, which is printed; `make soak SEED=N` begins with that round. When the time is up, what is
 running is stopped and counts as skipped. The first round that fails is the last.

@@ -165,7 +165,7 @@ def _without_a_clock(first: Truth, second: Truth) -> None:
         correction = ClockCorrection(
             boot_id=boot, monotonic_ms=60_000, utc_ms=START_MS + number * DAY_MS, uncertainty_ms=5
         )
-        told = chain.correction(correction, START_MS + number * DAY_MS + 1)
+        reported = chain.correction(correction, START_MS + number * DAY_MS + 1)
         known = [
             chain.reading(
                 30.0,
@@ -175,12 +175,12 @@ def _without_a_clock(first: Truth, second: Truth) -> None:
         ]
         if number == 0:
             _land(first, Archive(THREE, START_MS).add(early[:3]))
-            _land(first, Archive(THREE, START_MS + 1).add([*early[3:], told, *known]))
+            _land(first, Archive(THREE, START_MS + 1).add([*early[3:], reported, *known]))
             truth.corrections[boot.hex()] = correction
         else:
             # made in the first delivery, corrected in the second, which also brings one of them again
             _land(first, Archive(THREE, START_MS + 2).add(early))
-            _land(second, Archive(THREE, START_MS + DAY_MS).add([early[2], told, *known]))
+            _land(second, Archive(THREE, START_MS + DAY_MS).add([early[2], reported, *known]))
             second.corrections[boot.hex()] = correction
 
 

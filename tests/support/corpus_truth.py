@@ -36,7 +36,7 @@ class Truth:
     """The truth about some landed files, whatever the order in which they came."""
 
     landed: list[Landed]
-    notices: list[tuple[str, GapNotice]] = field(default_factory=list)  # told by signed messages that were ingested
+    notices: list[tuple[str, GapNotice]] = field(default_factory=list)  # reported by signed messages that were ingested
     corrections: dict[str, ClockCorrection] = field(default_factory=dict)  # boot in hex → the one that counts
 
     @property
@@ -124,7 +124,7 @@ class Truth:
         after = max((ref for ref in present if ref < made.ref), default=None)
         last = _previous(made)
         inside = [each.ref for each in chain.produced if (after or (-1, 0)) < each.ref < made.ref]
-        told = [notice for notice in self._told(chain) if notice[0] in inside]
+        reported = [notice for notice in self._told(chain) if notice[0] in inside]
         held = {filed.record.reference for filed in self.filed if self._is_held(filed, chain)} - present
         return {
             "device": chain.device.address,
@@ -136,26 +136,26 @@ class Truth:
             "before_timestamp_ms": made.ref[0],
             "before_sequence": made.ref[1],
             "missing": len(inside) if chain.linked and chain.readable else None,
-            "explained": sum(count for _, count, _ in told),
+            "explained": sum(count for _, count, _ in reported),
             "held": sum((after or (-1, 0)) < ref < made.ref for ref in held),
-            "cause": ", ".join(dict.fromkeys(cause for _, _, cause in sorted(told))) or None,
+            "cause": ", ".join(dict.fromkeys(cause for _, _, cause in sorted(reported))) or None,
         }
 
     def _is_held(self, filed: Filed, chain: Chain) -> bool:
         return filed.reason not in (None, "block damaged") and filed.made is not None and filed.made.chain is chain
 
     def _told(self, chain: Chain) -> list[tuple[Ref, int, str]]:
-        """The losses of a chain that were told, each once: its first reference, how many, and why."""
-        told: dict[tuple[str, int], tuple[Ref, int, str]] = {}
+        """The losses of a chain that were reported, each once: its first reference, how many, and why."""
+        reported: dict[tuple[str, int], tuple[Ref, int, str]] = {}
         for landed in self.taken:
             for loss in landed.archive.losses if landed.archive else ():
                 if landed.archive and landed.archive.device is chain.device and loss.chain == chain.name and loss.first:
-                    told[chain.device.address, loss.number] = (tuple(loss.first), loss.count, loss.cause)  # type: ignore[assignment]
+                    reported[chain.device.address, loss.number] = (tuple(loss.first), loss.count, loss.cause)  # type: ignore[assignment]
         for device, notice in self.notices:
             loss = notice.loss
             if device == chain.device.address and loss.chain == chain.name and loss.first:
-                told.setdefault((device, loss.number), (loss.first, loss.count, loss.cause))
-        return list(told.values())
+                reported.setdefault((device, loss.number), (loss.first, loss.count, loss.cause))
+        return list(reported.values())
 
     def _chains(self) -> list[Chain]:
         return list({id(filed.made.chain): filed.made.chain for filed in self.filed if filed.made}.values())

@@ -38,7 +38,7 @@ MAX_PACKET_BYTES = 50_000  # that our brokers take
 DEADLINE_S = 2.0  # within which our publishers must notice that nobody answers
 
 
-class FarEnd(ABC):
+class Destination(ABC):
     """Something to publish to. `port` is 0 where there is no network between."""
 
     port = 0
@@ -62,7 +62,7 @@ class FarEnd(ABC):
         """The message, changed so that the far end will refuse it."""
 
 
-class NodeFarEnd(FarEnd):
+class NodeDestination(Destination):
     def __init__(self, folder: Path, kind: Literal["websocket", "http"], listener: Listener | None = None) -> None:
         self.port = free_port()
         self.url = f"127.0.0.1:{self.port}"
@@ -105,7 +105,7 @@ class NodeFarEnd(FarEnd):
         return message.replace(content='{"forged":true}')
 
 
-class BrokerFarEnd(FarEnd):
+class BrokerDestination(Destination):
     def __init__(
         self,
         folder: Path,
@@ -209,7 +209,7 @@ class _Subscriber:
             self._arrived.notify_all()
 
 
-class FileFarEnd(FarEnd):
+class FileDestination(Destination):
     """It goes away by not being a place where a file can be."""
 
     def __init__(self, folder: Path, form: Literal["lines", "directory"]) -> None:
@@ -273,4 +273,4 @@ def make_certificate(folder: Path) -> None:
     (folder / "key.pem").write_bytes(key.private_bytes(*form))
 
 
-MakeFarEnd = Callable[[Path], FarEnd]
+MakeDestination = Callable[[Path], Destination]

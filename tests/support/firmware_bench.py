@@ -29,7 +29,7 @@ class Wire:
 
 
 class Bench:
-    """Commits what it is given after `commit_ms`, unless told not to."""
+    """Commits what it is given after `commit_ms`, unless asked not to."""
 
     def __init__(
         self,

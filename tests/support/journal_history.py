@@ -35,7 +35,7 @@ class Oracle:
     appended: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
     committed: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     acknowledged: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
-    told: dict[int, PendingLoss] = field(default_factory=dict)  # gaps that were acknowledged
+    reported: dict[int, PendingLoss] = field(default_factory=dict)  # gaps that were acknowledged
     sequence: int = 0
 
 
@@ -119,7 +119,7 @@ class History:
     def _report_losses(self) -> None:
         for gap in self.journal.pending_losses():
             self.seen.add(str(gap.loss.cause))
-            self.oracle.told[gap.number] = gap
+            self.oracle.reported[gap.number] = gap
             self.journal.acknowledge_loss(gap.number)
 
     def _restart(self) -> None:
@@ -169,7 +169,7 @@ class History:
                 by_lane[lane].extend(records)
             for name in CURSORS:
                 assert journal.cursor(name).position(lane) <= self.oracle.acknowledged[name, lane]
-            self._check_lane(lane, by_lane[lane], list({**self.oracle.told, **gaps}.values()))
+            self._check_lane(lane, by_lane[lane], list({**self.oracle.reported, **gaps}.values()))
         return by_lane
 
     def _is_settled(self) -> bool:
@@ -233,7 +233,7 @@ class History:
             for name in CURSORS:
                 oracle.acknowledged[name, lane] = self.journal.cursor(name).position(lane)
         for number in told_again:
-            self.oracle.told.pop(number, None)
+            self.oracle.reported.pop(number, None)
         self.is_open = True
 
 

@@ -117,13 +117,13 @@ class SmallDevice:
     def gaps(self) -> tuple[PendingLoss, ...]:
         return self.journal.pending_losses()
 
-    def told(self) -> list[Loss]:
+    def reported(self) -> list[Loss]:
         """What the manifests at the collector tell."""
         return [loss for data in self.collected.values() for loss in read_archive(data)[0].manifest.losses]
 
     def unaccounted(self) -> set[int]:
         """Positions of which the collector has neither the record nor the loss."""
         there = {record.position for data in self.collected.values() for record in read_archive(data)[1]}
-        for loss in self.told():
+        for loss in self.reported():
             there.update(range(loss.first_position, loss.last_position + 1))
         return set(range(self.written)) - there

@@ -11,19 +11,19 @@ from protocol.shipping import Refusal
 DOCUMENTS = "".join(path.read_text() for path in (Path(__file__).parents[3] / "docs").glob("**/*.md"))
 
 
-def test_every_refusal_is_told_with_its_status() -> None:
+def test_every_refusal_is_reported_with_its_status() -> None:
     for refusal in Refusal:
         assert re.search(rf"^\| {refusal.status} \| .*`{refusal.code}`", DOCUMENTS, re.MULTILINE), refusal
 
 
-def test_every_option_of_run_is_told() -> None:
+def test_every_option_of_run_is_documented() -> None:
     parser = argparse.ArgumentParser()
     cli._add_run_arguments(parser)
     for option in re.findall(r"--[a-z][a-z-]+", parser.format_help()):
         assert option == "--help" or f"`{option}" in DOCUMENTS, option
 
 
-def test_every_metric_is_told() -> None:
+def test_every_metric_is_documented() -> None:
     names = set(re.findall(r"^headgate_collector_(\w+)", Metrics().as_text({}).decode(), re.MULTILINE))
     assert len(names) > 5
     for name in names:

@@ -55,13 +55,13 @@ def test_an_upload_that_is_nearly_done_is_finished_before_it_stops(tmp_path: Pat
         assert running.process.wait(PATIENCE_S) == 0
 
 
-def test_the_manager_is_told_of_start_life_and_stop(tmp_path: Path) -> None:
+def test_the_service_manager_is_notified_of_start_progress_and_stop(tmp_path: Path) -> None:
     make_state(tmp_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE_S)
-        told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
-        with collector_process(tmp_path, environment={**os.environ, **told}) as running:
+        reported = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"}
+        with collector_process(tmp_path, environment={**os.environ, **reported}) as running:
             assert manager.recv(100) == b"READY=1"
             assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
             assert running.stop() == 0
@@ -203,7 +203,7 @@ def test_a_certificate_that_is_refused_at_a_reload_is_shown_by_the_manager(tmp_p
             assert running.stop() == 0
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_line(tmp_path: Path) -> None:
     make_state(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -213,7 +213,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     assert "address already in use" in done.stderr
 
 
-def test_it_does_not_run_on_where_nobody_can_be_told_its_address(tmp_path: Path) -> None:
+def test_it_does_not_run_on_without_a_reachable_address(tmp_path: Path) -> None:
     make_state(tmp_path)
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

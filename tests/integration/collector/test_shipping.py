@@ -133,7 +133,7 @@ def test_a_newer_request_pushes_out_the_one_that_hangs(collector: RunningCollect
     assert collector.landed() == {NAME: ARCHIVE}
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(collector: RunningCollector) -> None:
+def test_a_client_that_expects_it_gets_100_continue(collector: RunningCollector) -> None:
     with collector.connect() as link:
         link.sendall(head_of("PUT", CLAIM, len(ARCHIVE), "Expect: 100-continue"))
         assert link.recv(100).startswith(b"HTTP/1.1 100")
@@ -170,7 +170,7 @@ def test_a_encrypted_archive_is_stored_closed(collector: RunningCollector) -> No
     assert list(collector.landed().values()) == [encrypted]
 
 
-def test_a_device_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+def test_a_device_that_requests_too_often_must_wait(tmp_path: Path) -> None:
     with running_collector(tmp_path, Limits(min_free_bytes=0, device_requests_per_s=1)) as collector:
         assert collector.put(ARCHIVE).status == 201
         replies = [collector.get_receipt(CLAIM) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Devices on a line that flood, stall, send garbage, or come back under another name: bounded, and told once."""
+"""Devices on a line that flood, stall, send garbage, or come back under another name: bounded, and reported once."""
 
 import asyncio
 import contextlib

@@ -65,7 +65,7 @@ def test_a_command_is_executed_once_although_the_cable_is_cut_one_way(tmp_path: 
         assert asyncio.run(count_to(5, tmp_path / "port", cut_for_a_while)) == [1, 2, 3, 4, 5]
 
 
-def test_a_command_that_a_reset_overtakes_is_not_repeated_and_its_fate_is_told(
+def test_a_command_interrupted_by_a_reset_is_not_repeated_and_reported_as_unknown(
     tmp_path: Path, host_firmware: Path
 ) -> None:
     async def test() -> None:

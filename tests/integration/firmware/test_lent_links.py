@@ -22,7 +22,7 @@ def answers(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_device_that_the_agent_reads_is_listed_and_does_what_it_is_told_and_no_reading_is_lost(
+def test_a_device_that_the_agent_reads_is_listed_and_called_and_no_reading_is_lost(
     tmp_path: Path, host_firmware: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = tmp_path / "port"

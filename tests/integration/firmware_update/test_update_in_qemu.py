@@ -215,7 +215,7 @@ def test_a_noisy_line_only_slows_an_update_down(board: FlashedBoard, builds: Bui
     assert board.cable.damaged_bytes > 0
 
 
-def test_a_device_with_a_link_key_is_updated_by_who_has_it_and_by_nobody_else(tmp_path: Path) -> None:
+def test_a_device_with_a_link_key_is_updated_only_with_that_key(tmp_path: Path) -> None:
     key, file, key_file = bytes(range(32)), tmp_path / "new.hgfw", tmp_path / "link.key"
     builds = build_firmware(tmp_path, OLD, NEW, link_key=key)
     file.write_bytes(builds.firmware(NEW).to_bytes())

@@ -1,4 +1,4 @@
-"""`--every`: a run that goes on, takes archives as they arrive, and ends when it is told to."""
+"""`--every`: a run that goes on, takes archives as they arrive, and ends when it is asked to."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from tests.support.spark_processes import await_end_of_all, await_line, operator
 pytestmark = pytest.mark.slow
 
 
-def test_archives_are_taken_as_they_arrive_until_the_run_is_told_to_end(spark: SparkSession, tmp_path: Path) -> None:
+def test_archives_are_loaded_as_they_arrive_until_the_run_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
     landed = everything()[0].landed[:6]
     land(tmp_path / "landing", landed[:2])
     report = ["--report", str(tmp_path / "report.html"), "--json"]

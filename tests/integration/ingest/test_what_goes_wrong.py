@@ -136,13 +136,13 @@ def test_times_are_utc_wherever_the_operator_is(
         ("SELECT timestamp_seconds(300000000000)", "cannot be shown"),
     ],
 )
-def test_sql_that_has_no_answer_is_told_in_one_line(
+def test_sql_that_has_no_answer_is_reported_in_one_line(
     spark: SparkSession, tmp_path: Path, landed: list[Landed], sql: str, words: str
 ) -> None:
     run_job(spark, job_in(tmp_path, landed[:1]), QUIET)
-    with pytest.raises(IngestError, match=words) as told:
+    with pytest.raises(IngestError, match=words) as reported:
         run_query(spark, tmp_path / "tables", sql, 10)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_a_question_is_asked_again_where_a_run_replaced_what_it_was_about(

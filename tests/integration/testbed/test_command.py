@@ -68,7 +68,7 @@ def test_told_to_stop_it_leaves_no_process_and_no_mount(tmp_path: Path, number: 
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
 
 
-def test_a_wrong_file_is_told_in_full_before_anything_starts(tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_in_full_before_anything_starts(tmp_path: Path) -> None:
     scenario = write(tmp_path, seconds=-1, at_least=-1)
     done = subprocess.run([*TESTBED, "run", str(scenario)], capture_output=True, text=True, check=False)
     assert done.returncode == 78

@@ -1,4 +1,4 @@
-"""What a driver gives becomes batches; who is told that a reading is safe, and when."""
+"""What a driver gives becomes batches; sources are acknowledged when they are durable."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ async def batches_of(driver: Driver, count: int) -> list[Batch]:
     return batches
 
 
-def test_nothing_is_acknowledged_until_whoever_commits_says_so() -> None:
+def test_nothing_is_acknowledged_before_the_commit() -> None:
     async def run() -> None:
         driver = ListDriver([reading(1), reading(1), reading(2)], [reading(3)])
         first, second = await batches_of(driver, 2)
@@ -78,7 +78,7 @@ def test_a_collector_that_is_stopped_while_the_queue_is_full_and_run_again_loses
     asyncio.run(run())
 
 
-def test_a_source_that_cannot_be_told_is_not() -> None:
+def test_a_source_without_acknowledgements_gets_none() -> None:
     async def run() -> None:
         driver = ListDriver([reading(None)])
         [batch] = await batches_of(driver, 1)

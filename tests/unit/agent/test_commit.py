@@ -105,7 +105,7 @@ def test_a_source_is_acknowledged_only_after_the_commit(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_whoever_uses_the_journal_meanwhile_never_finds_records_that_are_not_durable(
+def test_a_concurrent_reader_never_finds_records_that_are_not_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Appending and committing are one visit to the journal's thread: nothing comes between them."""

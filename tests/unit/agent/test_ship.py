@@ -145,7 +145,7 @@ def test_what_the_collector_refuses_for_good_is_kept_and_not_sent_again(
     _run(tmp_path, _config(tmp_path, collector), act)
 
 
-def test_a_device_that_is_not_enrolled_is_told_so_in_words(tmp_path: Path, collector: SmallCollector) -> None:
+def test_a_device_that_is_not_enrolled_gets_an_explanation(tmp_path: Path, collector: SmallCollector) -> None:
     async def act(device: Device) -> None:
         collector.refuse_with = Refusal.DEVICE_UNKNOWN
         with pytest.raises(LinkDown, match="403 device-unknown"):

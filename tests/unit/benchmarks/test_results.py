@@ -16,9 +16,9 @@ def test_a_run_leaves_a_table_json_and_a_plot(tmp_path: Path) -> None:
     write_results([HELD, MISSED, FREE], tmp_path / "out")
     table = (tmp_path / "out" / "figures.md").read_text()
     assert "| start | 0.6 s | <= 0.3 | NO | slow |" in table
-    told = json.loads((tmp_path / "out" / "figures.json").read_text())
-    assert [figure["holds"] for figure in told["figures"]] == [True, False, True]
-    assert told["machine"]["python"]
+    reported = json.loads((tmp_path / "out" / "figures.json").read_text())
+    assert [figure["holds"] for figure in reported["figures"]] == [True, False, True]
+    assert reported["machine"]["python"]
     plot = ET.parse(tmp_path / "out" / "limits.svg").getroot()
     texts = [element.text for element in plot.iter("{http://www.w3.org/2000/svg}text")]
     assert "sign <fast>" in texts

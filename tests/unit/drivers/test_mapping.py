@@ -94,7 +94,7 @@ def test_a_reader_gives_the_readings_of_what_is_measured(document: dict[str, Any
     try:
         expected = measured(payload)
     except ValueError:
-        with pytest.raises(ValueError):  # noqa: PT011 - of two problems, either is told
+        with pytest.raises(ValueError):  # noqa: PT011 - of two problems, either is reported
             read(payload, 5, 9)
     else:
         readings = read(payload, 5, 9)

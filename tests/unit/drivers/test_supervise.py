@@ -1,4 +1,4 @@
-"""A device is read for ever: failures are reopened after longer and longer waits, and told once."""
+"""A device is read for ever: failures are reopened after longer and longer waits, and reported once."""
 
 import asyncio
 import contextlib

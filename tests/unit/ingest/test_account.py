@@ -58,7 +58,7 @@ def test_a_whole_chain_balances() -> None:
     assert account.gaps() == []
 
 
-def test_a_loss_told_twice_is_counted_once_and_explains_the_hole() -> None:
+def test_a_loss_reported_twice_is_counted_once_and_explains_the_hole() -> None:
     account = Account()
     account.add([archive(1, span(0, 2), losses=[lost(1, 3, 5)])], {})
     account.add([archive(2, span(6, 9), losses=[lost(1, 3, 5)])], {})
@@ -80,8 +80,8 @@ def test_a_loss_that_was_partly_archived_before_explains_what_is_missing_and_no_
 def test_one_loss_does_not_explain_more_than_it_counts() -> None:
     account = Account()
     journal, whole = lost(1, 1, 8)
-    told = (journal, replace(whole, count=3))
-    account.add([archive(1, span(0, 0), span(3, 3), span(9, 9), losses=[told])], {})
+    reported = (journal, replace(whole, count=3))
+    account.add([archive(1, span(0, 0), span(3, 3), span(9, 9), losses=[reported])], {})
     assert [(gap.hole.missing, gap.explained) for gap in account.gaps()] == [(2, 2), (5, 1)]
     (row,) = account.ledger()
     assert (row["lost_explained"], row["lost_unexplained"], row["balanced"]) == (3, 4, True)
@@ -107,9 +107,9 @@ def chainless(first: int, last: int, count: int, lane: int = 4) -> tuple[str, Lo
     return "j", loss
 
 
-def two_chains(told: tuple[str, Loss]) -> list[dict[str, Any]]:
+def two_chains(reported: tuple[str, Loss]) -> list[dict[str, Any]]:
     """Both have a hole from 3 to 5; those of the second stood at 103 to 105."""
-    summary = archive(1, placed(0, 2), placed(6, 9), journal="j", losses=[told])
+    summary = archive(1, placed(0, 2), placed(6, 9), journal="j", losses=[reported])
     other = archive(1, placed(0, 2, 100), placed(6, 9, 100))
     summary.chains["door"] = other.chains["boiler"]
     for chain in summary.chains.values():
@@ -138,7 +138,7 @@ def test_a_loss_of_another_lane_explains_nothing() -> None:
     assert [row["lost_unexplained"] for row in two_chains(chainless(0, 200, 99, lane=5))] == [3, 3]
 
 
-def test_a_loss_told_by_a_message_and_by_a_manifest_is_known_once() -> None:
+def test_a_loss_reported_by_a_message_and_by_a_manifest_is_known_once() -> None:
     account = Account()
     account.add([archive(1, span(0, 2), losses=[lost(1, 3, 5), lost(1, 3, 5)])], {})
     assert list(account.losses.items()) == [((DEVICE, "j", 1), lost(1, 3, 5)[1])]

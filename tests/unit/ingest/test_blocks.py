@@ -78,7 +78,7 @@ def test_rows_do_not_depend_on_which_blocks_were_decoded_together(
     assert decode(data) == together
 
 
-def test_a_rejected_record_is_told_with_the_block_that_holds_it() -> None:
+def test_a_rejected_record_is_reported_with_the_block_that_holds_it() -> None:
     data = made()
     [row] = [row for row in decode(data) if row.get("kind") == "quarantine"]
     archive = opened(data)

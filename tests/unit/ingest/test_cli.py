@@ -179,7 +179,7 @@ def test_numbers_that_make_no_sense_are_refused_at_once(
     assert option[0] in capsys.readouterr().err
 
 
-def test_a_mistyped_device_is_refused_and_not_taken_for_a_list_of_nobody(
+def test_a_mistyped_device_is_refused_and_not_read_as_an_empty_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ["ingest", "run", "--landing", str(tmp_path), "--tables", str(tmp_path / "t")]

@@ -91,7 +91,7 @@ def test_a_link_that_does_not_go_on_is_marked_and_counted() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 60])
-def test_an_arrival_that_no_calendar_holds_is_null_and_stops_nobody_who_reads_it(count: int) -> None:
+def test_an_arrival_beyond_the_calendar_is_null_and_stops_no_reader(count: int) -> None:
     device = Device(9)
     chain = device.chain("boiler")
     archive = Archive(device, 0).add([chain.reading(1.0, 1_790_000_000_000 + number) for number in range(count)])

@@ -61,7 +61,7 @@ def test_a_key_without_a_name_serves_its_own_archive_only() -> None:
     assert Keyring({}, learned).find("stream", None) is None
 
 
-def test_a_ring_tells_what_was_handed_over_and_what_is_missing() -> None:
+def test_a_keyring_lists_received_and_missing_keys() -> None:
     learned: dict[tuple[str, str], GroupKey] = {}
     ring = Keyring({}, learned)
     ring.learn("stream", KEY)
@@ -73,7 +73,7 @@ def test_a_ring_tells_what_was_handed_over_and_what_is_missing() -> None:
     assert Keyring({}, learned).locked() is None
 
 
-def test_keys_that_were_handed_over_are_kept_for_their_device_alone(tmp_path: Path) -> None:
+def test_keys_that_were_delivered_are_kept_for_their_device_alone(tmp_path: Path) -> None:
     summary = ArchiveSummary(archive="a", path="p", landed_at_ms=0, size_bytes=0, device="0xd1")
     summary.handed_over = [("stream", "k1", "00" * 32)]
     with Store(tmp_path) as store:

@@ -47,7 +47,7 @@ def test_a_ledger_that_balances_by_unexplained_losses_is_no_good_news() -> None:
     assert 'class="verdict no">The ledger balances, but 3 lost without a word' in page
 
 
-def test_latency_is_told_in_units_of_its_size() -> None:
+def test_latency_is_shown_in_units_of_its_size() -> None:
     assert "half within 5 s, 9 of 10 within 1.5 min, 99 of 100 within 2 h, all within 2.31 days" in render_page(FACTS)
 
 

@@ -47,7 +47,7 @@ def test_a_hash_that_does_not_go_on_is_counted_where_spans_meet() -> None:
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 40))
-def test_overlap_is_told_from_the_ends_alone(numbers: set[int], one: int, other: int) -> None:
+def test_overlap_is_found_from_the_ends_alone(numbers: set[int], one: int, other: int) -> None:
     low, high = sorted((one, other))
     spans = unite([span(number, number) for number in numbers])
     inside = any(each.first <= (number, 0) <= each.last for number in range(low, high + 1) for each in spans)

@@ -28,7 +28,7 @@ FileNotFoundError: [Errno 2] No such file or directory: '/landing/a.hga'
         ("", "PySparkException"),
     ],
 )
-def test_of_many_lines_the_one_is_told_that_says_what_is_wrong(text: str, words: str) -> None:
+def test_of_many_lines_the_one_with_the_cause_is_shown(text: str, words: str) -> None:
     assert words_of(PySparkException(message=text)) == words
 
 

@@ -187,7 +187,7 @@ def test_a_reader_sees_no_half_of_a_commit(tmp_path: Path, monkeypatch: pytest.M
     assert len(found["messages"]) == 2
 
 
-def test_a_reader_takes_what_there_is_where_nobody_finishes_a_commit(
+def test_a_reader_uses_the_existing_files_of_an_unfinished_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_before_the_moves(prepared(tmp_path))

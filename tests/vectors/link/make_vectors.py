@@ -246,7 +246,7 @@ def bad() -> list[dict[str, str]]:
 
 
 def conversations() -> list[dict[str, Any]]:
-    """What a device says to what it is told, byte for byte. Times are the device's clock in ms."""
+    """What a device says to what it is reported, byte for byte. Times are the device's clock in ms."""
     return [
         _ordinary(),
         _repeats(),

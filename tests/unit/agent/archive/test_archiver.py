@@ -117,7 +117,7 @@ def test_what_is_archived_is_not_archived_again_not_even_after_a_restart(device:
     assert reopened.records_of(more) == [record(25)]
 
 
-def test_losses_are_told_once_and_need_no_records(device: Device) -> None:
+def test_losses_are_reported_once_and_need_no_records(device: Device) -> None:
     later = dataclasses.replace(LOSS, number=8)
     first = device.archive([], [LOSS])
     assert first is not None
@@ -128,7 +128,7 @@ def test_losses_are_told_once_and_need_no_records(device: Device) -> None:
     assert [manifest.losses for manifest in manifests] == [(LOSS,), (later,)]
 
 
-def test_a_loss_that_shows_while_records_are_read_is_told_in_the_same_archive(device: Device) -> None:
+def test_a_loss_that_shows_while_records_are_read_is_reported_in_the_same_archive(device: Device) -> None:
     losses: list[Loss] = []
 
     def damaged() -> Iterator[Record]:
@@ -143,7 +143,7 @@ def test_a_loss_that_shows_while_records_are_read_is_told_in_the_same_archive(de
     assert archive.losses == (LOSS.number,)
 
 
-def test_a_loss_goes_into_the_next_archive_when_the_one_that_told_of_it_rots(device: Device) -> None:
+def test_a_loss_goes_into_the_next_archive_when_the_archive_that_reported_it_is_damaged(device: Device) -> None:
     first = device.archive(RECORDS[:5], [LOSS])
     assert first is not None
     device.store.discard(first)
@@ -213,7 +213,7 @@ def test_a_lost_or_damaged_state_is_made_anew_from_the_archives(device: Device, 
     assert reopened.archive(RECORDS, [LOSS]) is None
 
 
-def test_an_archive_that_is_gone_without_a_receipt_is_told_and_does_not_block_the_start(device: Device) -> None:
+def test_an_archive_that_is_gone_without_a_receipt_is_reported_and_does_not_block_the_start(device: Device) -> None:
     first, *_ = device.archive_all()
     (device.path / first.file_name).unlink()
     reopened = device.reopened()

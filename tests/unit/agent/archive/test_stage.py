@@ -24,7 +24,7 @@ def _keys(archive: bytes, stated: DeviceKeys | None = None) -> DeviceKeys:
     return DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(archive), vault=Secret(b"\x09" * 32), stated=public)
 
 
-def test_an_archive_key_that_is_not_the_published_one_is_told_before_anything_is_archived() -> None:
+def test_an_archive_key_that_is_not_the_published_one_is_reported_before_anything_is_archived() -> None:
     published = _keys(b"\x08" * 32)
     _check_archive_key(_keys(b"\x08" * 32, published))
     with pytest.raises(
@@ -95,8 +95,8 @@ def test_what_is_shed_after_it_was_archived_is_no_loss_to_the_centre(tmp_path: P
         assert max(gap.loss.last_position for gap in archived) == 49
         assert min(gap.loss.first_position for gap in lost) == 50
         await device.settle()
-        told = {loss.number for loss in device.told()}
-        assert told == {gap.number for gap in lost}
+        reported = {loss.number for loss in device.reported()}
+        assert reported == {gap.number for gap in lost}
         assert device.gaps == ()
         assert device.unaccounted() == set()
 

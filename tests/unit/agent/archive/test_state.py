@@ -34,7 +34,7 @@ def test_it_knows_how_far_each_lane_is_archived() -> None:
     assert STATE.archived_up_to == {0: 19, 1: 4}
 
 
-def test_a_loss_is_told_while_the_archive_that_tells_of_it_waits() -> None:
+def test_a_loss_is_reported_while_its_archive_waits() -> None:
     assert STATE.reported_losses() == {1, 2, 11, 12}
     assert STATE.without_archive(FIRST).reported_losses() == {2, 12}
     assert STATE.before_archive(FIRST).reported_losses() == {2, 12}

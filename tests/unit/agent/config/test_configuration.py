@@ -44,18 +44,18 @@ def test_each_publisher_has_a_cursor_and_the_archiver_one_more(tmp_path: Path) -
     assert load_config(_write(tmp_path, GOOD + "[archive]\n")).cursors == ("out", "archive")
 
 
-def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_their_paths(tmp_path: Path) -> None:
     text = GOOD.replace('kind = "file"', 'kind = "fiel"').replace("signals =", "signal =")
-    told = _problems(tmp_path, text + '[journal]\nmax_megabyte = 5\nwhen_full = "explode"\n[ship]\n')
-    assert "publishers.out.kind: 'fiel' is not a kind of publisher; did you mean file?" in told
-    assert "drivers.boiler.signal: unknown setting; did you mean signals?" in told
-    assert "journal.max_megabyte: unknown setting; did you mean max_megabytes?" in told
-    assert "journal.when_full: 'explode' is not one of shed, stop_reading" in told
-    assert "ship.url: set either url or directory" in told
+    reported = _problems(tmp_path, text + '[journal]\nmax_megabyte = 5\nwhen_full = "explode"\n[ship]\n')
+    assert "publishers.out.kind: 'fiel' is not a kind of publisher; did you mean file?" in reported
+    assert "drivers.boiler.signal: unknown setting; did you mean signals?" in reported
+    assert "journal.max_megabyte: unknown setting; did you mean max_megabytes?" in reported
+    assert "journal.when_full: 'explode' is not one of shed, stop_reading" in reported
+    assert "ship.url: set either url or directory" in reported
 
 
 @pytest.mark.parametrize(
-    ("added", "told"),
+    ("added", "reported"),
     [
         ("[jurnal]\n", "jurnal: unknown setting; did you mean journal?"),
         ("[journal]\nmax_megabytes = 1\nsegment_kilobytes = 1024\n", "journal: max_bytes 1048576 leaves room for"),
@@ -109,8 +109,8 @@ def test_all_problems_are_told_at_once_with_their_paths(tmp_path: Path) -> None:
         ('[page]\nlisten = "7080"\n', "page.listen: '7080' does not look like 127.0.0.1:7080, or off"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, told: str) -> None:
-    assert told in _problems(tmp_path, GOOD + added)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, added: str, reported: str) -> None:
+    assert reported in _problems(tmp_path, GOOD + added)
 
 
 @pytest.mark.parametrize("stream", ["{foo}", "{", "{address.x}", "a\\u0007", 300 * "x"])
@@ -122,16 +122,16 @@ def test_an_events_stream_that_cannot_be_one_is_refused(tmp_path: Path, stream: 
 @pytest.mark.parametrize("kind", ["websocket", "http"])
 def test_a_password_in_the_address_of_a_node_is_refused_and_not_repeated(tmp_path: Path, kind: str) -> None:
     text = GOOD + f'[publishers.n]\nkind = "{kind}"\nurl = "http://me:hunter2@x:80"\n'
-    told = _problems(tmp_path, text)
-    assert "publishers.n.url: not a node URL; expected" in told
-    assert "hunter2" not in told
+    reported = _problems(tmp_path, text)
+    assert "publishers.n.url: not a node URL; expected" in reported
+    assert "hunter2" not in reported
 
 
 def test_a_password_in_the_address_of_a_collector_is_refused_and_not_repeated(tmp_path: Path) -> None:
     text = GOOD + '[archive]\n[ship]\nurl = "http://me:hunter2@x:80"\ncollector_key = "k"\n'
-    told = _problems(tmp_path, text)
-    assert "ship.url: not a collector URL; expected" in told
-    assert "hunter2" not in told
+    reported = _problems(tmp_path, text)
+    assert "ship.url: not a collector URL; expected" in reported
+    assert "hunter2" not in reported
 
 
 def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def test_a_plain_configuration_has_no_remarks(tmp_path: Path) -> None:
 
 
 def test_a_driver_whose_readings_match_no_rule_is_refused(tmp_path: Path) -> None:
-    told = refusal(tmp_path, '[[streams]]\nstream = "a"\ndriver = "boilr"\n')
-    assert "streams: no rule matches readings of drivers.boiler: they would be dropped; add a rule with" in told
+    reported = refusal(tmp_path, '[[streams]]\nstream = "a"\ndriver = "boilr"\n')
+    assert "streams: no rule matches readings of drivers.boiler: they would be dropped; add a rule with" in reported
 
 
 def test_a_rule_for_a_driver_that_is_not_there_is_remarked_upon(tmp_path: Path) -> None:
@@ -74,16 +74,16 @@ def test_a_rule_behind_one_that_matches_everything_gives_a_warning(tmp_path: Pat
 
 def test_encrypted_streams_and_bare_iomessages_are_refused_together(tmp_path: Path) -> None:
     broker = '[publishers.broker]\nkind = "mqtt"\nhost = "h"\npayload = "io_message"\n'
-    told = refusal(tmp_path, broker + ENCRYPTED)
-    assert "publishers.broker.payload: io_message cannot carry encrypted messages (streams[0])" in told
+    reported = refusal(tmp_path, broker + ENCRYPTED)
+    assert "publishers.broker.payload: io_message cannot carry encrypted messages (streams[0])" in reported
     assert warnings(tmp_path, broker) == []
     assert warnings(tmp_path, broker.replace("io_message", "stream_message") + ENCRYPTED) == []
 
 
 def test_contradictions_are_reported_with_other_problems(tmp_path: Path) -> None:
-    told = refusal(tmp_path, '[publishers.x]\nkind = "zzz"\n[[streams]]\nstream = "a"\ndriver = "b"\n')
-    assert "publishers.x.kind: " in told
-    assert "streams: no rule matches readings of drivers.boiler" in told
+    reported = refusal(tmp_path, '[publishers.x]\nkind = "zzz"\n[[streams]]\nstream = "a"\ndriver = "b"\n')
+    assert "publishers.x.kind: " in reported
+    assert "streams: no rule matches readings of drivers.boiler" in reported
 
 
 def test_an_encrypted_stream_without_readers_gives_a_warning(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def _assert_tells_of_loss(batch: Batch, number: int) -> None:
     assert GapNotice.from_bytes(reading.value).loss.number == number
 
 
-def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_the_clock_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.events.events.CLOCK_CHECK_S", 0.001)
 
     async def run() -> None:
@@ -103,15 +103,15 @@ def test_a_step_of_the_clock_is_told_once(monkeypatch: pytest.MonkeyPatch) -> No
             clock.time_ms = 90_000
             second = await queue.get()
             watching.cancel()
-        told = [ClockCorrection.from_bytes(batch.readings[0].value) for batch in (first, second)]  # type: ignore[arg-type]
-        assert [correction.utc_ms for correction in told] == [1_000, 90_000]
+        reported = [ClockCorrection.from_bytes(batch.readings[0].value) for batch in (first, second)]  # type: ignore[arg-type]
+        assert [correction.utc_ms for correction in reported] == [1_000, 90_000]
         assert first.readings[0].quantity == CORRECTION_INFO_TYPE
         assert queue.empty()
 
     asyncio.run(run())
 
 
-def test_a_device_that_changes_its_state_is_told_of() -> None:
+def test_a_change_of_the_state_of_a_device_is_reported() -> None:
     change = DeviceChange(
         device="boiler", before=DeviceState.UP, after=DeviceState.DOWN, at_ms=5, lasted_ms=7, reason="no reply"
     )

@@ -92,7 +92,7 @@ def new(follower: Follower, disk: SimulatedDisk) -> list[int]:
     return sequences(list(follower.new_records(disk)))
 
 
-def test_it_begins_where_it_is_told_to_and_gives_each_record_once() -> None:
+def test_it_begins_where_requested_and_gives_each_record_once() -> None:
     disk = SimulatedDisk()
     journal = open_journal(disk)
     commit(journal, 0, *(entry(number) for number in range(5)))

@@ -143,7 +143,7 @@ def test_a_journal_that_keeps_up_lives_in_one_file_per_lane() -> None:
     assert [name for name in disk.files if name.endswith(".segment")] == ["0000.segment"]
 
 
-def test_a_lowered_cap_is_kept_from_the_start_and_what_goes_is_told() -> None:
+def test_a_lowered_cap_holds_from_the_start_and_each_loss_is_reported() -> None:
     disk = SimulatedDisk()
     journal = open_journal(disk, settings(segments=12))
     fill_segments(journal, 0, 3)

@@ -94,7 +94,7 @@ def test_a_thinned_lane_keeps_every_second_record_of_each_chain() -> None:
     assert gaps["frequent"].loss.count == 3
 
 
-def test_what_does_not_fit_the_thinner_segment_is_told_as_well() -> None:
+def test_what_does_not_fit_the_thinner_segment_is_reported_as_well() -> None:
     journal = open_journal(SimulatedDisk(), settings(segments=5, thinned_lanes=frozenset({4}), compression="none"))
     sizes = [3000 if number % 2 == 0 else 10 for number in range(24)]
     for number, size in enumerate(sizes):
@@ -111,8 +111,8 @@ def test_a_lane_is_thinned_evenly_before_any_part_of_it_is_thinned_again() -> No
     thinned = [number for number in range(16) if number in kept]
     assert thinned == list(range(0, 16, 2))
     assert kept[len(thinned) :] == list(range(16, total))
-    told = sum(gap.loss.count for gap in journal.pending_losses())
-    assert len(kept) + told == total
+    reported = sum(gap.loss.count for gap in journal.pending_losses())
+    assert len(kept) + reported == total
 
 
 def test_thinning_survives_reopening_with_positions_unchanged() -> None:

@@ -31,7 +31,7 @@ def test_costs_and_forecasts_follow_from_the_counts() -> None:
     assert STATS.card_life_s == 100
 
 
-def test_a_journal_nobody_writes_to_has_no_forecast() -> None:
+def test_a_journal_without_writes_has_no_forecast() -> None:
     idle = dataclasses.replace(STATS, written_bytes_per_s=0, payload_bytes=0)
     assert (idle.written_per_payload_byte, idle.full_in_s, idle.card_life_s) == (None, None, None)
 

@@ -48,7 +48,7 @@ def test_a_locked_file_holds_no_secret_in_the_clear() -> None:
         assert secret.reveal() not in LOCKED
 
 
-def test_a_missing_and_a_wrong_passphrase_are_told_apart_from_damage() -> None:
+def test_a_missing_and_a_wrong_passphrase_are_distinguished_from_damage() -> None:
     with pytest.raises(ConfigError, match="none was given"):
         decode_key_file(LOCKED).unlock(None)
     with pytest.raises(ConfigError, match="wrong passphrase"):

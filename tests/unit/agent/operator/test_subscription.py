@@ -68,12 +68,12 @@ def key_publisher(*, allowed: bool = True) -> KeyPublisher:
     return publisher
 
 
-def test_messages_are_told_in_order_whatever_order_they_come_in(subscription: Subscription) -> None:
-    told = [event for number in (0, 2, 1, 1, 3) for event in subscription.take(signed(number), NOW_MS)]
-    assert told == [Opened(signed(number), f'{{"n":{number}}}') for number in range(4)]
+def test_messages_are_delivered_in_order_whatever_order_they_arrive_in(subscription: Subscription) -> None:
+    reported = [event for number in (0, 2, 1, 1, 3) for event in subscription.take(signed(number), NOW_MS)]
+    assert reported == [Opened(signed(number), f'{{"n":{number}}}') for number in range(4)]
 
 
-def test_a_message_nobody_signed_is_told_apart_and_moves_nothing(subscription: Subscription) -> None:
+def test_an_unsigned_message_is_recognised_and_changes_nothing(subscription: Subscription) -> None:
     forged = signed(0).replace(content='{"n":9}')
     assert [type(event) for event in subscription.take(forged, NOW_MS)] == [Unverified]
     assert [type(event) for event in subscription.take(signed(0), NOW_MS)] == [Opened]
@@ -116,8 +116,8 @@ def test_the_same_reading_under_another_time_is_reported_once(subscription: Subs
     cuts = list(moved_before_publisher(true))
     assert any(cut.message_id.timestamp > true.message_id.timestamp for cut in cuts)
     for cut in cuts:
-        told = subscription.take(cut, NOW_MS) + subscription.tick(NOW_MS + 1000) + subscription.tick(NOW_MS + 2000)
-        assert not [event for event in told if isinstance(event, Opened)]
+        reported = subscription.take(cut, NOW_MS) + subscription.tick(NOW_MS + 1000) + subscription.tick(NOW_MS + 2000)
+        assert not [event for event in reported if isinstance(event, Opened)]
 
 
 def test_a_gap_is_asked_for_and_at_last_given_up(subscription: Subscription) -> None:
@@ -144,11 +144,11 @@ def test_an_encrypted_message_waits_for_its_key_and_others_behind_it(
     assert subscription.take(signed(2), NOW_MS) == []
     answer = key_publisher().answer(asked.message, NOW_MS)
     assert isinstance(answer, Answered)
-    told = subscription.take_key_message(answer.message, NOW_MS)
-    assert [event.content for event in told if isinstance(event, Opened)] == [f'{{"n":{n}}}' for n in range(3)]
+    reported = subscription.take_key_message(answer.message, NOW_MS)
+    assert [event.content for event in reported if isinstance(event, Opened)] == [f'{{"n":{n}}}' for n in range(3)]
 
 
-def test_a_key_that_was_handed_over_is_used(subscription: Subscription, rsa: RsaKeyPair) -> None:
+def test_a_key_that_was_delivered_is_used(subscription: Subscription, rsa: RsaKeyPair) -> None:
     subscription.take(encrypted(0, next_key=(following := GroupKey("next", b"\x12" * 32))), NOW_MS)
     (asked,) = subscription.use_keys(KeySubscriber(READER, "chain", rsa), NOW_MS)
     assert isinstance(asked, PublishKeyRequest)
@@ -163,9 +163,9 @@ def test_what_still_waits_at_the_end_is_reported(subscription: Subscription, rsa
     for message in waiting:
         subscription.take(message, NOW_MS)
     subscription.use_keys(KeySubscriber(READER, "chain", rsa), NOW_MS)
-    told = subscription.finish(NOW_MS)
-    assert [type(event) for event in told] == [Lost, Locked, Locked, Opened, Opened]
-    assert {event.reason for event in told if isinstance(event, Locked)} == {NOT_ANSWERED}
+    reported = subscription.finish(NOW_MS)
+    assert [type(event) for event in reported] == [Lost, Locked, Locked, Opened, Opened]
+    assert {event.reason for event in reported if isinstance(event, Locked)} == {NOT_ANSWERED}
     assert subscription.finish(NOW_MS) == []
 
 
@@ -173,8 +173,8 @@ def test_given_keys_open_without_asking(rsa: RsaKeyPair) -> None:
     following = GroupKey("next", b"\x12" * 32)
     subscription = Subscription(lambda: "request", RULES, {KEY.group_key_id or "": KEY})
     messages = [encrypted(0, next_key=following), encrypted(1, following)]
-    told = [event for message in messages for event in subscription.take(message, NOW_MS)]
-    assert [type(event) for event in told] == [Opened, Opened]
+    reported = [event for message in messages for event in subscription.take(message, NOW_MS)]
+    assert [type(event) for event in reported] == [Opened, Opened]
     assert not subscription.needs_keys
 
 
@@ -184,7 +184,7 @@ def test_without_a_key_file_nothing_waits(subscription: Subscription) -> None:
     assert [type(event) for event in subscription.take(encrypted(1), NOW_MS)] == [Locked]
 
 
-def test_a_refusal_is_told_and_remembered(subscription: Subscription, rsa: RsaKeyPair) -> None:
+def test_a_refusal_is_reported_and_remembered(subscription: Subscription, rsa: RsaKeyPair) -> None:
     subscription.take(encrypted(0), NOW_MS)
     (asked,) = subscription.use_keys(KeySubscriber(READER, "chain", rsa), NOW_MS)
     assert isinstance(asked, PublishKeyRequest)

@@ -72,11 +72,11 @@ def test_a_reading_without_a_unit_has_none() -> None:
 
 
 def test_a_reading_for_scripts_has_its_value_and_all_of_its_fields() -> None:
-    told = json.loads(as_json_line(Opened(MESSAGE, reading(21.5))))
-    assert told["event"] == "message"
-    assert told["value"] == 21.5
-    assert told["io_message"]
-    assert (told["stream"], told["partition"], told["timestamp_ms"], told["sequence"]) == (
+    reported = json.loads(as_json_line(Opened(MESSAGE, reading(21.5))))
+    assert reported["event"] == "message"
+    assert reported["value"] == 21.5
+    assert reported["io_message"]
+    assert (reported["stream"], reported["partition"], reported["timestamp_ms"], reported["sequence"]) == (
         "0xa/boiler", 1, 1_700_000_000_123, 4,
     )  # fmt: skip
 
@@ -97,9 +97,9 @@ def test_any_other_content_is_shown_as_it_is(content: str) -> None:
 )
 def test_what_is_wrong_says_so(event: SubscriptionEvent, kind: str) -> None:
     assert kind.upper() in as_text_line(event)
-    told = json.loads(as_json_line(event))
-    assert told["event"] == kind
-    assert told["reason"]
+    reported = json.loads(as_json_line(event))
+    assert reported["event"] == kind
+    assert reported["reason"]
 
 
 def test_nothing_in_a_message_moves_the_cursor_or_fills_the_screen() -> None:

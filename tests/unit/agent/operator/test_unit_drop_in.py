@@ -87,7 +87,7 @@ def test_a_path_cannot_add_a_setting_of_its_own(tmp_path: Path) -> None:
     assert r'ReadWritePaths="-/media/a\nUser=root"' in drop_in.splitlines()
 
 
-def test_paths_that_the_service_cannot_see_are_told_all_at_once(tmp_path: Path) -> None:
+def test_paths_that_the_service_cannot_see_are_reported_all_at_once(tmp_path: Path) -> None:
     text = '[publishers.f]\nkind = "file"\npath = "/tmp/out.jsonl"\n'
     with pytest.raises(ConfigError) as caught:
         compose_drop_in(_config(tmp_path, text, 'data_directory = "/home/pi/data"'))

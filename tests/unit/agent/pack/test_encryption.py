@@ -69,7 +69,7 @@ def test_a_locked_content_opens_with_the_key_in_the_store(encryption: StreamEncr
     assert decrypt_message(message_of(locked), wire_key).content == '{"n":0}'
 
 
-def test_the_key_rotates_by_count_and_is_handed_over(encryption: StreamEncryption, store: GroupKeyStore) -> None:
+def test_the_key_rotates_by_count_and_is_delivered(encryption: StreamEncryption, store: GroupKeyStore) -> None:
     locked = lock(encryption, 8)
     assert [each.new_group_key is not None for each in locked] == [n % 3 == 2 for n in range(8)]
     ids = [each.group_key_id for each in locked]
@@ -222,7 +222,7 @@ def test_each_request_is_granted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", [KeyError(STREAM), OSError(28, "No space left on device")])
-def test_a_request_that_cannot_be_granted_stays_and_is_complained_of_once(
+def test_a_request_that_fails_stays_and_is_reported_once(
     tmp_path: Path, problem: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     request_rekey(tmp_path, STREAM)

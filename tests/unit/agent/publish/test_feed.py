@@ -2,7 +2,7 @@ from agent.publish.feed import Window
 from tests.support.publish_records import record
 
 
-def test_only_the_unbroken_run_is_told() -> None:
+def test_only_the_unbroken_run_is_reported() -> None:
     window = Window()
     window.add(record(position) for position in range(5))
     for position in (0, 1, 3):

@@ -32,9 +32,9 @@ def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_kept_too(tmp_path: Path) -> None:
     path = tmp_path / "aside.jsonl"
     Quarantine(path, "cloud").add([RejectedRecord(record(0, payload=b"\xff"), "x" * 5_000)], NOW_MS)
-    told = json.loads(path.read_text())
-    assert base64.b64decode(told["message_base64"]) == b"\xff"
-    assert len(told["reason"]) == 1_000
+    reported = json.loads(path.read_text())
+    assert base64.b64decode(reported["message_base64"]) == b"\xff"
+    assert len(reported["reason"]) == 1_000
 
 
 def fill(quarantine: Quarantine, count: int) -> None:

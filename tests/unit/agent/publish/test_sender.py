@@ -107,8 +107,13 @@ def test_a_refused_message_is_on_the_disk_before_the_journal_forgets_it(tmp_path
 
     journal = filled_journal((0, "a", 6))
     delivery = deliver(Refusing(), journal, tmp_path)
-    (told,) = map(json.loads, (tmp_path / "aside.jsonl").read_text().splitlines())
-    assert (told["position"], told["reason"], told["message"], told["publisher"]) == (3, "bad\nmessage", "3", "fake")
+    (reported,) = map(json.loads, (tmp_path / "aside.jsonl").read_text().splitlines())
+    assert (reported["position"], reported["reason"], reported["message"], reported["publisher"]) == (
+        3,
+        "bad\nmessage",
+        "3",
+        "fake",
+    )
     assert (delivery.status.acknowledged, delivery.status.quarantined) == (5, 1)
     assert journal.cursor("publisher").position(0) == 6
 
@@ -177,8 +182,8 @@ def test_the_message_that_closes_the_link_is_found_and_quarantined(tmp_path: Pat
     delivery = deliver(publisher, journal, tmp_path)
     assert delivery.status.quarantined == 1
     assert journal.cursor("publisher").position(0) == 20
-    told = json.loads((tmp_path / "aside.jsonl").read_text())
-    assert (told["position"], told["reason"]) == (7, "too big")
+    reported = json.loads((tmp_path / "aside.jsonl").read_text())
+    assert (reported["position"], reported["reason"]) == (7, "too big")
 
 
 def test_a_backlog_goes_at_its_rate(tmp_path: Path) -> None:

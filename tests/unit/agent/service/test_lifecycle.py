@@ -9,7 +9,7 @@ from tests.support.within import within
 
 
 class _Pipeline:
-    """Moves as it is told, look by look."""
+    """Moves as it is reported, look by look."""
 
     def __init__(self, *looks: bool) -> None:
         self._looks = iter(looks)

@@ -105,7 +105,7 @@ def test_what_is_asked_of_a_lent_link_is_asked_of_the_device(tmp_path: Path) -> 
     run(test)
 
 
-def test_what_the_device_does_not_do_is_told_as_if_one_had_asked_it_oneself(tmp_path: Path) -> None:
+def test_a_refusal_of_the_device_is_reported_as_over_a_direct_link(tmp_path: Path) -> None:
     async def test() -> None:
         async with lending(tmp_path / "s"), open_shared_link(tmp_path / "s", "mcu") as link:
             with pytest.raises(LinkDown, match="no answer"):
@@ -136,7 +136,7 @@ def test_only_the_agents_own_user_may_borrow_and_only_a_few_at_a_time(tmp_path: 
     run(test)
 
 
-def test_a_socket_that_was_left_behind_is_replaced_and_one_that_cannot_be_is_told(
+def test_a_socket_that_was_left_behind_is_replaced_and_one_that_cannot_be_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:

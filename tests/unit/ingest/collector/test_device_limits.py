@@ -65,7 +65,7 @@ async def hold_in_sequence(*names_and_keys: tuple[str, str]) -> list[str]:
     return log
 
 
-def test_the_newest_request_pushes_out_the_one_before() -> None:
+def test_the_newest_request_replaces_the_previous_one() -> None:
     assert asyncio.run(hold_in_sequence(("first", "key"), ("second", "key"), ("third", "key"))) == [
         "first begins",
         "first: taken-over",

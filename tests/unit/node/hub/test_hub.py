@@ -169,16 +169,16 @@ def test_a_message_of_version_31_is_kept_and_passed_on_as_it_is(bench: Bench) ->
 def test_a_failing_disk_is_reported_to_the_publisher_and_the_message_may_be_sent_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[StorageError | Refused | None] = []
+    reported: list[StorageError | Refused | None] = []
 
     async def fail(*_: object) -> list[bool]:
         raise StorageError("disk full")
 
     with monkeypatch.context() as broken:
         broken.setattr(bench.storage, "append", fail)
-        bench.hub.publish(a_signed_message(), PUBLIC, done=told.append)
+        bench.hub.publish(a_signed_message(), PUBLIC, done=reported.append)
         asyncio.run(bench.hub.store_pending())
-    assert isinstance(told[0], StorageError)
+    assert isinstance(reported[0], StorageError)
     assert bench.inbox.messages == []
     assert bench.counters.storage_failing
 

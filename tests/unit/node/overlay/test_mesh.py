@@ -226,9 +226,9 @@ def test_all_neighbours_together_leave_space_for_clients_and_the_tracker() -> No
     assert len(mesh.parts) == MAX_PARTS_OF_NEIGHBOURS
 
     mesh.want(PART, 0, wanted=True)
-    mesh.instruct(replace(instruction(B), stream_id="told"), 0)
+    mesh.instruct(replace(instruction(B), stream_id="reported"), 0)
     assert PART in mesh.parts
-    assert StreamPart("told", 0) in mesh.parts
+    assert StreamPart("reported", 0) in mesh.parts
 
 
 def test_a_partition_that_a_client_wants_as_well_is_charged_to_no_neighbour_any_more() -> None:

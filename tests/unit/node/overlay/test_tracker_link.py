@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FakeConnection:
-    """Ends when it is told to, and takes whatever is sent."""
+    """Ends when it is asked to, and takes whatever is sent."""
 
     def __init__(self) -> None:
         self.ends = asyncio.Event()

@@ -53,10 +53,10 @@ def only_message(outgoing: list[Outgoing]) -> TrackerMessage:
 
 
 def test_two_nodes_of_a_partition_are_instructed_with_each_others_address() -> None:
-    told = instructions(join(make_tracker(), "a", "b"))
-    assert told["a"].node_addresses == ("ws://b",)
-    assert told["b"].node_addresses == ("ws://a",)
-    assert (told["a"].stream_id, told["a"].stream_partition, told["a"].counter) == ("stream", 0, 1)
+    reported = instructions(join(make_tracker(), "a", "b"))
+    assert reported["a"].node_addresses == ("ws://b",)
+    assert reported["b"].node_addresses == ("ws://a",)
+    assert (reported["a"].stream_id, reported["a"].stream_partition, reported["a"].counter) == ("stream", 0, 1)
 
 
 def test_nodes_without_an_address_are_instructed_with_ids_in_their_version() -> None:
@@ -102,27 +102,27 @@ def test_a_link_that_could_not_be_made_is_not_asked_for_again_while_all_hang_tog
 def test_a_link_that_could_not_be_made_is_asked_for_again_where_nothing_else_joins_two_parts() -> None:
     tracker = make_tracker()
     join(tracker, "a", "b")
-    told = instructions(tracker.receive("a", status([], counter=1), 1))
-    assert told["a"].node_addresses == ("ws://b",)
-    assert told["a"].counter == 2
+    reported = instructions(tracker.receive("a", status([], counter=1), 1))
+    assert reported["a"].node_addresses == ("ws://b",)
+    assert reported["a"].counter == 2
 
 
 def test_a_link_that_there_is_no_room_for_is_to_be_given_up() -> None:
     tracker = make_tracker(max_neighbours=2)
     sent = instructions(join(tracker, *"abcd"))["a"]
     strangers = {"b", "c", "d"} - tracker.topology(PART)["a"]
-    told = instructions(tracker.receive("a", status(["b", "c", "d"], sent.counter), 1))
+    reported = instructions(tracker.receive("a", status(["b", "c", "d"], sent.counter), 1))
     assert strangers
-    assert told["a"].node_addresses == sent.node_addresses
+    assert reported["a"].node_addresses == sent.node_addresses
 
 
 def test_when_a_node_leaves_its_neighbours_are_instructed_to_repair_the_graph() -> None:
     tracker = make_tracker(max_neighbours=2)
     join(tracker, *"abcde")
     orphans = tracker.topology(PART)["c"]
-    told = instructions(tracker.disconnect("c", 1))
-    assert orphans == set(told)
-    assert all("ws://c" not in message.node_addresses for message in told.values())
+    reported = instructions(tracker.disconnect("c", 1))
+    assert orphans == set(reported)
+    assert all("ws://c" not in message.node_addresses for message in reported.values())
 
 
 def test_a_node_that_leaves_out_a_partition_has_left_it() -> None:
@@ -164,8 +164,10 @@ def test_a_tracker_that_starts_anew_finds_the_network_as_it_is_and_counts_on() -
         tracker.connect(websocket_peer(name), 0)
     assert tracker.receive("a", status(["b"], counter=17), 0) == []
     assert tracker.receive("b", status(["a", "c"], counter=5), 0) == []
-    told = instructions(tracker.receive("c", status(["b"], counter=3), 0))
-    assert {name: message.counter for name, message in told.items()} == {"a": 18, "c": 4}, "a ring is better than a row"
+    reported = instructions(tracker.receive("c", status(["b"], counter=3), 0))
+    assert {name: message.counter for name, message in reported.items()} == {"a": 18, "c": 4}, (
+        "a ring is better than a row"
+    )
 
 
 def test_nodes_without_counters_are_instructed_again_until_they_are_linked() -> None:
@@ -182,8 +184,8 @@ def test_storage_nodes_are_in_every_partition_in_any_order_of_connecting() -> No
     empty = StatusMessage(version=1, request_id="s", status={"streams": {}})
     tracker.connect(websocket_peer("s1", is_storage=True), 0)
     tracker.receive("s1", empty, 0)
-    told = instructions(join(tracker, "a"))
-    assert told["s1"].node_addresses == ("ws://a",)
+    reported = instructions(join(tracker, "a"))
+    assert reported["s1"].node_addresses == ("ws://a",)
     assert tracker.connect(websocket_peer("s2", is_storage=True), 0) == []
     later = instructions(tracker.receive("s2", empty, 0))
     assert set(later["s2"].node_addresses) == {"ws://a", "ws://s1"}
@@ -203,9 +205,9 @@ def test_a_storage_node_that_has_nothing_to_report_joins_after_a_while() -> None
     tracker.connect(websocket_peer("s", is_storage=True), 0)
     join(tracker, "a")
     assert tracker.tick(REPORT_S - 1) == []
-    told = instructions(tracker.tick(REPORT_S))
-    assert told["s"].node_addresses == ("ws://a",)
-    assert told["a"].node_addresses == ("ws://s",)
+    reported = instructions(tracker.tick(REPORT_S))
+    assert reported["s"].node_addresses == ("ws://a",)
+    assert reported["a"].node_addresses == ("ws://s",)
     assert tracker.tick(2 * REPORT_S) == []
 
 
@@ -215,10 +217,10 @@ def test_a_tracker_that_has_just_started_cuts_no_link_to_a_node_that_it_has_yet_
         tracker.connect(websocket_peer(name), 0)
         assert instructions(tracker.receive(name, status(linked, counter=7), 1)) == {}
     tracker.connect(websocket_peer("c"), 2)
-    told = instructions(tracker.receive("c", status(["a"], counter=7), 2))
-    assert {"ws://b", "ws://c"} <= set(told["a"].node_addresses)
-    assert told["a"].counter == 8
-    assert told["new"].node_addresses
+    reported = instructions(tracker.receive("c", status(["a"], counter=7), 2))
+    assert {"ws://b", "ws://c"} <= set(reported["a"].node_addresses)
+    assert reported["a"].counter == 8
+    assert reported["new"].node_addresses
 
 
 def test_a_node_that_does_not_come_back_is_waited_for_only_so_long() -> None:
@@ -226,8 +228,8 @@ def test_a_node_that_does_not_come_back_is_waited_for_only_so_long() -> None:
     for name, linked in (("a", ["gone"]), ("b", [])):
         tracker.connect(websocket_peer(name), 0)
         assert instructions(tracker.receive(name, status(linked), 1)) == {}
-    told = instructions(tracker.receive("b", status([]), REUNION_S))
-    assert (told["a"].node_addresses, told["b"].node_addresses) == (("ws://b",), ("ws://a",))
+    reported = instructions(tracker.receive("b", status([]), REUNION_S))
+    assert (reported["a"].node_addresses, reported["b"].node_addresses) == (("ws://b",), ("ws://a",))
 
 
 def test_a_link_that_is_gone_is_waited_for_no_longer() -> None:
@@ -316,6 +318,6 @@ def test_no_more_partitions_than_the_limit_are_followed() -> None:
 def test_a_node_that_connects_again_replaces_its_lost_connection() -> None:
     tracker = make_tracker()
     join(tracker, "a", "b")
-    told = instructions(tracker.connect(websocket_peer("a"), 1))
-    assert told["b"].node_addresses == ()
+    reported = instructions(tracker.connect(websocket_peer("a"), 1))
+    assert reported["b"].node_addresses == ()
     assert [peer.peer_id for peer in tracker.peers] == ["b", "a"]

@@ -14,7 +14,7 @@ EIP_55_EXAMPLES = [
 ]
 
 
-def test_keccak_is_the_one_before_standardisation() -> None:
+def test_keccak_is_the_original_and_not_the_standardised_one() -> None:
     assert keccak256(b"").hex() == EMPTY_HASH
 
 

@@ -36,8 +36,8 @@ def test_what_the_vectors_refuse_is_refused(vector: dict[str, str]) -> None:
 def test_the_boot_loader_reads_the_vectors_alike(vector: dict[str, Any]) -> None:
     found = parse_manifest(bytes.fromhex(vector["manifest"]))
     names = ("board", "version", "counter", "size_bytes", "sha512")
-    told = None if found is None else dict(zip(names, (*found[:4], found[4].hex()), strict=True))
-    assert told == vector["fields"]
+    reported = None if found is None else dict(zip(names, (*found[:4], found[4].hex()), strict=True))
+    assert reported == vector["fields"]
 
 
 def test_the_largest_manifest_is_as_large_as_the_limit_says() -> None:

@@ -102,7 +102,7 @@ def test_a_late_message_that_does_not_fit_its_neighbours_is_a_fork() -> None:
     assert breaks([*messages[:3], *messages[4:], other[3]]) == [(3, BreakKind.MISSING), (5, BreakKind.FORKED)]
 
 
-def test_a_late_message_that_does_not_follow_the_one_before_is_a_fork() -> None:
+def test_a_late_message_that_does_not_follow_the_previous_one_is_a_fork() -> None:
     messages, other = chain_of(8), chain_of(6, tag="other")
     assert breaks([*messages[:3], messages[6], other[3]]) == [(3, BreakKind.MISSING), (4, BreakKind.FORKED)]
 

@@ -23,7 +23,7 @@ def _ack(rseq: int = 0) -> Frame:
     return frame_of(Ack(committed_rseq=rseq), session=7)
 
 
-def test_the_far_end_takes_what_was_proved_in_order(host: Authenticator, device: Authenticator) -> None:
+def test_the_destination_accepts_what_was_proved_in_order(host: Authenticator, device: Authenticator) -> None:
     for number in range(3):
         device.check(host.prove(_ack(number)))
 

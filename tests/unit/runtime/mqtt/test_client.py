@@ -124,7 +124,9 @@ def test_nothing_is_read_into_memory_that_is_announced_too_large(rig: Rig) -> No
 
 
 def test_a_broker_that_reads_no_acknowledgement_is_given_up(rig: Rig) -> None:
-    rig.client.on_socket_register_write = lambda *_: None  # as in the event loop, which is not told that it may write
+    rig.client.on_socket_register_write = lambda *_: (
+        None
+    )  # as in the event loop, which is not notified that it may write
     for _ in range(MAX_UNSENT_PACKETS + 1):
         rig.client.acknowledge([1])
     with pytest.raises(ConnectionError, match="does not read"):

@@ -118,7 +118,7 @@ def test_cat_gives_the_exact_texts(archive: Path, capfdbinary: pytest.CaptureFix
     assert capfdbinary.readouterr().out == b"".join(each.text + b"\n" for each in RECORDS)
 
 
-def test_cat_of_a_damaged_archive_gives_the_rest_and_complains(
+def test_cat_of_a_damaged_archive_gives_the_rest_and_reports_the_damage(
     damaged: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["archive", "cat", str(damaged)]) == ExitCode.BAD_DATA

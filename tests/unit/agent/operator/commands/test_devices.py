@@ -58,8 +58,8 @@ def _asked(config: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> dict
 def test_the_agent_is_asked_for_the_port_that_it_holds(
     config: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = f"{HELLO.device_id}, firmware {HELLO.firmware}: read by the agent, as driver mcu"
-    assert _asked(config, root, capsys) == {"name": "/dev/ttyUSB0", "kind": "microcontroller", "description": told}
+    reported = f"{HELLO.device_id}, firmware {HELLO.firmware}: read by the agent, as driver mcu"
+    assert _asked(config, root, capsys) == {"name": "/dev/ttyUSB0", "kind": "microcontroller", "description": reported}
 
 
 def test_without_an_agent_the_port_itself_is_asked(

@@ -59,11 +59,11 @@ def test_what_is_signed_holds_the_image_and_is_trusted_by_its_key(
     assert main([*show, "--trust", str(public(key))]) == ExitCode.OK
     assert capsys.readouterr().out == "1.2.0 for bench-1, counter 3, 8 bytes, signed by a trusted key\n"
     assert main([*show, "--json"]) == ExitCode.OK
-    told = json.loads(capsys.readouterr().out)
-    assert (told["version"], told["counter"], told["trusted"]) == ("1.2.0", 3, None)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["version"], reported["counter"], reported["trusted"]) == ("1.2.0", 3, None)
 
 
-def test_firmware_signed_by_another_key_is_told_apart(key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_firmware_signed_by_another_key_is_recognised(key: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sign(key)
     other = key.with_name("other.key")
     main(["firmware", "keygen", str(other)])
@@ -112,7 +112,7 @@ def test_a_key_that_others_can_read_or_that_is_none_signs_nothing(
     assert "5ec7e7" not in complaint
 
 
-def test_a_damaged_file_is_told_from_a_foreign_one(key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_distinguished_from_a_foreign_one(key: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sign(key)
     file = key.parent / "new.hgfw"
     file.write_bytes(file.read_bytes()[:-1] + b"X")
@@ -127,7 +127,7 @@ def test_an_update_needs_a_key_to_trust(key: Path) -> None:
     assert stopped.value.code == ExitCode.USAGE
 
 
-def test_a_port_that_is_absent_or_held_is_told_with_what_to_do(
+def test_a_port_that_is_absent_or_held_is_reported_with_what_to_do(
     key: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     import serial

@@ -49,7 +49,7 @@ def test_any_form_converts_to_any_other(source: str, target: str, terminal: Term
 
 
 @pytest.mark.parametrize("form", ["binary", "json", "xml"])
-def test_the_form_is_told_by_the_first_byte(form: str, terminal: Terminal) -> None:
+def test_the_form_is_recognised_by_the_first_byte(form: str, terminal: Terminal) -> None:
     exit_code, out, _ = terminal.run("decode", "--json", stdin=(b"" if form == "binary" else b" \n") + FORMS[form])
     assert exit_code == ExitCode.OK
     assert json.loads(out)["tag"] == FULL.tag

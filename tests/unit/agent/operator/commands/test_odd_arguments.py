@@ -47,7 +47,7 @@ signals = [{ quantity = "temperature", kind = "walk" }]
     ],
     ids=lambda each: " ".join(each)[:40] if isinstance(each, list) else "",
 )
-def test_what_makes_no_sense_is_told_in_a_line(
+def test_what_makes_no_sense_is_reported_in_a_line(
     arguments: list[str],
     exit_code: ExitCode,
     tmp_path: Path,
@@ -65,9 +65,9 @@ def test_what_makes_no_sense_is_told_in_a_line(
         assert main(arguments) == exit_code
     except SystemExit as ended:
         assert ended.code == exit_code  # noqa: PT017 - argparse ends in one way, commands in another
-    told = capsys.readouterr().err
-    assert "Traceback" not in told
-    assert bool(told) == (exit_code != ExitCode.OK)
+    reported = capsys.readouterr().err
+    assert "Traceback" not in reported
+    assert bool(reported) == (exit_code != ExitCode.OK)
     assert list((tmp_path / "folder").iterdir()) == []
 
 
@@ -92,7 +92,7 @@ def test_a_closed_stdout_is_no_fault(tmp_path: Path, arguments: list[str]) -> No
 
 
 @pytest.mark.parametrize("arguments", [["capacity", "--rate", "1"], ["run", "--dry-run", "--seconds", "9"]])
-def test_a_disk_that_takes_no_output_is_told(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_disk_that_refuses_output_is_reported(tmp_path: Path, arguments: list[str]) -> None:
     done = _headgate(tmp_path, arguments, ">/dev/full")
     assert done.returncode == ExitCode.IO_ERROR
     assert b"No space left on device" in done.stderr

@@ -58,9 +58,9 @@ def test_check_tells_of_missing_keys_and_wrong_settings(tmp_path: Path, capsys: 
     path = _init(tmp_path)
     (tmp_path / "data" / "keys" / "device.keys").unlink()
     assert main(["check", "--config", str(path)]) == 78
-    told = capsys.readouterr().err
-    assert f"{path}: 1 problem\n" in told
-    assert f"device.key_file: {tmp_path / 'data' / 'keys' / 'device.keys'}: no keys" in told
+    reported = capsys.readouterr().err
+    assert f"{path}: 1 problem\n" in reported
+    assert f"device.key_file: {tmp_path / 'data' / 'keys' / 'device.keys'}: no keys" in reported
     path.write_text(path.read_text() + "\n[jurnal]\n")
     assert main(["run", "--config", str(path)]) == 78
     assert "did you mean journal?" in capsys.readouterr().err
@@ -147,7 +147,7 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("asked", ["builtins.input", "getpass.getpass"])
-def test_who_gives_up_when_asked_is_told_nothing_and_leaves_nothing(
+def test_a_prompt_that_is_cancelled_prints_nothing_and_leaves_nothing(
     tmp_path: Path, asked: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def end(_: str) -> str:
@@ -217,18 +217,18 @@ def test_a_status_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "run", "status", "top", "tap", "capacity", "rekey", "systemd"])
-def test_without_a_configuration_the_way_to_one_is_told(
+def test_without_a_configuration_the_way_to_one_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert main([command, "--config", str(tmp_path / "headgate.toml")]) == 66
-    told = capsys.readouterr().err
-    assert told.startswith(
+    reported = capsys.readouterr().err
+    assert reported.startswith(
         f"headgate: {tmp_path / 'headgate.toml'}: no configuration file; create one with 'headgate init'"
     )
 
 
 @pytest.mark.parametrize("command", ["status", "top", "tap", "capacity"])
-def test_an_agent_that_never_ran_is_told_as_that(
+def test_an_agent_that_never_ran_is_reported_as_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     path = _init(tmp_path)

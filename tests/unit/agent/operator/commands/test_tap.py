@@ -64,9 +64,9 @@ def test_it_can_begin_earlier_filter_count_and_speak_json(
     commit(journal, "0xab/boiler", '{"n":1}', '{"n":2}', '{"n":3}')
     commit(journal, "0xab/valve", '{"n":4}', lane=2)
     assert main(["tap", "--config", str(config), "--last", "9", "--count", "2", "--json", "boiler"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["content"]["n"] for each in told] == [1, 2]
-    assert told[0]["stream"] == "0xab/boiler"
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["content"]["n"] for each in reported] == [1, 2]
+    assert reported[0]["stream"] == "0xab/boiler"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_stream_is_meant_by_its_id_its_end_or_a_pattern(pattern: str, is_meant
     assert matches("0xab/plant/boiler", pattern) is is_meant
 
 
-def test_what_cannot_be_read_is_told_and_passed_over(
+def test_what_cannot_be_read_is_reported_and_passed_over(
     config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal.append(4, Entry(b"garbage", "c", NOW_MS, 0))

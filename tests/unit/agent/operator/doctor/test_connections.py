@@ -118,7 +118,7 @@ def _listening(tls: ssl.SSLContext | None = None) -> Iterator[int]:
         thread.join(10)
 
 
-def test_every_far_end_of_a_configuration_is_known(tmp_path: Path) -> None:
+def test_every_destination_of_a_configuration_is_known(tmp_path: Path) -> None:
     (tmp_path / "headgate.toml").write_text(CONFIGURATION)
     ends = link_targets(load_config(tmp_path / "headgate.toml"))
     assert [(end.name, end.host, end.port, end.is_secure, end.folder) for end in ends] == [
@@ -134,7 +134,7 @@ def test_a_port_that_answers_is_good() -> None:
         assert gather_link(LinkTarget(name="a", host="127.0.0.1", port=port), None).failed_at == ""
 
 
-def test_where_a_link_fails_is_told() -> None:
+def test_the_failed_step_of_a_link_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     refused = gather_link(LinkTarget(name="a", host="127.0.0.1", port=port), None)
@@ -153,7 +153,7 @@ def test_a_certificate_is_checked_as_the_agent_will(tmp_path: Path) -> None:
             assert gather_link(end, None).failed_at == failed_at
 
 
-def test_a_folder_is_a_far_end_too(tmp_path: Path) -> None:
+def test_a_folder_is_a_destination_too(tmp_path: Path) -> None:
     assert gather_link(LinkTarget(name="a", folder=tmp_path), None).failed_at == ""
     assert gather_link(LinkTarget(name="a", folder=tmp_path / "none"), None).failed_at == "folder"
 

@@ -43,7 +43,7 @@ def test_a_new_device_has_no_errors(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert areas >= {"configuration", "clock", "machine", "disk", "journal", "keys", "link", "service"}
 
 
-def test_a_far_end_that_does_not_answer_is_an_error_with_advice(
+def test_a_destination_that_does_not_answer_is_an_error_with_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = _init(tmp_path)

@@ -1,4 +1,4 @@
-"""What Prometheus is told, as its own parser and its own checker read it."""
+"""What Prometheus is reported, as its own parser and its own checker read it."""
 
 import re
 import subprocess
@@ -51,8 +51,8 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_texts_and_numbers_beyond_measure_have_no_value() -> None:
-    told = parsed(metrics_text(with_sensors(sensor(value="eco"), sensor(value=10**400), sensor(value=False))))
-    values = [value for (name, _), value in told.items() if name == "headgate_agent_sensor_value"]
+    reported = parsed(metrics_text(with_sensors(sensor(value="eco"), sensor(value=10**400), sensor(value=False))))
+    values = [value for (name, _), value in reported.items() if name == "headgate_agent_sensor_value"]
     assert values == [0.0]
 
 
@@ -81,7 +81,7 @@ def test_every_metric_stands_in_the_manual() -> None:
 
 
 @pytest.mark.needs("promtool", "prometheus")
-def test_the_checker_of_prometheus_has_no_complaint() -> None:
+def test_the_checker_of_prometheus_finds_no_problem() -> None:
     hostile = with_sensors(sensor('quo"te\\back\nslash', 1.5), sensor("größe", 2))
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=metrics_text(hostile), capture_output=True, check=False

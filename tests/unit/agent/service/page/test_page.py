@@ -76,7 +76,7 @@ def test_nothing_else_can(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"])
-def test_nobody_changes_anything(method: str) -> None:
+def test_no_client_changes_anything(method: str) -> None:
     response = ask(make_page(seen=status()), "/status.json", method)
     assert response.status == HTTPStatus.METHOD_NOT_ALLOWED
     assert response.headers["Allow"] == "GET, HEAD"
@@ -104,7 +104,7 @@ def test_the_token_opens(guarded: Page) -> None:
     assert ask(guarded, "/", cookie=cookie).status == HTTPStatus.OK
 
 
-def test_a_wrong_token_is_told(guarded: Page) -> None:
+def test_a_wrong_token_is_reported(guarded: Page) -> None:
     response = ask(guarded, "/login", "POST", b"token=<script>")
     assert response.status == HTTPStatus.UNAUTHORIZED
     assert b"This is not the token." in body_of(response)
@@ -118,7 +118,7 @@ def test_health_is_open_and_tells_no_secret(guarded: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "reported"),
     [
         (None, b"the journal does not respond\n"),
         (status(is_making_progress=False), b"the pipeline is stalled\n"),
@@ -129,9 +129,9 @@ def test_health_is_open_and_tells_no_secret(guarded: Page) -> None:
         ),
     ],
 )
-def test_who_is_not_ready_says_why(seen: dict[str, Any] | None, told: bytes) -> None:
+def test_who_is_not_ready_says_why(seen: dict[str, Any] | None, reported: bytes) -> None:
     response = ask(make_page(seen=seen), "/readyz")
-    assert (response.status, body_of(response)) == (HTTPStatus.SERVICE_UNAVAILABLE, told)
+    assert (response.status, body_of(response)) == (HTTPStatus.SERVICE_UNAVAILABLE, reported)
     assert ask(make_page(seen=seen), "/healthz").status == HTTPStatus.OK
 
 
@@ -160,7 +160,7 @@ def test_updates_come_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(first.removeprefix(b"data: "))["status"]["messages"] == 5
 
 
-def test_only_so_many_may_watch_and_whoever_leaves_makes_room() -> None:
+def test_viewers_are_limited_and_one_that_leaves_frees_its_place() -> None:
     async def run() -> None:
         page = make_page(seen=status())
         request = Request(method="GET", target="/updates", headers={"host": "localhost"})

@@ -304,7 +304,7 @@ class TestRekeying:
         assert [key.key for key in event.keys] == [KEY_2.key]
         assert publisher.take_keys(STREAM, MessageRef(NOW_MS + 1_000, 0)) == (KEY_2, None)
 
-    def test_whoever_is_no_longer_allowed_gets_no_new_key(self) -> None:
+    def test_a_subscriber_that_is_no_longer_allowed_gets_no_new_key(self) -> None:
         allowed = {SUBSCRIBER.address}
         publisher, subscriber = a_publisher(lambda _, address: address in allowed), a_subscriber()
         answered(publisher, ask(subscriber, "key-1"))
