@@ -7,17 +7,14 @@ examples.
 """
 
 import os
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
-__all__ = ["EXAMPLES", "FIRST_SEED", "IS_SOAK", "effort", "sample", "seeds"]
+__all__ = ["EXAMPLES", "FIRST_SEED", "IS_SOAK", "effort", "seeds"]
 
 LEVEL: Final = os.environ.get("HEADGATE_EFFORT", "test")
 IS_SOAK: Final = LEVEL == "soak"
 EXAMPLES: Final = {"quick": 8, "test": 30, "soak": 2_000}[LEVEL]  # of each property that names no count of its own
 FIRST_SEED: Final = int(os.environ.get("HEADGATE_SEED", "0"))
-
-T = TypeVar("T")
 
 
 def effort(test: int, soak: int) -> int:
@@ -28,8 +25,3 @@ def effort(test: int, soak: int) -> int:
 def seeds(test: int, soak: int) -> range:
     """So many seeds: always the same in `make test`, others in each round of `make soak`."""
     return range(FIRST_SEED, FIRST_SEED + effort(test, soak))
-
-
-def sample(test: Sequence[T], soak: Sequence[T]) -> Sequence[T]:
-    """The few cases of `make test`, or all of `make soak`."""
-    return soak if IS_SOAK else test
