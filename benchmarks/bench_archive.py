@@ -9,13 +9,13 @@ import zstandard
 from nacl.signing import SigningKey
 
 from benchmarks.harness import Figure, cpu_seconds_per_call
-from protocol.archive.binding import sign_binding
 from protocol.archive.block import DEFAULT_ZSTD_LEVEL
 from protocol.archive.header import Header
 from protocol.archive.limits import DEFAULT_BLOCK_TARGET_BYTES
 from protocol.archive.random_access import open_archive
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import sign_binding
 from protocol.ethereum import Signer
 from protocol.iomessage.content import encode_binary_content
 

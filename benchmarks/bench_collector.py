@@ -26,10 +26,10 @@ from benchmarks.harness import Figure
 from benchmarks.process_tree import cpu_s, peak_rss_mb
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
-from protocol.archive.binding import Binding, sign_binding
 from protocol.archive.header import Header
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import Binding, sign_binding
 from protocol.ethereum import Signer
 from protocol.shipping import archive_path, sign_claim
 

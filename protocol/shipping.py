@@ -23,7 +23,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 from protocol.checks import check_length, check_within
 from protocol.errors import Corrupt, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, field

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from agent.keys.secret import Secret
-from protocol.archive.binding import Binding, binding_statement, sign_binding
+from protocol.binding import Binding, binding_statement, sign_binding
 from protocol.errors import Corrupt
 from protocol.ethereum import Signer, checksum_address
 

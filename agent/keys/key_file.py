@@ -16,7 +16,7 @@ from agent.errors import ConfigError
 from agent.keys.device_keys import DeviceKeys, PublicPart
 from agent.keys.secret import Secret
 from protocol import strict_cbor
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 from protocol.errors import Corrupt
 from protocol.file_envelope import FileEnvelope
 from protocol.strict_cbor import CborBounds, field

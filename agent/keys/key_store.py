@@ -24,7 +24,7 @@ from agent.keys.key_file import (
 from agent.keys.machine import adopt_keys
 from agent.keys.passphrase import find_credential
 from agent.keys.secret import Secret
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 from protocol.errors import WireError
 from runtime.durable_files import create_file, replace_file
 from runtime.private_files import read_private_file

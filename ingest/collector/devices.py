@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.collector.errors import ConfigError, UploadRefused
-from protocol.archive.binding import ED25519_KEY_BYTES, Binding
+from protocol.binding import ED25519_KEY_BYTES, Binding
 from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal, UploadClaim
 from runtime.durable_files import PRIVATE_DIRECTORY, make_directory, replace_file

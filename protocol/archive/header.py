@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from protocol import strict_cbor
-from protocol.archive.binding import Binding
 from protocol.archive.limits import HEADER_BOUNDS
+from protocol.binding import Binding
 from protocol.checks import check_length, check_within
 from protocol.reference import MAX_TIMESTAMP_MS
 from protocol.strict_cbor import field

@@ -7,9 +7,9 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from protocol import strict_cbor
-from protocol.archive.binding import ED25519_KEY_BYTES
 from protocol.archive.limits import RECEIPT_BOUNDS
 from protocol.archive.manifest import DIGEST_BYTES
+from protocol.binding import ED25519_KEY_BYTES
 from protocol.checks import check_length, check_within
 from protocol.errors import Unsupported
 from protocol.ethereum import ADDRESS_BYTES

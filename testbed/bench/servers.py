@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 from testbed.mosquitto import Broker
 from testbed.processes import RestartableProcess, free_port
 

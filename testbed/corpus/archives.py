@@ -12,10 +12,10 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
-from protocol.archive.binding import sign_binding
 from protocol.archive.header import Header
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import sign_binding
 from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
 from protocol.ethereum.signer import Signer
 from protocol.events import GAP_INFO_TYPE, GapNotice

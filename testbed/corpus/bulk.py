@@ -3,10 +3,10 @@
 import hashlib
 from pathlib import Path
 
-from protocol.archive.binding import sign_binding
 from protocol.archive.header import Header
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import sign_binding
 from protocol.iomessage import EMPTY_CHAIN, ChainLinker, IoMessage, LinkedTemplate, element_id
 from protocol.iomessage.content import encode_binary_content
 from protocol.scalars import encode_scalar, scalar_format

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.collector.devices import AllowList, Device
-from protocol.archive.binding import sign_binding
+from protocol.binding import sign_binding
 from protocol.ethereum import Signer
 from protocol.shipping import UploadClaim, archive_path, sign_claim
 from runtime.http import HttpLimits

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
-from protocol.archive.binding import Binding, binding_statement
+from protocol.binding import Binding, binding_statement
 from protocol.errors import WireError
 from protocol.ethereum import Signer, Statement, address_of, default_backend, eip191_digest
 from protocol.ethereum.login_challenge import TOKEN_CHARACTERS, challenge_text, is_challenge

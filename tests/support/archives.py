@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 
 from nacl.signing import SigningKey
 
-from protocol.archive.binding import sign_binding
 from protocol.archive.header import Header
 from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import sign_binding
 from protocol.ethereum import Signer
 from protocol.losses import Loss
 from protocol.reference import Reference

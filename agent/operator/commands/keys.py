@@ -24,7 +24,7 @@ from agent.keys import (
 from agent.keys.key_store import DEFAULT_KEY_FILE
 from agent.keys.machine import adopt_keys, free_keys, machine_of_keys, this_machine
 from agent.operator.arguments import add_new_passphrase_argument, add_passphrase_argument
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 from runtime.durable_files import replace_file
 from runtime.private_files import read_private_file
 

@@ -16,10 +16,10 @@ from nacl.signing import SigningKey
 from ingest.collector.devices import Device
 from ingest.collector.settings import Limits, TlsFiles
 from ingest.collector.verify import verify_archive
-from protocol.archive.binding import Binding, sign_binding
 from protocol.archive.layout import PREAMBLE, SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.archive.random_access import open_archive
 from protocol.archive.writer import ArchiveWriter
+from protocol.binding import Binding, sign_binding
 from protocol.ethereum import Signer, checksum_address
 from protocol.shipping import UploadClaim, archive_path, sign_claim
 from runtime.http import HttpLimits

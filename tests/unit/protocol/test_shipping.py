@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from nacl.signing import SigningKey
 
-from protocol.archive.binding import sign_binding
+from protocol.binding import sign_binding
 from protocol.errors import WireError
 from protocol.ethereum import Signer
 from protocol.shipping import (

@@ -10,7 +10,7 @@ from agent.keys import Secret, load_keys
 from agent.keys.group_keys import GroupKeyStore, KeptGroupKey, read_group_keys_of
 from agent.keys.key_file import PassphraseCost
 from ingest.keyring import read_group_keys
-from protocol.archive.binding import Binding
+from protocol.binding import Binding
 
 ONE = "0x" + "0" * 63 + "1"
 ADDRESS_OF_ONE = "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"

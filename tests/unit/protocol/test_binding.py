@@ -1,6 +1,6 @@
 import pytest
 
-from protocol.archive.binding import Binding, binding_statement, sign_binding
+from protocol.binding import Binding, binding_statement, sign_binding
 from tests.support.archives import BINDING, IDENTITY
 from tests.support.wallets import personal_sign
 
