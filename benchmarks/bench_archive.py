@@ -72,7 +72,7 @@ def _rate(name: str, what: str, seconds: dict[str, float], size_bytes: int, *, a
 def _record(number: int, chance: random.Random) -> Record:
     """A typical record: an ioMessage in base64 within a signed message, about 600 bytes."""
     stream, time_ms = f"0x{'ab' * 20}/sensor-{number % 8}", 1_700_000_000_000 + 40 * number
-    content = encode_binary_content(b"temperature Cel/cbor boiler" + chance.randbytes(90) + b" " * 60)
+    content = encode_binary_content([b"temperature Cel/cbor boiler" + chance.randbytes(90) + b" " * 60])
     signature = "0x" + chance.randbytes(65).hex()
     identity = [stream, 0, time_ms, 0, "0x" + "cd" * 20, "chain"]
     text = json.dumps(

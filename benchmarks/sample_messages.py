@@ -29,7 +29,7 @@ def sample_messages(count: int, *, hashed: bool = False, seed: int = 1) -> list[
 
 def _message(number: int, prefix: str, chance: random.Random, hashed: bool) -> bytes:
     at_ms = START_MS + number * PERIOD_MS
-    text = encode_binary_content(_io_message(number, prefix, chance, hashed))
+    text = encode_binary_content([_io_message(number, prefix, chance, hashed)])
     message_id = [STREAM, 0, at_ms, 0, ADDRESS, prefix[:20]]
     signature = f"0x{chance.randbytes(65).hex()}"
     return orjson.dumps([32, message_id, [at_ms - PERIOD_MS, 0], 27, 0, 0, None, text, None, 2, signature])

@@ -30,7 +30,7 @@ from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import IoMessage, message_hash
 from protocol.iomessage.binary_hash import hash_of_binary
 from protocol.iomessage.chain import leading_zero_bits
-from protocol.iomessage.content import decode_binary_content
+from protocol.iomessage.content import decode_binary_content, decode_content
 from protocol.publisher_chain import REFRAMED, is_chain_id
 from protocol.scalars import unit_of
 from protocol.streamr.group_keys.encryption import decrypt_message
@@ -158,11 +158,11 @@ def open_content(message: StreamMessage, keyring: Keyring) -> Content:
 
 def _read_iomessage(state: str, content: str) -> Content:
     try:
-        data = decode_binary_content(content)
-        io = IoMessage.from_json(content) if data is None else IoMessage.from_bytes(data)
+        binary = decode_binary_content(content)
+        io = decode_content(content)[0]
     except WireError as error:
         raise Quarantined(Reason.CONTENT_UNREADABLE, str(error)) from None
-    return Content(state, io, _check_hash(io, data))
+    return Content(state, io, _check_hash(io, binary[0] if binary else None))
 
 
 def _check_hash(io: IoMessage, data: bytes | None) -> str | None:

@@ -10,7 +10,7 @@ import orjson
 from agent.errors import ExitCode
 from protocol.errors import WireError
 from protocol.iomessage import IoMessage, Quirk
-from protocol.iomessage.content import decode_binary_content
+from protocol.iomessage.content import decode_content
 from protocol.iomessage.fields import BLOB_NAMES, JSON_KEYS
 from protocol.shown_text import printable_start, utc_text
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
@@ -20,8 +20,7 @@ from protocol.streamr.stream_message.signing import Verdict, recover_signer, ver
 def io_message_in(content: str) -> IoMessage | None:
     """None where the content is something else."""
     try:
-        data = decode_binary_content(content)
-        message = IoMessage.from_json(content) if data is None else IoMessage.from_bytes(data)
+        message = decode_content(content)[0]
     except WireError:
         return None
     return message if message.info_format and message.content_data is not None else None  # else it is other JSON

@@ -211,7 +211,7 @@ class Chain:
 
     def _content(self, linked: bytes) -> str:
         if self._is_binary:
-            return encode_binary_content(linked)
+            return encode_binary_content([linked])
         return IoMessage.from_bytes(linked).to_json()
 
     def _new_template(self, reading: Reading) -> LinkedTemplate:

@@ -146,7 +146,7 @@ def _io_message(payload: bytes) -> bytes:
         data = decode_binary_content(peeked.content)
     except WireError as problem:
         raise Rejected(f"contains no ioMessage: {problem}") from problem
-    return peeked.content.encode() if data is None else data
+    return peeked.content.encode() if data is None else b"".join(data)
 
 
 def _joined(payloads: Sequence[bytes]) -> bytes:

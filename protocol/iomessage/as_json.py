@@ -31,6 +31,11 @@ def decode(text: str | bytes) -> Fields:
         ends_early = not text or 0 < len(error.doc) == error.pos
         kind = Truncated if ends_early else Corrupt
         raise kind(f"not JSON: {error.msg}", offset=len(error.doc[: error.pos].encode())) from None
+    return from_document(document)
+
+
+def from_document(document: object) -> Fields:
+    """The message in a parsed JSON value. Raises: Corrupt, Unsupported."""
     if not isinstance(document, dict):
         raise Corrupt(f"an ioMessage in JSON is an object, not {type(document).__name__}", offset=0)
     return fields_from_texts({key.lower(): value for key, value in document.items()})

@@ -171,7 +171,7 @@ class Chain:
         ref = MessageRef(at_ms, 0) if last is None or follows else MessageRef(last.timestamp, last.sequence_number + 1)
         message = StreamMessage(
             MessageID(self.stream_id, 0, *ref, self.device.address, MSG_CHAIN_ID),
-            io.to_json() if self.as_json else encode_binary_content(io.to_bytes()),
+            io.to_json() if self.as_json else encode_binary_content([io.to_bytes()]),
             prev_msg_ref=last,
         )
         self._previous = ref

@@ -42,7 +42,7 @@ class BulkChain:
         io_id = noise(self.name, number).hex()[:43]
         [binary] = self._linker.link_all([(self._template, io_id, at_ms, value, b"")])
         ref = MessageRef(at_ms, 0)
-        text = self._writer.write(encode_binary_content(binary), ref, self._previous)
+        text = self._writer.write(encode_binary_content([binary]), ref, self._previous)
         self._previous = ref
         position = self.device.positions
         self.device.positions += 1

@@ -13,7 +13,7 @@ from protocol.archive.records import Record
 from protocol.errors import WireError
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import ChainVerifier, IoMessage
-from protocol.iomessage.content import decode_binary_content
+from protocol.iomessage.content import decode_content
 from protocol.losses import Loss
 from protocol.scalars import decode_scalar
 from protocol.streamr.group_keys.encryption import decrypt_message
@@ -172,4 +172,4 @@ def _io_message(message: StreamMessage, keys: GroupKeys) -> IoMessage:
     if message.encryption_type is not EncryptionType.NONE:
         stream_id = message.message_id.stream_id
         content = decrypt_message(message, keys[stream_id][message.group_key_id or ""]).content
-    return IoMessage.from_bytes(decode_binary_content(content) or b"")
+    return decode_content(content)[0]

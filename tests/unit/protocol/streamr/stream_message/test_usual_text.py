@@ -56,7 +56,7 @@ def check(text: bytes) -> bool:
     assert message.prev_msg_ref == (None if usual.previous is None else MessageRef(*usual.previous))
     assert (message.message_type, message.encryption_type) == (MessageType.MESSAGE, EncryptionType.NONE)
     assert (message.signature or "").lower() == "0x" + usual.signature.hex()
-    assert message.content == encode_binary_content(b"").replace('""', f'"{usual.base64.decode()}"')
+    assert message.content == encode_binary_content([b""]).replace('""', f'"{usual.base64.decode()}"')
     assert usual.digest == signed_digest(message)
     assert message.serialize().encode() == text
     return True
