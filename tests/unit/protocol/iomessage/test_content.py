@@ -50,9 +50,11 @@ def test_one_binary_message_is_decoded_whatever_its_bytes(data: bytes) -> None:
 def test_what_is_encoded_is_decoded_in_every_form(messages: list[IoMessage]) -> None:
     binary = encode_binary_content([each.to_bytes() for each in messages])
     as_json = encode_json_content([each.to_json() for each in messages])
-    for content in (binary, json.dumps(json.loads(binary), indent=1), as_json):
+    for content in (binary, json.dumps(json.loads(binary), indent=1)):
         assert decode_content(content) == messages
-        assert carries_io_message(content) or content.startswith("{\n")
+    assert decode_content(as_json) == [IoMessage.from_json(each.to_json()) for each in messages]
+    assert carries_io_message(binary)
+    assert carries_io_message(as_json)
     assert decode_binary_content(binary) == [each.to_bytes() for each in messages]
     assert decode_binary_content(as_json) is None
 
