@@ -14,8 +14,8 @@ Promises:
 6. One commit is one write of whole pages to each lane that has something, in place over old pages, and one sync. What
    that costs the card is counted.
 
-Limits: 32 lanes; a payload up to 1 MiB less 24 bytes (a quarter of a segment if that is less); 255 bytes per chain
-name; 8 cursors; 4096 segments; one process writes, any number may read.
+Limits: 32 lanes; a payload up to 1 MiB less 30 bytes (a quarter of a segment if that is less), with up to 65,535
+readings; 255 bytes per chain name; 8 cursors; 4096 segments; one process writes, any number may read.
 
 Only the journal deletes. A segment's file is reused when every cursor in the settings has acknowledged all of
 it, or when it was shed. The archiver is a cursor like any other: it acknowledges what it has a receipt for.

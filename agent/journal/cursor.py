@@ -41,7 +41,10 @@ class Cursor:
         return []
 
     def acknowledge(self, lane: int, position: int) -> None:
-        """Acknowledge everything of the lane up to and including `position`."""
+        """Acknowledge everything of the lane up to and including `position`, the last one of a record.
+
+        A record that is acknowledged in part comes again as a whole.
+        """
         known = self._store.lane(lane)
         if position >= known.next_position:
             raise ValueError(f"position {position} of lane {lane} is not committed; the next is {known.next_position}")
@@ -90,7 +93,7 @@ class _ReadAhead:
             self._read_chunk()
         taken, self._records = self._records[:max_records], self._records[max_records:]
         if taken:
-            self._position = taken[-1].position + 1 if self._records else self._chunk_end
+            self._position = taken[-1].next_position if self._records else self._chunk_end
         return taken
 
     def _read_chunk(self) -> None:

@@ -120,13 +120,13 @@ class _Place:
 
 
 class Follower:
-    """Begins `records` before the end of each lane as `view` found it. A lane that comes later is read from its first.
+    """Begins `readings` before the end of each lane as `view` found it. A lane that comes later is read from its first.
 
     `new_records` needs a disk that was opened anew: files come and go under the same name.
     """
 
-    def __init__(self, view: View, records: int = 0) -> None:
-        self._places = {number: _Place(lane.next_position - records) for number, lane in view.lanes.items()}
+    def __init__(self, view: View, readings: int = 0) -> None:
+        self._places = {number: _Place(lane.next_position - readings) for number, lane in view.lanes.items()}
 
     def new_records(self, disk: Disk) -> Iterator[Record]:
         """The records committed since the last call, lane by lane. Raises: OSError if the directory cannot be read."""
@@ -156,7 +156,7 @@ class _SegmentReading:
         while (found := self._next_block(place.page)) is not None:
             first, place.position = place.position, max(place.position, found.head.end_position)
             place.page = found.head.end_page
-            yield from (record for record in decode_block(*found).records if record.position >= first)
+            yield from (record for record in decode_block(*found).records if record.next_position > first)
 
     def _next_block(self, page: int) -> Found | None:
         """The next block that is complete: its checksums hold, or another block follows it."""

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from agent.errors import StorageError
 from agent.journal.cursor import Cursor
@@ -10,7 +11,16 @@ from agent.journal.disk import Disk
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block, split_into_blocks
 from agent.journal.losses import PendingLoss
-from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, LossTally, Record, loss_of
+from agent.journal.records import (
+    MAX_CHAIN_BYTES,
+    MAX_LANES,
+    MAX_RECORD_READINGS,
+    Entry,
+    LossTally,
+    Record,
+    loss_of,
+    positions_from,
+)
 from agent.journal.segments import file_name
 from agent.journal.settings import JournalSettings
 from agent.journal.shedding import shed_for
@@ -40,19 +50,24 @@ class Journal:
     # Writing
 
     def append(self, lane: int, entry: Entry) -> int:
-        """Append an entry and return its position. It is durable when `commit` has returned. Raises: StorageError."""
+        """Append an entry and return the position of its first reading. Raises: StorageError.
+
+        It is durable when `commit` has returned.
+        """
         return self.append_many(lane, [entry])[0]
 
-    def append_many(self, lane: int, entries: Sequence[Entry]) -> range:
-        """Append entries and return their positions. Raises: StorageError if too much waits for `commit` already.
+    def append_many(self, lane: int, entries: Sequence[Entry]) -> list[int]:
+        """Append entries and return the position of the first reading of each.
+
+        Raises: StorageError if too much waits for `commit` already.
 
         Raises ValueError, and appends none of them, if any entry is beyond the journal's limits.
         """
         if not entries:
-            return range(0)
-        first = self._store.lane(lane).next_position + self._pending.count(lane)
+            return []
+        first = self._store.lane(lane).next_position + self._pending.readings(lane)
         self._pending.add(lane, entries)
-        return range(first, first + len(entries))
+        return positions_from(first, [entry.readings for entry in entries[:-1]])
 
     def tick(self, now_ms: int) -> None:
         """Save positions if it is time to. Raises: StorageError."""
@@ -146,14 +161,13 @@ class Journal:
         return max(0, by_cap - store.pool.disk_shortfall_bytes)
 
     def _commit_part(self, lane: Lane, now_ms: int) -> None:
-        entries, payload_bytes = self._pending.next_part(lane.number)
-        records = len(entries)
-        if self._commit_block(lane, entries, now_ms):
-            self._store.count_commit(records, payload_bytes)
+        part = self._pending.next_part(lane.number)
+        if self._commit_block(lane, part.entries, now_ms):
+            self._store.count_commit(len(part.entries), part.readings, part.payload_bytes)
         else:
-            self._refuse(lane, entries, now_ms)
-        lane.next_position += records
-        self._pending.drop(lane.number, records, payload_bytes)
+            self._refuse(lane, part.entries, now_ms)
+        lane.next_position += part.readings
+        self._pending.drop(lane.number, part)
 
     def _commit_block(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> bool:
         """False if the only space left is that of more important records."""
@@ -215,9 +229,12 @@ class Journal:
 
     def _refuse(self, lane: Lane, entries: Sequence[Entry], now_ms: int) -> None:
         """Record what cannot be stored as lost; the state is saved before `commit` returns."""
-        first, number = lane.next_position, lane.number
+        positions = positions_from(lane.next_position, [entry.readings for entry in entries[:-1]])
         tally = LossTally(Cause.JOURNAL_FULL)
-        tally.add_records(Record(first + at, number, *entry, now_ms) for at, entry in enumerate(entries))
+        tally.add_records(
+            Record(position, lane.number, *entry[:-1], now_ms, entry.readings)
+            for position, entry in zip(positions, entries, strict=True)
+        )
         self._store.give_up(lane, tally.losses())
 
     def _shrink_to_cap(self, now_ms: int) -> None:
@@ -237,8 +254,17 @@ class Journal:
 @dataclass(slots=True)
 class PendingLane:
     entries: list[Entry] = field(default_factory=list)
+    readings: int = 0
     payload_bytes: int = 0
     chains: set[str] = field(default_factory=set)
+
+
+class Part(NamedTuple):
+    """The entries of a lane's next block, and their readings and bytes of payload."""
+
+    entries: Sequence[Entry]
+    readings: int
+    payload_bytes: int
 
 
 class Pending:
@@ -250,53 +276,56 @@ class Pending:
     def payload_bytes(self) -> int:
         return sum(lane.payload_bytes for lane in self.lanes.values())
 
-    def count(self, lane: int) -> int:
-        return len(self.lanes[lane].entries) if lane in self.lanes else 0
+    def readings(self, lane: int) -> int:
+        return self.lanes[lane].readings if lane in self.lanes else 0
 
     def add(self, lane: int, entries: Sequence[Entry]) -> None:
         """Raises: ValueError if any entry is beyond the limits, StorageError if too much waits already."""
-        payload_bytes, chains = self._check(lane, entries)
+        readings, payload_bytes, chains = self._check(lane, entries)
         waiting_bytes = self.payload_bytes
         if waiting_bytes and waiting_bytes + payload_bytes > self._settings.max_pending_bytes:
             raise StorageError(f"{waiting_bytes} bytes wait to be committed; no space for {payload_bytes} more")
         waiting = self.lanes.setdefault(lane, PendingLane())
         waiting.entries.extend(entries)
+        waiting.readings += readings
         waiting.payload_bytes += payload_bytes
         waiting.chains |= chains
 
-    def next_part(self, lane: int) -> tuple[Sequence[Entry], int]:
-        """The entries of the lane's next block, and the bytes of their payloads."""
+    def next_part(self, lane: int) -> Part:
         waiting, max_body_bytes = self.lanes[lane], self._settings.max_body_bytes
-        if fits_one_block(len(waiting.entries), waiting.payload_bytes, waiting.chains, max_body_bytes):
-            return waiting.entries, waiting.payload_bytes
+        counts = waiting.readings, waiting.payload_bytes
+        if fits_one_block(len(waiting.entries), *counts, waiting.chains, max_body_bytes):
+            return Part(waiting.entries, *counts)
         part = next(split_into_blocks(waiting.entries, max_body_bytes))
-        return part, sum([len(entry[0]) for entry in part])
+        return Part(part, sum([entry.readings for entry in part]), sum([len(entry.payload) for entry in part]))
 
-    def drop(self, lane: int, records: int, payload_bytes: int) -> None:
-        """Remove the first `records` entries of the lane: they are committed or recorded as lost."""
+    def drop(self, lane: int, part: Part) -> None:
+        """Remove the lane's first entries: they are committed or recorded as lost."""
         waiting = self.lanes[lane]
-        if records < len(waiting.entries):
-            del waiting.entries[:records]
-            waiting.payload_bytes -= payload_bytes
+        if len(part.entries) < len(waiting.entries):
+            del waiting.entries[: len(part.entries)]
+            waiting.readings -= part.readings
+            waiting.payload_bytes -= part.payload_bytes
             return
         del self.lanes[lane]
 
-    def _check(self, lane: int, entries: Sequence[Entry]) -> tuple[int, set[str]]:
-        """The size of all payloads, and their chains."""
+    def _check(self, lane: int, entries: Sequence[Entry]) -> tuple[int, int, set[str]]:
+        """The number of readings, the size of all payloads, and their chains."""
         if not 0 <= lane < MAX_LANES:
             raise ValueError(f"lane {lane} is not in 0 to {MAX_LANES - 1}")
-        payloads, all_chains, timestamps_ms, sequences = zip(*entries, strict=True)
+        payloads, all_chains, timestamps_ms, sequences, readings = zip(*entries, strict=True)
         sizes = list(map(len, payloads))
-        _check_range("payload bytes", 0, max(sizes), self._settings.max_payload_bytes)
+        _check_range("payload bytes", max(sizes), max(sizes), self._settings.max_payload_bytes)
+        _check_range("readings", min(readings), max(readings), MAX_RECORD_READINGS, lowest=1)
         different_ms, chains = set(timestamps_ms), set(all_chains)  # few, as a rule
         _check_range("timestamp_ms", min(different_ms), max(different_ms), MAX_TIMESTAMP_MS)
         _check_range("sequence", min(sequences), max(sequences), MAX_SEQUENCE)
         for chain in chains:
             if not chain.isprintable() or not 0 < len(chain.encode()) <= MAX_CHAIN_BYTES:
                 raise ValueError(f"chain {chain!r} is not 1 to {MAX_CHAIN_BYTES} bytes of printable text")
-        return sum(sizes), chains
+        return sum(readings), sum(sizes), chains
 
 
-def _check_range(name: str, least: int, most: int, limit: int) -> None:
-    if least < 0 or most > limit:
-        raise ValueError(f"{name} {least if least < 0 else most} is not in 0 to {limit}")
+def _check_range(name: str, least: int, most: int, limit: int, lowest: int = 0) -> None:
+    if least < lowest or most > limit:
+        raise ValueError(f"{name} {least if least < lowest else most} is not in {lowest} to {limit}")

@@ -112,6 +112,6 @@ def _chunk(segment: Segment, found: Found, position: int, end_position: int) -> 
     head = found.head
     records, losses = decode_block(head, found.block)
     if head.first_position < position or head.end_position > end_position:
-        records = [record for record in records if position <= record.position < end_position]
+        records = [record for record in records if record.next_position > position and record.position < end_position]
         losses = [loss for loss in losses if loss.first_position < end_position]
     return Chunk(records, losses, min(head.end_position, end_position), segment, head.written_at_ms)

@@ -5,12 +5,12 @@ pages, so writing one never touches a page that holds another. All numbers are l
 
     head | chain table | body | zeros | chain table | foot
 
-`head` and `foot` are the same 80 bytes but for the magic, and the table stands at both ends: no single damaged place
+`head` and `foot` are the same 88 bytes but for the magic, and the table stands at both ends: no single damaged place
 hides a block.
 
     offset  size  field
          0     4  magic: "HGJB" in the head, "HGJE" in the foot
-         4     1  version, 1
+         4     1  version, 2
          5     1  codec of the body: 0 as it is, 1 zstd
          6     1  lane
          7     1  1 if the block was rewritten when its lane was thinned or repaired, else 0
@@ -18,21 +18,22 @@ hides a block.
         16     8  segment id: a new one each time a file is used anew, so that old blocks are never taken for new
         24     4  page of the file at which the block starts
         28     4  pages in the block
-        32     8  position of the first record
+        32     8  first position that the block covers
         40     8  when the block was written, ms since 1970 by the clock of that moment
-        48     4  records in the block
-        52     4  positions the block covers; more than it has records where the lane was thinned
-        56     4  size of the body before compression
-        60     4  size of the body as stored
-        64     4  CRC-32 of the body's index (rows and record checksums), before compression
-        68     4  CRC-32 of the body as stored if it is compressed, else 0
-        72     4  size of the chain table
-        76     4  CRC-32 of bytes 4 to 76 and the chain table
+        48     8  positions the block covers; more than it has readings where the lane was thinned
+        56     4  records in the block
+        60     4  readings in the block
+        64     4  size of the body before compression
+        68     4  size of the body as stored
+        72     4  CRC-32 of the body's index (rows and record checksums), before compression
+        76     4  CRC-32 of the body as stored if it is compressed, else 0
+        80     4  size of the chain table
+        84     4  CRC-32 of bytes 4 to 84 and the chain table
 
 The chain table is, per chain, one byte of length and the name in UTF-8. The body is three columns:
 
-    rows       16 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
-               sequence (4); in a rewritten block 4 more: position minus the block's first, which else is counted
+    rows       26 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
+               sequence (4), position of its first reading (8), number of its readings (2)
     checksums  4 bytes per record: CRC-32 of its row and payload
     payloads   one after the other
 
@@ -53,24 +54,33 @@ from zlib import crc32
 
 import zstandard
 
-from agent.journal.records import MAX_CHAIN_BYTES, MAX_LANES, Entry, LossTally, Record, damage
+from agent.journal.records import (
+    MAX_CHAIN_BYTES,
+    MAX_LANES,
+    MAX_RECORD_READINGS,
+    Entry,
+    LossTally,
+    Record,
+    damage,
+    positions_from,
+)
 from protocol.losses import Cause, Loss
 
 PAGE_BYTES = 4096
 MAX_BODY_BYTES = 1 << 20
 MAX_BLOCK_RECORDS = 1 << 14
+MAX_BLOCK_READINGS = MAX_RECORD_READINGS  # so a page that cannot be read had no more
 MAX_BLOCK_CHAINS = 64
 MAX_TABLE_BYTES = MAX_BLOCK_CHAINS * (1 + MAX_CHAIN_BYTES)
-MAX_OVERHEAD_BYTES = 24  # of a record's row and checksum
+MAX_OVERHEAD_BYTES = 30  # of a record's row and checksum
 _CHECKSUM_BYTES = 4
 
 HEAD_MAGIC = b"HGJB"
 FOOT_MAGIC = b"HGJE"
-VERSION = 1
-HEAD = struct.Struct("<4sBBBBQQIIQQIIIIIIII")
+VERSION = 2
+HEAD = struct.Struct("<4sBBBBQQIIQQQIIIIIIII")
 HEAD_BYTES = HEAD.size
-_ROW = struct.Struct("<IQI")
-_REWRITTEN_ROW = struct.Struct("<IQII")
+_ROW = struct.Struct("<IQIQH")
 _SIZE_BITS = 24
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _SEED = struct.Struct("<QQI")
@@ -88,6 +98,7 @@ class _Decompressor(threading.local):
 _DECOMPRESSOR = _Decompressor()
 
 Compress = Callable[[bytes], bytes]
+_Row = tuple[int, ...]
 
 
 class Codec(IntEnum):
@@ -117,8 +128,9 @@ class Head(NamedTuple):
     pages: int
     first_position: int
     written_at_ms: int
-    records: int
     span: int
+    records: int
+    readings: int
     raw_bytes: int
     stored_bytes: int
     index_crc: int
@@ -127,12 +139,12 @@ class Head(NamedTuple):
     chains: tuple[str, ...]
 
     @property
-    def row(self) -> struct.Struct:
-        return _REWRITTEN_ROW if self.rewritten else _ROW
+    def rows_bytes(self) -> int:
+        return self.records * _ROW.size
 
     @property
     def index_bytes(self) -> int:
-        return self.records * (self.row.size + _CHECKSUM_BYTES)
+        return self.rows_bytes + self.records * _CHECKSUM_BYTES
 
     @property
     def end_page(self) -> int:
@@ -153,8 +165,10 @@ class Contents(NamedTuple):
 # Writing
 
 
-def fits_one_block(records: int, payload_bytes: int, chains: Collection[str], max_body_bytes: int) -> bool:
-    if records > MAX_BLOCK_RECORDS or len(chains) > MAX_BLOCK_CHAINS:
+def fits_one_block(
+    records: int, readings: int, payload_bytes: int, chains: Collection[str], max_body_bytes: int
+) -> bool:
+    if records > MAX_BLOCK_RECORDS or readings > MAX_BLOCK_READINGS or len(chains) > MAX_BLOCK_CHAINS:
         return False
     tables_bytes = 2 * sum([1 + len(chain.encode()) for chain in chains])
     return tables_bytes + payload_bytes + MAX_OVERHEAD_BYTES * records <= max_body_bytes
@@ -163,7 +177,8 @@ def fits_one_block(records: int, payload_bytes: int, chains: Collection[str], ma
 def split_into_blocks(entries: Sequence[Entry], max_body_bytes: int) -> Iterator[Sequence[Entry]]:
     """The entries in order, in as many parts as the limits of a block ask for. One entry always fits."""
     payload_bytes, chains = sum(len(entry.payload) for entry in entries), {entry.chain for entry in entries}
-    if len(entries) == 1 or fits_one_block(len(entries), payload_bytes, chains, max_body_bytes):
+    readings = sum(entry.readings for entry in entries)
+    if len(entries) == 1 or fits_one_block(len(entries), readings, payload_bytes, chains, max_body_bytes):
         yield entries
         return
     middle = len(entries) // 2
@@ -176,18 +191,18 @@ def encode_block(
     first_position: int,
     entries: Sequence[Entry],
     compress: Compress | None,
-    deltas: Sequence[int] | None = None,
-    span: int | None = None,
+    kept_positions: Sequence[int] | None = None,
+    end_position: int | None = None,
 ) -> bytes:
-    """Whole pages holding `entries`. A rewritten block has `deltas`, positions less the first, and covers a `span`.
+    """Whole pages holding `entries`. In a rewritten block they keep their positions, and it covers those between.
 
     The columns are made by `map` over whole lists: a loop in Python would cost more than the checksums.
     """
-    payloads, chains, timestamps_ms, sequences = zip(*entries, strict=True)
+    payloads, chains, timestamps_ms, sequences, readings = zip(*entries, strict=True)
+    *positions, counted_end = positions_from(first_position, readings)
     numbers = {chain: number << _SIZE_BITS for number, chain in enumerate(dict.fromkeys(chains))}
     sizes_and_chains = map(operator.or_, map(len, payloads), map(numbers.__getitem__, chains))
-    columns = (sizes_and_chains, timestamps_ms, sequences)
-    rows = list(map(_ROW.pack, *columns) if deltas is None else map(_REWRITTEN_ROW.pack, *columns, deltas))
+    rows = list(map(_ROW.pack, sizes_and_chains, timestamps_ms, sequences, kept_positions or positions, readings))
     seed = _seed(place.journal_id, place.segment_id, place.page)
     checksums = map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))
     index = b"".join((*rows, struct.pack(f"<{len(rows)}I", *checksums)))
@@ -200,15 +215,16 @@ def encode_block(
         VERSION,
         codec,
         place.lane,
-        deltas is not None,
+        kept_positions is not None,
         place.journal_id,
         place.segment_id,
         place.page,
         pages,
         first_position,
         place.written_at_ms,
+        (end_position or counted_end) - first_position,
         len(entries),
-        span or len(entries),
+        counted_end - first_position,
         raw_bytes,
         stored_bytes,
         crc32(index, seed),
@@ -257,7 +273,7 @@ def parse_foot(data: bytes) -> Head | None:
     offset = len(data) - HEAD_BYTES
     if offset < 0 or data[offset : offset + 4] != FOOT_MAGIC:
         return None
-    table_bytes: int = HEAD.unpack_from(data, offset)[17]
+    table_bytes: int = HEAD.unpack_from(data, offset)[18]
     if table_bytes > offset:
         return None
     return _parse(data, offset, data[offset - table_bytes : offset])
@@ -294,7 +310,9 @@ def _is_plausible(head: Head) -> bool:
         head.lane < MAX_LANES
         and 0 < len(head.chains) <= MAX_BLOCK_CHAINS
         and 0 < head.records <= MAX_BLOCK_RECORDS
-        and head.records <= head.span
+        and head.records <= head.readings <= MAX_BLOCK_READINGS
+        and head.readings <= head.span
+        and (head.rewritten != 0 or head.readings == head.span)
         and head.index_bytes <= head.raw_bytes <= MAX_BODY_BYTES
         and head.stored_bytes <= head.raw_bytes
         and needed <= head.pages * PAGE_BYTES < needed + PAGE_BYTES
@@ -328,89 +346,110 @@ def _decompress(head: Head, stored: bytes) -> bytes | None:
 
 def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
     """All records of a body, by whole columns; None if its index is damaged or it contradicts itself."""
-    row, index_end = head.row, head.index_bytes
-    rows_end = head.records * row.size
+    index_end = head.index_bytes
     if len(body) != head.raw_bytes or crc32(body[:index_end], seed) != head.index_crc:
         return None
-    sizes_and_chains, timestamps_ms, sequences, *rest = zip(*row.iter_unpack(body[:rows_end]), strict=True)
-    deltas = rest[0] if rest else range(head.records)
+    columns = zip(*_ROW.iter_unpack(body[: head.rows_bytes]), strict=True)
+    sizes_and_chains, timestamps_ms, sequences, positions, readings = columns
     numbers = [value >> _SIZE_BITS for value in sizes_and_chains]
     ends = list(itertools.accumulate([value & _SIZE_MASK for value in sizes_and_chains], initial=index_end))
-    if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _rises(deltas, head.span):
+    if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _covers(head, positions, readings):
         return None
     payloads = [body[start:end] for start, end in itertools.pairwise(ends)]
     chains = map(head.chains.__getitem__, numbers)
-    positions = [head.first_position + delta for delta in deltas]
-    columns = (payloads, chains, timestamps_ms, sequences, itertools.repeat(head.written_at_ms))
-    return list(map(_new_record, zip(positions, itertools.repeat(head.lane), *columns, strict=False)))
+    lanes, written_at_ms = itertools.repeat(head.lane), itertools.repeat(head.written_at_ms)
+    described = (payloads, chains, timestamps_ms, sequences, written_at_ms, readings)
+    return list(map(_new_record, zip(positions, lanes, *described, strict=False)))
 
 
 def _has_checksums(head: Head, body: bytes, seed: int, records: Sequence[Record]) -> bool:
     """Whether every record matches its own checksum."""
-    rows_end = head.records * head.row.size
-    rows = [body[at : at + head.row.size] for at in range(0, rows_end, head.row.size)]
     payloads = [record.payload for record in records]
-    checksums = struct.unpack_from(f"<{head.records}I", body, rows_end)
-    return tuple(map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))) == checksums
+    checksums = struct.unpack_from(f"<{head.records}I", body, head.rows_bytes)
+    return tuple(map(crc32, payloads, map(crc32, _raw_rows(head, body), itertools.repeat(seed)))) == checksums
 
 
-def _rises(deltas: Sequence[int], span: int) -> bool:
-    return deltas[-1] < span and all(before < after for before, after in itertools.pairwise(deltas))
+def _raw_rows(head: Head, body: bytes) -> list[bytes]:
+    return [body[at : at + _ROW.size] for at in range(0, head.rows_bytes, _ROW.size)]
+
+
+def _covers(head: Head, positions: Sequence[int], readings: Sequence[int]) -> bool:
+    """Whether these may be all records of the block."""
+    return sum(readings) == head.readings and _is_within(head, positions, readings)
+
+
+def _is_within(head: Head, positions: Sequence[int], readings: Sequence[int]) -> bool:
+    """Whether these may be some records of the block: one after the other, in the positions that it covers."""
+    ends = [head.first_position, *map(operator.add, positions, readings)]
+    is_rising = all(map(operator.le, ends, positions)) and 0 not in readings
+    return is_rising and ends[-1] <= head.end_position
 
 
 # Damage
 
 
 def _all_lost(head: Head) -> Contents:
-    return Contents([], [damage(head.lane, head.first_position, head.end_position, count=head.records)])
+    return Contents([], [damage(head.lane, head.first_position, head.end_position, count=head.readings)])
 
 
 def _salvage(head: Head, body: bytes, seed: int) -> Contents:
     """The records of a damaged raw body that are whole, each by its own checksum."""
     if len(body) != head.raw_bytes:
         return _all_lost(head)
-    index_is_whole = crc32(body[: head.index_bytes], seed) == head.index_crc
+    rows = list(_ROW.iter_unpack(body[: head.rows_bytes]))
+    payloads = list(_whole_payloads(head, body, seed, rows))
+    if crc32(body[: head.index_bytes], seed) == head.index_crc and _covers(head, *_positions_and_readings(rows)):
+        return _salvage_by_index(head, rows, payloads)
+    return _salvage_without_index(head, rows, payloads)
+
+
+def _salvage_by_index(head: Head, rows: Sequence[_Row], payloads: Sequence[bytes | None]) -> Contents:
     found: list[Record] = []
+    lost: list[Record] = []
+    for row, payload in zip(rows, payloads, strict=True):
+        (lost if payload is None else found).append(_record(head, row, payload or b""))
     tally = LossTally(Cause.DAMAGED)
-    for number, (row, payload) in enumerate(_whole_payloads(head, body, seed)):
-        if payload is not None:
-            found.append(_record(head, number, row, payload))
-        elif index_is_whole:
-            tally.add_records([_record(head, number, row, b"")])
-        else:
-            tally.add(_loss_between(head, number, found))
+    tally.add_records(lost)
     return Contents(found, tally.losses())
 
 
-def _record(head: Head, number: int, row: tuple[int, ...], payload: bytes) -> Record:
-    size_and_chain, timestamp_ms, sequence, *delta = row
+def _salvage_without_index(head: Head, rows: Sequence[_Row], payloads: Sequence[bytes | None]) -> Contents:
+    """A row without its payload cannot be trusted, but the head says how many readings there were in all.
+
+    They are lost between the whole records before the first such row and after the last one.
+    """
+    lost = [number for number, payload in enumerate(payloads) if payload is None]
+    whole = [(row, payload) for row, payload in zip(rows, payloads, strict=True) if payload is not None]
+    if not lost or not _is_within(head, *_positions_and_readings([row for row, _ in whole])):
+        return _all_lost(head)
+    found = [_record(head, row, payload) for row, payload in whole]
+    before, after = found[: lost[0]], found[lost[-1] + 1 - len(lost) :]
+    first = before[-1].next_position if before else head.first_position
+    end = after[0].position if after else head.end_position
+    count = head.readings - sum([record.readings for record in found])
+    is_possible = len(lost) <= count <= end - first
+    return Contents(found, [damage(head.lane, first, end, count=count)]) if is_possible else _all_lost(head)
+
+
+def _positions_and_readings(rows: Sequence[_Row]) -> tuple[Sequence[int], Sequence[int]]:
+    return [row[3] for row in rows], [row[4] for row in rows]
+
+
+def _record(head: Head, row: _Row, payload: bytes) -> Record:
+    size_and_chain, timestamp_ms, sequence, position, readings = row
     chain = head.chains[min(size_and_chain >> _SIZE_BITS, len(head.chains) - 1)]
-    position = head.first_position + (delta[0] if delta else number)
-    return Record(position, head.lane, payload, chain, timestamp_ms, sequence, head.written_at_ms)
+    return Record(position, head.lane, payload, chain, timestamp_ms, sequence, head.written_at_ms, readings)
 
 
-def _loss_between(head: Head, number: int, found: list[Record]) -> Loss:
-    """One record whose row cannot be trusted. Its position is certain only where every position has a record."""
-    if not head.rewritten:
-        position = head.first_position + number
-        return damage(head.lane, position, position + 1)
-    first = found[-1].position + 1 if found else head.first_position
-    return damage(head.lane, first, head.end_position, count=1)
-
-
-def _whole_payloads(head: Head, body: bytes, seed: int) -> Iterator[tuple[tuple[int, ...], bytes | None]]:
-    """Each row with its payload, or with None where the checksum is wrong."""
-    count = head.records
-    rows_end = count * head.row.size
-    rows = [body[at : at + head.row.size] for at in range(0, rows_end, head.row.size)]
-    checksums = struct.unpack_from(f"<{count}I", body, rows_end)
-    values = [head.row.unpack(row) for row in rows]
-    sizes = [value[0] & _SIZE_MASK for value in values]
+def _whole_payloads(head: Head, body: bytes, seed: int, rows: Sequence[_Row]) -> Iterator[bytes | None]:
+    """The payload of each row, or None where the checksum is wrong."""
+    checksums = struct.unpack_from(f"<{head.records}I", body, head.rows_bytes)
+    sizes = [row[0] & _SIZE_MASK for row in rows]
     from_front = itertools.accumulate(sizes, initial=head.index_bytes)
     from_end = [len(body) - rest for rest in itertools.accumulate(reversed(sizes))][::-1]
-    for number, (front, end) in enumerate(zip(from_front, from_end, strict=False)):
-        row_crc = crc32(rows[number], seed)
-        yield values[number], _payload_at(body, (front, end), sizes[number], checksums[number], row_crc)
+    row_crcs = map(crc32, _raw_rows(head, body), itertools.repeat(seed))
+    for front, end, size, checksum, row_crc in zip(from_front, from_end, sizes, checksums, row_crcs, strict=False):
+        yield _payload_at(body, (front, end), size, checksum, row_crc)
 
 
 def _payload_at(body: bytes, starts: Sequence[int], size: int, checksum: int, row_crc: int) -> bytes | None:

@@ -1,11 +1,14 @@
 """The values of the journal: an entry to store, the record it becomes, and the loss of a record.
 
+Positions number readings: a record at position p with n readings covers the positions p to p + n - 1 of its lane.
+
 `Entry` and `Record` are named tuples rather than dataclasses: they are made for every message on the hot path, where
 a frozen dataclass costs more than all other work for a record.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from protocol.losses import Cause, Loss
@@ -13,6 +16,7 @@ from protocol.reference import MAX_TIMESTAMP_MS, Reference
 
 MAX_LANES = 32  # lane 0 is the most important
 MAX_CHAIN_BYTES = 255
+MAX_RECORD_READINGS = 65_535
 
 
 class Entry(NamedTuple):
@@ -22,10 +26,11 @@ class Entry(NamedTuple):
     chain: str  # all entries of a chain go to one lane, or their order is lost
     timestamp_ms: int
     sequence: int
+    readings: int = 1  # in the message
 
 
 class Record(NamedTuple):
-    """An entry that was committed. `position` rises by one per entry within a lane and is never used twice."""
+    """An entry that was committed. `position` is that of its first reading; no position of a lane is used twice."""
 
     position: int
     lane: int
@@ -34,10 +39,21 @@ class Record(NamedTuple):
     timestamp_ms: int
     sequence: int
     committed_at_ms: int  # by the clock of that moment
+    readings: int = 1
+
+    @property
+    def next_position(self) -> int:
+        """The position after its last reading."""
+        return self.position + self.readings
 
     @property
     def entry(self) -> Entry:
-        return Entry(self.payload, self.chain, self.timestamp_ms, self.sequence)
+        return Entry(self.payload, self.chain, self.timestamp_ms, self.sequence, self.readings)
+
+
+def positions_from(first_position: int, readings: Iterable[int]) -> list[int]:
+    """The positions of entries with so many readings each, and behind them the next free one."""
+    return list(accumulate(readings, initial=first_position))
 
 
 def loss_of(record: Record, cause: Cause) -> Loss:
@@ -48,8 +64,8 @@ def loss_of(record: Record, cause: Cause) -> Loss:
         lane=record.lane,
         chain=record.chain if is_known else "",
         first_position=record.position,
-        last_position=record.position,
-        count=1,
+        last_position=record.next_position - 1,
+        count=record.readings,
         first=reference if is_known else None,
         last=reference if is_known else None,
         cause=cause,
@@ -87,7 +103,7 @@ def joined(one: Loss, other: Loss) -> Loss:
 
 
 class LossTally:
-    """Adds up losses per chain in memory that depends on the number of chains, not of records.
+    """Adds up losses per chain in memory that depends on the number of chains, not of records. Counts readings.
 
     Those of records below `copied_below`, of which some cursor has a copy of its own, are not mixed with the others.
     """
@@ -101,7 +117,7 @@ class LossTally:
         """Records of one lane, by rising position."""
         per_chain: dict[tuple[str, bool], list[Record]] = {}
         for record in records:
-            per_chain.setdefault((record.chain, record.position < self._copied_below), []).append(record)
+            per_chain.setdefault((record.chain, record.next_position <= self._copied_below), []).append(record)
         for lost in per_chain.values():
             self.add(_loss_of_run(lost, self._cause))
 
@@ -117,4 +133,6 @@ class LossTally:
 def _loss_of_run(records: list[Record], cause: Cause) -> Loss:
     """Records of one chain, whose references rise as their positions do."""
     loss = loss_of(records[0], cause)
-    return loss if len(records) == 1 else replace(joined(loss, loss_of(records[-1], cause)), count=len(records))
+    if len(records) == 1:
+        return loss
+    return replace(joined(loss, loss_of(records[-1], cause)), count=sum([record.readings for record in records]))

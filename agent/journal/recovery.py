@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agent.journal.disk import Disk
 from agent.journal.lane import Lane
-from agent.journal.layout import MAX_BLOCK_RECORDS, PAGE_BYTES, Head, decode_block
+from agent.journal.layout import MAX_BLOCK_READINGS, PAGE_BYTES, Head, decode_block
 from agent.journal.records import damage
 from agent.journal.segments import ANYONE, Found, Owner, find_block
 from agent.journal.state import SEGMENT_IDS_AHEAD, LaneState, Segment, State, Totals
@@ -129,7 +129,7 @@ def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]
     unreadable = None
     if tail.unreadable_pages:
         lane.write_page = None  # what cannot be read now may be readable again
-        end_position = tail.end_position + tail.unreadable_pages * MAX_BLOCK_RECORDS
+        end_position = tail.end_position + tail.unreadable_pages * MAX_BLOCK_READINGS
         unreadable = damage(number, tail.end_position, end_position)
     torn = [] if tail.has_unreadable else [loss for loss in tail.losses if loss.last_position >= committed]
     return Recovered(lane, [loss for loss in tail.losses if loss.last_position < committed], torn, unreadable)

@@ -62,7 +62,7 @@ def _bad_state_copies(disk: Disk) -> set[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     rewritten_segments: int
-    lost_records: int  # now reported as lost
+    lost_readings: int  # now reported as lost
 
 
 def _settings_for(view: View) -> JournalSettings:
@@ -94,7 +94,7 @@ def repair(disk: Disk, *, new_journal_id: int, now_ms: int, progress: Progress |
     store.is_vital_unsaved = True  # so that both copies of the state are good again
     store.save(now_ms)
     return Repaired(
-        rewritten_segments=rewritten, lost_records=store.totals.damaged_records - view.state.totals.damaged_records
+        rewritten_segments=rewritten, lost_readings=store.totals.damaged_readings - view.state.totals.damaged_readings
     )
 
 

@@ -120,8 +120,9 @@ class Rewriter:
         if self._is_full or not records:
             return records
         together = self._waiting + records
-        payload_bytes, chains = sum(len(record.payload) for record in together), {record.chain for record in together}
-        if fits_one_block(len(together), payload_bytes, chains, self._store.settings.max_body_bytes):
+        readings, payload_bytes = (sum(each) for each in zip(*map(_sizes, together), strict=True))
+        chains = {record.chain for record in together}
+        if fits_one_block(len(together), readings, payload_bytes, chains, self._store.settings.max_body_bytes):
             self._waiting = together
             return []
         rejected = self._write_block(records[0].position) if self._waiting else []
@@ -153,8 +154,8 @@ class Rewriter:
             self._covered,
             [record.entry for record in records],
             self._store.compress,
-            deltas=[record.position - self._covered for record in records],
-            span=end_position - self._covered,
+            kept_positions=[record.position for record in records],
+            end_position=end_position,
         )
         pages = len(block) // PAGE_BYTES
         if self._page + pages > self._store.pool.pages[self._file]:
@@ -165,3 +166,7 @@ class Rewriter:
         self._page += pages
         self._covered = end_position
         return []
+
+
+def _sizes(record: Record) -> tuple[int, int]:
+    return record.readings, len(record.payload)

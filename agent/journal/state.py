@@ -35,7 +35,7 @@ from agent.journal.records import MAX_LANES
 from protocol.losses import Loss
 
 STATE_NAMES = ("state-0", "state-1")
-STATE_VERSION = 2
+STATE_VERSION = 3
 MAX_STATE_BYTES = 1 << 20
 SEGMENT_IDS_AHEAD = (
     16  # reserved by each save, so that rewriting a segment needs none of its own before its first block
@@ -68,7 +68,7 @@ class Segment:
     reported: dict[int, Reported] = field(default_factory=dict)  # by the end position of a damaged chunk
 
     def count_unreported(self, end_position: int, losses: Sequence[Loss]) -> int:
-        """How many records that are lost in the chunk up to `end_position` were not reported yet.
+        """How many readings that are lost in the chunk up to `end_position` were not reported yet.
 
         Damage may grow, and a read error may pass: if it is not exactly what was reported, at least one is new.
         """
@@ -81,7 +81,7 @@ class Segment:
         self.reported[end_position] = Reported.of(losses)
 
     def count_reported_below(self, position: int) -> int:
-        """How many of the records below were reported as lost."""
+        """How many of the readings below were reported as lost."""
         below = max(0, self.reported_below - self.first_position)
         return below + sum(each.lost for end, each in self.reported.items() if self.reported_below < end <= position)
 
@@ -101,11 +101,12 @@ class Totals:
     """Counts over the life of the journal."""
 
     records: int = 0
+    readings: int = 0
     payload_bytes: int = 0
     written_bytes: int = 0  # whole pages written to the device, state files included
     commits: int = 0
-    shed_records: int = 0
-    damaged_records: int = 0
+    shed_readings: int = 0
+    damaged_readings: int = 0
     torn_tails: int = 0
     lost_states: int = 0  # openings that found both copies of the state damaged
     bytes_per_s: float = 0.0  # this and the next: as of the last save

@@ -10,8 +10,8 @@ from agent.journal.state import Totals
 
 RATE_WINDOW_S = 300.0
 COUNTS = (
-    "records", "commits", "payload_bytes", "written_bytes", "shed_records", "damaged_records", "torn_tails",
-    "lost_states",
+    "records", "readings", "commits", "payload_bytes", "written_bytes", "shed_readings", "damaged_readings",
+    "torn_tails", "lost_states",
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class RateMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorStats:
-    depth: int  # positions committed and not yet acknowledged
+    depth: int  # readings committed and not yet acknowledged
     oldest_age_s: float | None  # of the first of them since its commit; None if there is none
 
 
@@ -62,11 +62,12 @@ class JournalStats:
     cursors: dict[str, CursorStats]
     pending_losses: int
     records: int
+    readings: int
     commits: int
     payload_bytes: int
     written_bytes: int
-    shed_records: int
-    damaged_records: int
+    shed_readings: int
+    damaged_readings: int
     torn_tails: int  # ends of segments that power loss cut in the middle of a commit
     lost_states: int  # openings that found both copies of the state damaged
     bytes_on_disk: int

@@ -139,16 +139,17 @@ class Store:
 
     # Counts and losses
 
-    def count_commit(self, records: int, payload_bytes: int) -> None:
+    def count_commit(self, records: int, readings: int, payload_bytes: int) -> None:
         self.totals.commits += 1
         self.totals.records += records
+        self.totals.readings += readings
         self.totals.payload_bytes += payload_bytes
         self.commit_rate.add(1)
 
     def give_up(self, lane: Lane, losses: list[Loss]) -> None:
         """Record as lost what is dropped because the journal is full; durable with the next save."""
         self._record_losses(lane, losses)
-        self.totals.shed_records += sum(loss.count for loss in losses)
+        self.totals.shed_readings += sum(loss.count for loss in losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
         """Record damage that a reader found as lost, once, however often it is found; and damage that was added since.
@@ -170,7 +171,7 @@ class Store:
             first = min(loss.first_position for loss in losses)
             losses = [damage(lane.number, first, chunk.end_position, count=unreported)]
         self._record_losses(lane, losses)
-        self.totals.damaged_records += unreported
+        self.totals.damaged_readings += unreported
 
     def _record_losses(self, lane: Lane, losses: list[Loss]) -> None:
         """Record losses; records that every cursor has passed are none."""
@@ -231,7 +232,7 @@ class Store:
         if segment.count_unreported(lane.next_position, lacking):
             segment.mark_reported(lane.next_position, lacking)
             self._record_losses(lane, damaged)
-            self.totals.damaged_records += sum(loss.count for loss in damaged)
+            self.totals.damaged_readings += sum(loss.count for loss in damaged)
 
     def _report_unreadable_end(self, lane: Lane, loss: Loss) -> None:
         """At least one record may have been there; the positions it may have had are passed over, once."""
@@ -240,7 +241,7 @@ class Store:
             segment.mark_reported(loss.last_position + 1, [loss])
             lane.next_position = max(lane.next_position, loss.last_position + 1)
             self._record_losses(lane, [replace(loss, count=1)])
-            self.totals.damaged_records += 1
+            self.totals.damaged_readings += 1
 
     def _sync_names(self) -> None:
         """Make durable what a killed process created or removed."""

@@ -39,12 +39,12 @@ _CRC_DIGITS: Final = 8
 
 
 class Noted(NamedTuple):
-    """A reading's token, and the record that it becomes with the next commit."""
+    """A reading's token, and its place in the journal with the next commit."""
 
     token: int
     lane: int
-    position: int
-    digest: str
+    position: int  # of the reading
+    digest: str  # of the message that holds it
 
 
 class Recalled(NamedTuple):
@@ -145,7 +145,7 @@ def _is_committed(view: View, noted: Noted) -> bool:
     if noted.position < lane.first_position:  # the process that noted it committed it: every reader has passed it
         return True
     record = next(view.records(lane, noted.position), None)
-    return record is not None and record.position == noted.position and digest_of(record.payload) == noted.digest
+    return record is not None and record.position <= noted.position and digest_of(record.payload) == noted.digest
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -149,9 +149,9 @@ class Chain:
         linker = ChainLinker(self._head)
         linked = linker.link_all(self._drafts(readings, clock, Reference(*first), tokens, refused))
         columns = (self._sign_all(linked, first, clock.now_ms), repeat(self.name), repeat(first.timestamp))
-        entries = list(map(_entry, zip(*columns, count(first.sequence_number), strict=False)))
+        entries = list(map(_entry, zip(*columns, count(first.sequence_number), repeat(1), strict=False)))
         if entries:
-            self._head, self._last = linker.head, MessageRef(*entries[-1][2:])
+            self._head, self._last = linker.head, MessageRef(*entries[-1][2:4])
         return entries
 
     def _drafts(

@@ -24,8 +24,8 @@ MAX_VALUE_CHARACTERS: Final = 80
 MAX_FILED_EVENTS: Final = 8  # the file may be on the card, and is written often
 JOURNAL_FIELDS: Final = (
     "bytes_on_disk", "max_bytes", "free_bytes", "full_in_s", "card_life_s", "records", "commits", "payload_bytes",
-    "written_bytes", "written_bytes_per_s", "written_per_payload_byte", "shed_records", "damaged_records", "torn_tails",
-    "pending_losses",
+    "written_bytes", "written_bytes_per_s", "written_per_payload_byte", "shed_readings", "damaged_readings",
+    "torn_tails", "pending_losses",
 )  # fmt: skip
 
 

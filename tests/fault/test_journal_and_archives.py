@@ -53,7 +53,7 @@ class Gateway:
         self.archiver = Archiver(self.store, self.folder, KEYS, using)
         self._acknowledge()
 
-    def write(self, lane: int, sequence: int, count: int, size: int = 700) -> range:
+    def write(self, lane: int, sequence: int, count: int, size: int = 700) -> list[int]:
         entries = [Entry(b"%d " % (sequence + at) + bytes(size), "chain", NOW_MS, sequence + at) for at in range(count)]
         positions = self.journal.append_many(lane, entries)
         self.journal.commit(NOW_MS)

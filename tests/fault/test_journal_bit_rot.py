@@ -93,7 +93,7 @@ def _check_flip(disk: SimulatedDisk, whole: list[Record], compression: str, name
     assert len({(record.lane, record.position // RECORDS_PER_BLOCK) for record in lost}) <= 1
     reported = sum(gap.loss.count for gap in journal.pending_losses())
     stats = journal.stats(NOW_MS)
-    assert stats.damaged_records == reported
+    assert stats.damaged_readings == reported
     assert reported == len(lost) or stats.torn_tails == 1  # of the very last block nobody can tell rot from a power cut
 
 
@@ -125,7 +125,7 @@ def test_verify_reports_new_damage_and_repair_leaves_none() -> None:
     assert not verdict.is_sound
     assert [loss.count for loss in verdict.damage] == [1]
     done = repair(damaged, new_journal_id=1, now_ms=NOW_MS)
-    assert (done.rewritten_segments, done.lost_records) == (1, 1)
+    assert (done.rewritten_segments, done.lost_readings) == (1, 1)
     after = verify(damaged)
     assert after.is_sound
     assert (after.records, after.known) == (verdict.records, ())
@@ -146,7 +146,7 @@ def test_damage_is_reported_once_however_many_cursors_meet_it() -> None:
     while journal.cursor("publisher").take(100):
         pass
     assert [gap.loss.count for gap in journal.pending_losses()] == [1]
-    assert journal.stats(NOW_MS).damaged_records == 1
+    assert journal.stats(NOW_MS).damaged_readings == 1
 
 
 BLOCK_BYTES = 4096  # each commit of `_filled_disk` takes a page
@@ -173,7 +173,7 @@ def test_damage_behind_reported_damage_is_reported_too() -> None:
     _rot(disk, 1)
     _drain(journal, "archiver")
     assert _told(journal) == [RECORDS_PER_BLOCK] * 2
-    assert journal.stats(NOW_MS).damaged_records == 2 * RECORDS_PER_BLOCK
+    assert journal.stats(NOW_MS).damaged_readings == 2 * RECORDS_PER_BLOCK
 
 
 def test_damage_that_comes_to_the_last_segment_after_opening_is_reported() -> None:
@@ -194,7 +194,7 @@ def test_a_block_that_rots_again_is_reported_with_what_it_lost_since() -> None:
     _rot(disk, 1, byte=500)
     _drain(journal, "archiver")
     assert _told(journal) == [1, 1]
-    assert journal.stats(NOW_MS).damaged_records == 2
+    assert journal.stats(NOW_MS).damaged_readings == 2
 
 
 def test_a_bad_reading_that_passes_does_not_hide_damage_that_comes_after_it() -> None:

@@ -136,12 +136,12 @@ def test_the_journal_grows_again_by_itself_when_space_returns(small_disk: SmallD
     _commit(journal, 3, 10)
     small_disk.fill()
     _commit(journal, 3, 30)
-    shed = journal.stats(NOW_MS).shed_records
+    shed = journal.stats(NOW_MS).shed_readings
     assert shed > 0
     small_disk.free()
     before = _depth(journal)
     _commit(journal, 3, 15)
-    assert journal.stats(NOW_MS).shed_records <= shed + 80  # one segment at the most, begun while the disk was full
+    assert journal.stats(NOW_MS).shed_readings <= shed + 80  # one segment at the most, begun while the disk was full
     assert _depth(journal) >= before + 220
 
 

@@ -7,13 +7,16 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.journal import Entry, Journal, JournalSettings
+from agent.journal import Entry, Journal, JournalSettings, Record
 from agent.journal.layout import MAX_BODY_BYTES, Compress, Place, decode_block, encode_block, parse_foot, parse_head
+from agent.journal.records import positions_from
 from agent.journal.state import decode_state
+from protocol.losses import Loss
 from tests.support.journal_helpers import NOW_MS, commit, entry, open_journal, settings
 from tests.support.simulated_disk import SimulatedDisk
 
 MAX_ENTRIES = 12
+MAX_READINGS = 40
 NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20).filter(str.isprintable)
 ENTRIES = st.lists(
     st.builds(
@@ -22,11 +25,12 @@ ENTRIES = st.lists(
         st.sampled_from(["boiler", "door"]) | NAMES,
         st.integers(0, 2**53 - 1),
         st.integers(0, 2**32 - 1),
+        st.integers(1, MAX_READINGS),
     ),
     min_size=1,
     max_size=MAX_ENTRIES,
 )
-FIRST_POSITIONS = st.integers(0, 2**62 - 1 - MAX_ENTRIES)  # a head that counts up to 2**62 is damaged
+FIRST_POSITIONS = st.integers(0, 2**62 - 1 - MAX_ENTRIES * MAX_READINGS)  # a head that counts up to 2**62 is damaged
 PLACES = st.builds(
     Place,
     st.integers(0, 2**64 - 1),
@@ -48,21 +52,57 @@ def test_a_block_decodes_to_what_it_encodes(
     assert parse_foot(block) == head
     records, losses = decode_block(head, block)
     assert [record.entry for record in records] == entries
-    assert [record.position for record in records] == list(range(first_position, first_position + len(entries)))
+    ends = [first_position, *(record.next_position for record in records)]
+    assert [record.position for record in records] == ends[:-1]
+    assert head.end_position == ends[-1] == first_position + sum(entry.readings for entry in entries)
     assert losses == []
 
 
-@given(PLACES, ENTRIES, COMPRESSORS, st.integers(0), st.integers(1, 255))
-def test_a_damaged_block_gives_true_records_or_none(
-    place: Place, entries: list[Entry], compress: Compress | None, offset: int, change: int
+HARM = st.lists(st.tuples(st.integers(0), st.integers(1, 255)), min_size=1, max_size=4)
+
+
+@given(PLACES, ENTRIES, COMPRESSORS, HARM)
+def test_a_damaged_block_gives_true_records_and_counts_every_other_reading(
+    place: Place, entries: list[Entry], compress: Compress | None, harm: list[tuple[int, int]]
 ) -> None:
-    block = bytearray(encode_block(place, 0, entries, compress))
-    block[offset % len(block)] ^= change
-    head = parse_head(bytes(block)) or parse_foot(bytes(block))
+    block = encode_block(place, 0, entries, compress)
+    head = parse_head(block)
     assert head is not None
-    records, losses = decode_block(head, bytes(block))
+    records, losses = decode_block(head, _damaged(block, harm))
+    true_records = dict(zip(positions_from(0, [entry.readings for entry in entries]), entries, strict=False))
+    _check_account(true_records, records, losses, head.readings)
+
+
+@given(PLACES, ENTRIES, st.data())
+def test_a_damaged_rewritten_block_does_not_count_what_was_left_out_on_purpose(
+    place: Place, entries: list[Entry], data: st.DataObject
+) -> None:
+    everything = list(zip(positions_from(0, [entry.readings for entry in entries]), entries, strict=False))
+    kept = data.draw(st.lists(st.sampled_from(everything), min_size=1, unique_by=lambda each: each[0]).map(sorted))
+    end_position = sum(entry.readings for entry in entries)
+    positions, kept_entries = zip(*kept, strict=True)
+    block = encode_block(place, 0, kept_entries, None, positions, end_position)
+    head = parse_head(block)
+    assert head is not None
+    assert (head.span, head.readings) == (end_position, sum(entry.readings for entry in kept_entries))
+    records, losses = decode_block(head, _damaged(block, data.draw(HARM)))
+    _check_account(dict(kept), records, losses, head.readings)
+
+
+def _damaged(block: bytes, harm: list[tuple[int, int]]) -> bytes:
+    damaged = bytearray(block)
+    for offset, change in harm:
+        damaged[offset % len(damaged)] ^= change
+    return bytes(damaged)
+
+
+def _check_account(entries: dict[int, Entry], records: list[Record], losses: list[Loss], readings: int) -> None:
+    """Every reading is in a true record or in a loss, and each lost one is where a loss says."""
     assert all(record.entry == entries[record.position] for record in records)
-    assert len(records) + sum(loss.count for loss in losses) == len(entries)
+    assert sum(record.readings for record in records) + sum(loss.count for loss in losses) == readings
+    for position in entries.keys() - {record.position for record in records}:
+        end = position + entries[position].readings
+        assert any(loss.first_position <= position and end <= loss.last_position + 1 for loss in losses)
 
 
 @given(st.binary(max_size=300))
@@ -98,7 +138,7 @@ def test_the_largest_body_is_what_the_limits_say() -> None:
     journal.append(0, Entry(random.Random(1).randbytes(settings.max_payload_bytes), "c", 0, 0))
     journal.commit(0)
     [record] = journal.cursor("publisher").take(1)
-    assert len(record.payload) == MAX_BODY_BYTES - 24
+    assert len(record.payload) == MAX_BODY_BYTES - 30
 
 
 ROT = st.lists(

@@ -338,7 +338,7 @@ class JournalLives:
         oracle = self.oracle
         stats = self.journal.stats(self.now_ms).lanes.get(lane)
         next_position = stats.next_position if stats else 0
-        waiting = self.journal._pending.count(lane)
+        waiting = self.journal._pending.readings(lane)
         for position, entry in list(oracle.in_flight[lane].items()):
             if position < next_position and _explained(position, entry, gaps):
                 oracle.committed[lane][position] = entry  # committed, and lost

@@ -76,7 +76,7 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
         age = "" if cursor.oldest_age_s is None else f", oldest {duration_text(cursor.oldest_age_s)}"
         yield f"{name}: {cursor.depth} pending{age}"
     yield f"losses pending: {stats.pending_losses}"
-    yield f"lost: shed {stats.shed_records}, damaged {stats.damaged_records}"
+    yield f"lost: shed {stats.shed_readings}, damaged {stats.damaged_readings}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
     yield f"on disk: {bytes_text(stats.bytes_on_disk)} of {bytes_text(stats.max_bytes)}"
     yield f"full if nothing is acknowledged: {_forecast(stats.full_in_s)}"
@@ -127,7 +127,7 @@ def _repair(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(done)))
     else:
-        print(f"{done.rewritten_segments} segments rewritten, {done.lost_records} records newly reported as lost")
+        print(f"{done.rewritten_segments} segments rewritten, {done.lost_readings} readings newly reported as lost")
     return ExitCode.OK
 
 

@@ -86,7 +86,7 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
         yield f"device       {name}: {state}, {counted}{_why(each['reason'])}"
         yield from _rejected(name, each.get("rejected", {"total": 0}))
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
-    lost = f"lost {journal['shed_records']} shed, {journal['damaged_records']} damaged"
+    lost = f"lost {journal['shed_readings']} shed, {journal['damaged_readings']} damaged"
     yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
     for name, depth in journal["pending"].items():
         yield f"pending      {name}: {depth}"

@@ -118,7 +118,7 @@ def _journal(status: dict[str, Any]) -> Iterator[Line]:
         f" card lasts {_span(journal['card_life_s'])}",
         Style.ATTENTION if used > 0.7 else Style.PLAIN,
     )
-    lost = journal["shed_records"] + journal["damaged_records"]
+    lost = journal["shed_readings"] + journal["damaged_readings"]
     synchronised = "synchronised" if clock["is_synchronised"] else "NOT SYNCHRONISED"
     yield Line(
         f"messages {status['messages']}, lost {lost}, clock {synchronised}",

@@ -154,14 +154,14 @@ def judge_journal(facts: JournalFacts) -> list[Finding]:
 
 
 def _judge_losses(stats: JournalStats) -> Iterator[Finding]:
-    if stats.damaged_records or stats.lost_states:
+    if stats.damaged_readings or stats.lost_states:
         advice = (
             "headgate journal verify shows where; copy the records with headgate journal export and replace the card"
         )
-        yield error(JOURNAL, f"{stats.damaged_records} records were damaged on disk", advice)
-    if stats.shed_records:
+        yield error(JOURNAL, f"{stats.damaged_readings} readings were damaged on disk", advice)
+    if stats.shed_readings:
         advice = "headgate capacity computes the size needed; raise journal.max_megabytes"
-        yield warning(JOURNAL, f"{stats.shed_records} records were dropped because the journal was full", advice)
+        yield warning(JOURNAL, f"{stats.shed_readings} readings were dropped because the journal was full", advice)
 
 
 def _judge_forecasts(stats: JournalStats, pending: int) -> Iterator[Finding]:

@@ -140,8 +140,8 @@ JOURNAL_COUNTERS: Final = {
     "commits": "Commits, over the life of the journal.",
     "payload_bytes": "Bytes of messages, over the life of the journal.",
     "written_bytes": "Bytes written to disk, over the life of the journal.",
-    "shed_records": "Records dropped because the journal was full, over its life.",
-    "damaged_records": "Records lost to disk damage, over the life of the journal.",
+    "shed_readings": "Readings dropped because the journal was full, over its life.",
+    "damaged_readings": "Readings lost to disk damage, over the life of the journal.",
     "torn_tails": "Power cuts during a commit, over the life of the journal.",
 }
 LINK_COUNTERS: Final = {

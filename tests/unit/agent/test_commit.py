@@ -38,7 +38,7 @@ class FlakyJournal(Journal):
         self._fail()
         super().commit(now_ms)
 
-    def append_many(self, lane: int, entries: Sequence[Entry]) -> range:
+    def append_many(self, lane: int, entries: Sequence[Entry]) -> list[int]:
         self._fail()
         return super().append_many(lane, entries)
 
@@ -114,7 +114,7 @@ def test_a_concurrent_reader_never_finds_records_that_are_not_durable(
         bench, found = Bench(tmp_path), list[asyncio.Future[int]]()
         loop, append = asyncio.get_running_loop(), FlakyJournal.append_many
 
-        def append_and_let_another_in(journal: Journal, lane: int, entries: Sequence[Entry]) -> range:
+        def append_and_let_another_in(journal: Journal, lane: int, entries: Sequence[Entry]) -> list[int]:
             asked = asyncio.run_coroutine_threadsafe(bench.thread.call(lambda: journal.durable_position(lane)), loop)
             found.append(asyncio.wrap_future(asked, loop=loop))
             return append(journal, lane, entries)  # type: ignore[arg-type]

@@ -214,7 +214,7 @@ function showOutlook(status) {
   const pending = Object.keys(status.links).map((name) => [journal.pending[name] ?? 0, journal.oldest_pending_s[name]]);
   const [most, oldest] = pending.reduce((a, b) => (b[0] > a[0] ? b : a), [0, null]);
   const full = journal.full_in_s;
-  const lost = journal.shed_records + journal.damaged_records;
+  const lost = journal.shed_readings + journal.damaged_readings;
   const tiles = [
     { name: "Waiting to be sent", value: number(most), note: oldest === null ? "everything is sent" : `oldest: ${duration(oldest)}` },
     { name: "Journal used", value: `${number(100 * used, used < 0.1 ? 1 : 0)} %`, note: `of ${bytes(journal.max_bytes).join(" ")}`, part: used, mood: used > 0.9 ? "bad" : used > 0.7 ? "attention" : "" },
@@ -348,8 +348,8 @@ function showJournal(journal) {
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
     ["write factor", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
     ["commits", number(journal.commits)],
-    ["shed", number(journal.shed_records)],
-    ["damaged", number(journal.damaged_records)],
+    ["shed", number(journal.shed_readings)],
+    ["damaged", number(journal.damaged_readings)],
     ["losses pending", journal.pending_losses ? number(journal.pending_losses) : null],
   ]);
 }

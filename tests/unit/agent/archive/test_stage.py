@@ -56,7 +56,7 @@ def test_damage_stands_in_the_manifest_of_the_archive_it_was_met_for_and_is_kept
     async def work(device: SmallDevice) -> None:
         device.write(3)
         device.write(3)
-        device.rot(700)
+        device.rot(60)  # in the row of a record
         await device.archiving.archive_all()
         [archive], [gap] = device.archiving.kept, device.gaps
         assert [(loss.number, loss.count) for loss in device.losses_in(archive)] == [(gap.number, 1)]
@@ -70,7 +70,7 @@ def test_damage_stands_in_the_manifest_of_the_archive_it_was_met_for_and_is_kept
 def test_a_loss_goes_with_the_archive_that_is_made_again(tmp_path: Path) -> None:
     async def work(device: SmallDevice) -> None:
         device.write(6)
-        device.rot(700)
+        device.rot(60)  # in the row of a record
         await device.archiving.archive_all()
         [before] = device.gaps
         await device.rot_archive()

@@ -9,7 +9,7 @@ EXAMPLE = Path(__file__).parents[3] / "vectors" / "journal" / "block.hex"
 PLACE = Place(journal_id=0x1122334455667788, segment_id=3, lane=2, page=0, written_at_ms=1_700_000_000_250)
 ENTRIES = [
     Entry(b'{"t":20.5}', "boiler", 1_700_000_000_000, 0),
-    Entry(b'{"t":20.6}', "boiler", 1_700_000_000_100, 0),
+    Entry(b'{"t":[20.6,20.7]}', "boiler", 1_700_000_000_100, 0, readings=2),
 ]
 
 
@@ -29,7 +29,7 @@ def test_the_example_is_read() -> None:
     head = parse_head(_example())
     assert head is not None
     records = decode_block(head, _example()).records
-    assert [(record.position, record.lane, record.entry) for record in records] == [
-        (7, 2, ENTRIES[0]),
-        (8, 2, ENTRIES[1]),
+    assert [(record.position, record.next_position, record.lane, record.entry) for record in records] == [
+        (7, 8, 2, ENTRIES[0]),
+        (8, 10, 2, ENTRIES[1]),
     ]

@@ -164,7 +164,7 @@ def test_a_full_journal_that_must_not_shed_stops_until_a_cursor_moves() -> None:
         journal.commit(NOW_MS)
     journal.cursor("publisher").acknowledge(0, 4)
     journal.commit(NOW_MS)
-    assert journal.stats(NOW_MS).shed_records == 0
+    assert journal.stats(NOW_MS).shed_readings == 0
     assert sequences(read_all(journal)) == list(range(5, 17))
 
 
@@ -192,7 +192,7 @@ def test_a_disk_that_refuses_again_and_again_costs_no_more_than_the_first_refusa
             journal.commit(NOW_MS)
     disk.is_failing = False
     journal.commit(NOW_MS)
-    assert journal.stats(NOW_MS).shed_records <= 4, "more than the one segment whose room was needed"
+    assert journal.stats(NOW_MS).shed_readings <= 4, "more than the one segment whose room was needed"
     kept = sequences(read_all(journal))
     assert kept == list(range(count + 2 - len(kept), count + 2))
     assert sequences(read_all(open_journal(disk))) == kept

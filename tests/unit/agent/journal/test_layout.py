@@ -61,7 +61,8 @@ def test_a_block_that_compression_does_not_make_smaller_is_stored_as_it_is() -> 
 
 
 def test_positions_may_have_holes_that_the_block_covers() -> None:
-    block = encode_block(PLACE, 100, ENTRIES[:3], None, deltas=[1, 4, 70_000], span=90_000)
+    kept_positions = [101, 104, 70_100]
+    block = encode_block(PLACE, 100, ENTRIES[:3], None, kept_positions=kept_positions, end_position=90_100)
     head = _head(block)
     assert [record.position for record in decode_block(head, block).records] == [101, 104, 70_100]
     assert head.end_position == 90_100
@@ -117,9 +118,9 @@ def test_any_change_to_a_head_makes_it_unreadable() -> None:
 
 def test_a_forged_head_with_a_right_checksum_cannot_ask_for_much() -> None:
     block = bytearray(_block())
-    block[56:60] = (1 << 31).to_bytes(4, "little")  # size before compression
+    block[64:68] = (1 << 31).to_bytes(4, "little")  # size before compression
     table_end = HEAD_BYTES + 16
-    block[76:80] = crc32(block[HEAD_BYTES:table_end], crc32(block[4:76])).to_bytes(4, "little")
+    block[84:88] = crc32(block[HEAD_BYTES:table_end], crc32(block[4:84])).to_bytes(4, "little")
     assert parse_head(bytes(block)) is None
 
 

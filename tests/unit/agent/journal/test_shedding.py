@@ -101,7 +101,7 @@ def test_what_does_not_fit_the_thinner_segment_is_reported_as_well() -> None:
         commit(journal, 4, entry(number, size, chain=f"chain {number % 3}"))
     kept = len(read_all(journal))
     assert kept + sum(gap.loss.count for gap in journal.pending_losses()) == len(sizes)
-    assert journal.stats(NOW_MS).damaged_records == 0
+    assert journal.stats(NOW_MS).damaged_readings == 0
 
 
 def test_a_lane_is_thinned_evenly_before_any_part_of_it_is_thinned_again() -> None:
@@ -124,7 +124,7 @@ def test_thinning_survives_reopening_with_positions_unchanged() -> None:
     assert [record.position for record in before] == sequences(before)
     reopened = open_journal(disk.after_kill(), using)
     assert read_all(reopened) == before
-    assert reopened.stats(NOW_MS).damaged_records == 0
+    assert reopened.stats(NOW_MS).damaged_readings == 0
 
 
 def test_a_gap_that_was_given_out_is_on_the_medium_before_and_is_never_joined_afterwards(
@@ -139,4 +139,4 @@ def test_a_gap_that_was_given_out_is_on_the_medium_before_and_is_never_joined_af
     journal = open_journal(disk, settings(segments=4))
     fill_segments(journal, 4, 6, end)
     given.update({gap.number: gap.loss.count for gap in journal.pending_losses()})
-    assert sum(given.values()) == journal.stats(NOW_MS).shed_records
+    assert sum(given.values()) == journal.stats(NOW_MS).shed_readings

@@ -36,7 +36,7 @@ def _write_seconds(journal: Journal, seconds: int, start_ms: int, lanes: dict[in
         for lane, count in lanes.items():
             journal.append_many(lane, [_entry(second) for _ in range(count)])
         journal.commit(now_ms)
-        if journal.stats(now_ms).shed_records:
+        if journal.stats(now_ms).shed_readings:
             return second
     return seconds
 

@@ -86,14 +86,14 @@ def test_verify_works_while_the_agent_runs_and_repair_does_not(
 def test_repair_leaves_a_sound_journal_and_a_gap_to_tell(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _damage(directory, page=3)
     assert main(["journal", "repair", str(directory)]) == 0
-    assert capsys.readouterr().out == "1 segments rewritten, 1 records newly reported as lost\n"
+    assert capsys.readouterr().out == "1 segments rewritten, 1 readings newly reported as lost\n"
     assert main(["journal", "verify", str(directory)]) == 0
     journal = _open(directory)
     assert [gap.loss.first_position for gap in journal.pending_losses()] == [3]
     assert journal.cursor("publisher").position(0) == 5
     journal.close(NOW_MS)
     assert main(["journal", "repair", "--json", str(directory)]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"rewritten_segments": 0, "lost_records": 0}
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"rewritten_segments": 0, "lost_readings": 0}
 
 
 def test_export_writes_one_json_line_per_record(

@@ -125,7 +125,7 @@ STATUS: dict[str, Any] = {
             "last": {"sensor": "s", "quantity": "temperature", "value": 20.5, "unit": "Cel", "taken_at_ms": 1},
         }
     },
-    "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_records": 0, "damaged_records": 0, "pending": {"out": 3}},
+    "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_readings": 0, "damaged_readings": 0, "pending": {"out": 3}},
     "links": {
         "out": {"is_up": False, "problem": "refused", "acknowledged": 9, "quarantined": 0, "removed": 3, "blocked": ""}
     },
