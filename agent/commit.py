@@ -9,8 +9,9 @@ here, because its chain would have a gap.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeVar
 
 from agent.clock import Clock
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 class CommitterStatus:
     """The numbers only rise."""
 
+    readings: int = 0
     messages: int = 0
     refused: int = 0  # readings that no message can hold
     unrouted: int = 0  # readings that no rule names
@@ -97,6 +99,7 @@ class Committer:
         wrapped, noted = Wrapped.nothing(), dict[str, list[Noted]]()
         routed = self._route(batches, wrapped.refused)
         readings = sum(len(group.readings) for group in routed) + len(wrapped.refused)
+        messages = 0
         refused: Sequence[RefusedReading] = ()
 
         def store() -> None:
@@ -113,7 +116,8 @@ class Committer:
             self._journal.call_from_thread(commit)
 
         def commit() -> None:
-            self._append(wrapped.runs, noted)
+            nonlocal messages
+            messages += self._append(wrapped.runs, noted)
             self._tokens.note(noted)
             self._journal.journal.commit(self._clock.now_ms())
 
@@ -123,7 +127,8 @@ class Committer:
         if any(batch.route is None for batch in batches):  # the agent's own events delay no reading
             self._committed_at_s = self.moved_at_s
         self.status.commits += 1
-        self.status.messages += readings - len(refused)
+        self.status.readings += readings - len(refused)
+        self.status.messages += messages
         self._on_commit()
         for batch in batches:
             await self._acknowledge(batch)
@@ -138,16 +143,20 @@ class Committer:
                 "source not acknowledged, it may send its readings again; source=%s problem=%s", batch.source, error
             )
 
-    def _append(self, runs: list[Run], noted: dict[str, list[Noted]]) -> None:
-        """Append each run once, however often the commit is retried; note the positions of readings with tokens."""
+    def _append(self, runs: list[Run], noted: dict[str, list[Noted]]) -> int:
+        """Append each run once, however often the commit is retried; note the positions of readings with tokens.
+
+        Returns how many messages were appended.
+        """
+        appended = 0
         while runs:
             run = runs[0]
             positions = self._journal.journal.append_many(run.lane, run.entries)
             del runs[0]
-            columns = zip(positions, run.entries, run.tokens, strict=True) if run.source else ()
-            for position, entry, token in columns:
-                if token is not None:
-                    noted.setdefault(run.source, []).append(Noted(token, run.lane, position, digest_of(entry.payload)))
+            if run.source:
+                noted.setdefault(run.source, []).extend(_notes(run, positions))
+            appended += len(run.entries)
+        return appended
 
     async def _retry(self, work: Callable[[], T]) -> T:
         """Do the work beside the journal's thread, and repeat it until the disk accepts it."""
@@ -211,3 +220,13 @@ class Committer:
             reading, problem = refused[0]
             log.error("reading refused, no message can hold it; sensor=%s problem=%s", reading.sensor, problem)
         self.status.refused += len(refused)
+
+
+def _notes(run: Run, positions: Iterable[int]) -> Iterator[Noted]:
+    """Where each reading with a token will stand: the readings of a message have positions from the message's on."""
+    tokens = iter(run.tokens)
+    for first, entry in zip(positions, run.entries, strict=True):
+        digest = digest_of(entry.payload)
+        for position, token in enumerate(islice(tokens, entry.readings), first):
+            if token is not None:
+                yield Noted(token, run.lane, position, digest)

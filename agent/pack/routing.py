@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from agent.journal.records import MAX_LANES
 from drivers.errors import ConfigError
+from protocol.iomessage.content import MAX_PACK_READINGS
 from runtime.settings import Between, Matching, Seconds, Text, placeholder_problem
 
 ContentForm = Literal["binary", "json"]
@@ -24,6 +25,7 @@ Address = Annotated[str, Matching("0x[0-9a-fA-F]{40}", "0x7f3c9b1de0a54c2e8fb1d2
 DEVICE_PLACEHOLDERS: Final = ("address", "device")
 PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, "driver", "sensor", "quantity")
 SOME_ADDRESS: Final = "0x" + 40 * "0"
+DEFAULT_MAX_READINGS: Final = 250  # per message: more gains little, and a loss or a resend costs a whole message
 MAX_STREAM_ID_BYTES: Final = 200  # leaves room for partition and chain in the journal's name of a chain
 MAX_ROUTES: Final = 16_384  # cached at a time; a source with ever new sensor names costs time, not memory
 
@@ -59,6 +61,9 @@ class StreamRule:
     quantity: Text = "*"  # pattern of quantities
     partition: Annotated[int, Between(0, 99)] = 0  # partition of the stream
     content: ContentForm = "binary"  # `{"ioMessage": base64}`, or the ioMessage's own JSON
+    max_readings_per_message: Annotated[int, Between(1, MAX_PACK_READINGS)] = (
+        DEFAULT_MAX_READINGS  # readings that are committed together share a signed message; 1: one message per reading
+    )
     priority: Annotated[int, Between(0, MAX_LANES - 1)] = 4  # lower is more important: sent first, shed last
     chain: str = ""  # chain label; rules with different labels use different chains of the same stream
     encryption: Encryption = (
@@ -98,6 +103,7 @@ class Route(NamedTuple):
     priority: int
     label: str
     encryption: Encryption
+    max_readings: int = DEFAULT_MAX_READINGS  # in a message
 
 
 @dataclass(slots=True)
@@ -131,6 +137,7 @@ class Router:
             rule.priority,
             rule.chain,
             rule.encryption,
+            rule.max_readings_per_message,
         )
 
 

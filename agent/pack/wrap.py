@@ -1,7 +1,8 @@
-"""Reading → linked ioMessage → signed StreamMessage → journal entry.
+"""Readings → linked ioMessages → signed StreamMessages → journal entries.
 
     Reading ──► ContentData (one CBOR item, or the bytes) ──► ioMessage, linked to the previous one
-            ──► content: {"ioMessage": base64} or the JSON embodiment, encrypted where the stream is
+    ioMessages that are committed together ──► content: {"ioMessage": base64} for one, {"ioMessages": base64} for a pack
+            of several, or the JSON embodiment; encrypted where the stream is
             ──► StreamMessage, signed, naming the previous one ──► Entry
 
 Each process begins new chains: a random `msgChainId`, positions from 0. So nothing has to be recovered after a crash,
@@ -17,7 +18,7 @@ import secrets
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count, repeat
+from itertools import count, groupby, repeat
 from typing import Final, NamedTuple
 
 from agent.clock import ChainReferences, ClockReading
@@ -37,7 +38,13 @@ from protocol.iomessage import (
     element_id,
     message_ids,
 )
-from protocol.iomessage.content import BINARY_CONTENT, encode_binary_content
+from protocol.iomessage.content import (
+    BINARY_CONTENT,
+    BINARY_PACK,
+    MAX_PACK_BYTES,
+    encode_binary_content,
+    encode_json_content,
+)
 from protocol.publisher_chain import CHAIN_ID_RANDOM_BYTES
 from protocol.reference import Reference, next_reference
 from protocol.scalars import encode_scalar, scalar_format
@@ -50,6 +57,7 @@ MAX_TEMPLATES: Final = 1024  # of one chain; a source with ever new sensors cost
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
 EARLIEST_MS: Final = 946_684_800_000  # 2000: an earlier time of a reading is by a clock that was not set yet
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
+JSON_GROWTH: Final = 4  # of an ioMessage in JSON, escaped in a StreamMessage, against binary; names may need escapes
 _base64: Final = partial(b2a_base64, newline=False)
 _message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by the signer
 _entry: Final = partial(tuple.__new__, Entry)
@@ -89,7 +97,7 @@ class Run(NamedTuple):
     lane: int
     entries: Sequence[Entry]
     source: str  # empty where the tokens end with the process
-    tokens: Sequence[int | None]  # one for each entry
+    tokens: Sequence[int | None]  # one for each reading
 
 
 class Wrapped(NamedTuple):
@@ -134,6 +142,10 @@ class Chain:
         self._ids = ids
         self._encrypt = encrypt
         self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // 2  # base64, twice where encrypted
+        self._max_readings = route.max_readings
+        self._max_pack_bytes = min(MAX_PACK_BYTES, self._max_content_bytes)
+        if not self._is_binary:
+            self._max_pack_bytes //= JSON_GROWTH
         self._templates: dict[tuple[str, str, str, str], LinkedTemplate] = {}
         self._head = EMPTY_CHAIN
         self._last: MessageRef | None = None
@@ -141,18 +153,35 @@ class Chain:
     def wrap(
         self, readings: Iterable[Reading], clock: ClockReading, tokens: list[int | None], refused: list[RefusedReading]
     ) -> list[Entry]:
-        """One message per reading, in their order; its token goes to `tokens`. No message can hold the `refused`.
+        """Messages with these readings, in their order; each token goes to `tokens`. No message can hold the `refused`.
 
         This is the hot path: what all messages of a call share is worked out once, and references count on within it.
         """
         first = MessageRef(*self._first_reference(clock.now_ms))
         linker = ChainLinker(self._head)
         linked = linker.link_all(self._drafts(readings, clock, Reference(*first), tokens, refused))
-        columns = (self._sign_all(linked, first, clock.now_ms), repeat(self.name), repeat(first.timestamp))
-        entries = list(map(_entry, zip(*columns, count(first.sequence_number), repeat(1), strict=False)))
+        packs = self._packs(linked)
+        sequences = count(first.sequence_number)
+        columns = (self._sign_all(packs, first, clock.now_ms), repeat(self.name), repeat(first.timestamp), sequences)
+        entries = list(map(_entry, zip(*columns, map(len, packs), strict=False)))
         if entries:
             self._head, self._last = linker.head, MessageRef(*entries[-1][2:4])
         return entries
+
+    def _packs(self, linked: Iterator[bytes]) -> list[list[bytes]]:
+        """Group ioMessages into messages within the limits. One that is beyond the limit of bytes stands alone."""
+        packs: list[list[bytes]] = []
+        max_readings, max_bytes = self._max_readings, self._max_pack_bytes
+        readings, free_bytes = max_readings, 0
+        for message in linked:
+            free_bytes -= len(message)
+            if readings >= max_readings or free_bytes < 0:
+                pack: list[bytes] = []
+                packs.append(pack)
+                readings, free_bytes = 0, max_bytes - len(message)
+            pack.append(message)
+            readings += 1
+        return packs
 
     def _drafts(
         self,
@@ -183,14 +212,25 @@ class Chain:
             tokens.append(token)
             yield template, next(ids), taken_at_ms, content_data, context_data
 
-    def _sign_all(self, linked: Iterator[bytes], first: MessageRef, now_ms: int) -> Iterable[bytes]:
-        if self._is_binary and self._encrypt is None:
-            return self._writer.write_run(list(map(_base64, linked)), first, self._last, around=BINARY_CONTENT)
-        return self._write_each(map(self._content, linked), first, now_ms)
-
-    def _write_each(self, contents: Iterator[str], first: MessageRef, now_ms: int) -> Iterator[bytes]:
-        """Contents that JSON has to escape, or that are encrypted one by one."""
+    def _sign_all(self, packs: Sequence[list[bytes]], first: MessageRef, now_ms: int) -> Iterator[bytes]:
+        timestamp, sequence = first
         previous = self._last
+        for around, run in groupby(packs, key=_form):
+            alike = list(run)
+            current = _message_ref((timestamp, sequence))
+            if self._is_binary and self._encrypt is None:
+                yield from self._writer.write_run(
+                    [_base64(b"".join(each)) for each in alike], current, previous, around=around
+                )
+            else:
+                yield from self._write_each(map(self._content, alike), current, previous, now_ms)
+            sequence += len(alike)
+            previous = _message_ref((timestamp, sequence - 1))
+
+    def _write_each(
+        self, contents: Iterator[str], first: MessageRef, previous: MessageRef | None, now_ms: int
+    ) -> Iterator[bytes]:
+        """Contents that JSON has to escape, or that are encrypted one by one."""
         for content, sequence in zip(contents, count(first.sequence_number)):
             current = _message_ref((first.timestamp, sequence))
             yield self._write(content, current, previous, now_ms)
@@ -209,10 +249,10 @@ class Chain:
         text, group_key_id, new_group_key = self._encrypt(content, now_ms)
         return self._writer.write(text, reference, previous, group_key_id=group_key_id, new_group_key=new_group_key)
 
-    def _content(self, linked: bytes) -> str:
+    def _content(self, pack: Sequence[bytes]) -> str:
         if self._is_binary:
-            return encode_binary_content([linked])
-        return IoMessage.from_bytes(linked).to_json()
+            return encode_binary_content(pack)
+        return encode_json_content([IoMessage.from_bytes(each).to_json() for each in pack])
 
     def _new_template(self, reading: Reading) -> LinkedTemplate:
         """What all messages of this sensor, quantity, unit and MIME type share."""
@@ -314,6 +354,10 @@ class Wrapper:
             max_payload_bytes=self._max_payload_bytes,
             encrypt=None if is_plain or self._encryption is None else self._encryption(route.stream_id),
         )
+
+
+def _form(pack: Sequence[bytes]) -> tuple[str, str]:
+    return BINARY_CONTENT if len(pack) == 1 else BINARY_PACK
 
 
 def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> RefusedReading:

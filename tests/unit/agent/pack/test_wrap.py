@@ -1,5 +1,3 @@
-import base64
-import json
 from collections.abc import Callable
 
 import pytest
@@ -7,12 +5,13 @@ import pytest
 from agent.clock import ChainReferences, ClockReading
 from agent.errors import StorageError
 from agent.journal import Entry
-from agent.pack.routing import Route
+from agent.pack.routing import ContentForm, Encryption, Route
 from agent.pack.wrap import Encrypt, EncryptedContent, Group, Wrapped, Wrapper
 from drivers.reading import Reading
 from protocol.clock import ClockContext, ExcursionNotice
 from protocol.ethereum.signer import Signer
 from protocol.iomessage import ChainVerifier, IoMessage, element_id
+from protocol.iomessage.content import MAX_PACK_BYTES, decode_content
 from protocol.reference import Reference
 from protocol.scalars import decode_scalar
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
@@ -21,7 +20,8 @@ from tests.support.ceilings import CeilingInMemory
 
 SIGNER = Signer(b"\x07" * 32)
 NOW_MS = 1_700_000_000_000
-BINARY = Route("0xab/plant", 0, "binary", 4, "", "none")
+PACKED = Route("0xab/plant", 0, "binary", 4, "", "none")
+BINARY = PACKED._replace(max_readings=1)
 JSON = BINARY._replace(stream_id="0xab/json", content="json", priority=2)
 SECRET = BINARY._replace(stream_id="0xab/secret", encryption="aes")
 MAX_PAYLOAD_BYTES = 100_000
@@ -77,10 +77,8 @@ def _messages(entries: list[Entry]) -> list[StreamMessage]:
 
 
 def _io(message: StreamMessage) -> IoMessage:
-    document = json.loads(message.content)
-    if "ioMessage" in document:
-        return IoMessage.from_bytes(base64.b64decode(document["ioMessage"]))
-    return IoMessage.from_json(message.content)
+    (reading,) = decode_content(message.content)
+    return reading
 
 
 @pytest.mark.parametrize("route", [BINARY, JSON])
@@ -260,3 +258,53 @@ def test_payloads_are_within_what_was_promised_to_the_journal() -> None:
     for route in (BINARY, JSON):
         (entry,) = _wrap(_wrapper(), route, [largest], _clock())
         assert len(entry.payload) <= MAX_PAYLOAD_BYTES
+
+
+@pytest.mark.parametrize("content", ["binary", "json"])
+@pytest.mark.parametrize("max_readings", [2, 3, 250])
+@pytest.mark.parametrize("encryption", ["none", "aes"])
+def test_readings_that_are_wrapped_together_share_messages(
+    content: ContentForm, max_readings: int, encryption: Encryption
+) -> None:
+    route = SECRET._replace(content=content, max_readings=max_readings, encryption=encryption)
+    wrapper = _wrapper(encryption=BrokenLock(failures=0))
+    entries = _wrap(wrapper, route, _readings(7), _clock()) + _wrap(wrapper, route, _readings(1), _clock())
+    sizes = [min(max_readings, 7 - start) for start in range(0, 7, max_readings)]
+    assert [entry.readings for entry in entries] == [*sizes, 1]
+    verifier, links, previous = Verifier(), ChainVerifier(), None
+    for entry, message in zip(entries, _messages(entries), strict=True):
+        assert verifier.verify(message) is Verdict.VERIFIED
+        assert (message.prev_msg_ref, message.message_id.ref) == (previous, (entry.timestamp_ms, entry.sequence))
+        previous = message.message_id.ref
+        readings = decode_content(message.content if encryption == "none" else message.content[::-1])
+        assert len(readings) == entry.readings
+        assert [links.check(each) for each in readings] == [None] * len(readings)
+
+
+@pytest.mark.parametrize("form", [PACKED, PACKED._replace(content="json")])
+def test_one_reading_is_the_same_message_whether_packs_are_on_or_off(form: Route) -> None:
+    for route in (form, form._replace(max_readings=1)):
+        (message,) = _messages(_wrap(_wrapper(), route, _readings(1), _clock()))
+        assert "ioMessages" not in message.content
+        assert _io(message).chain_position == 0
+
+
+@pytest.mark.parametrize("size", [MAX_PACK_BYTES // 4, MAX_PACK_BYTES + 1])
+def test_a_pack_stays_within_its_bytes_and_a_larger_reading_stands_alone(size: int) -> None:
+    wrapper = Wrapper(SIGNER, ChainReferences(CeilingInMemory(), None), max_payload_bytes=1_000_000)
+    large = Reading("c", "p", bytes(size), taken_at_ms=NOW_MS, mime_type="image/jpeg")
+    entries = _wrap(wrapper, PACKED, [*_readings(2), large, large, large, large, *_readings(2)], _clock())
+    packs = [decode_content(message.content) for message in _messages(entries)]
+    assert sum(map(len, packs)) == 8
+    assert [each.chain_position for pack in packs for each in pack] == list(range(8))
+    assert all(len(pack) == 1 or sum(len(each.to_bytes()) for each in pack) <= MAX_PACK_BYTES for pack in packs)
+    assert [len(pack) for pack in packs] == ([2, 1, 1, 1, 1, 2] if size > MAX_PACK_BYTES else [5, 3])
+
+
+def test_tokens_of_a_pack_are_in_the_order_of_its_readings() -> None:
+    readings = [reading._replace(token=token) for token, reading in enumerate(_readings(5))]
+    wrapped = Wrapped.nothing()
+    _wrapper().wrap([Group(PACKED._replace(max_readings=3), readings, "mcu")], _clock(), wrapped)
+    (run,) = wrapped.runs
+    assert [entry.readings for entry in run.entries] == [3, 2]
+    assert run.tokens == [0, 1, 2, 3, 4]
