@@ -25,6 +25,7 @@ Address = Annotated[str, Matching("0x[0-9a-fA-F]{40}", "0x7f3c9b1de0a54c2e8fb1d2
 DEVICE_PLACEHOLDERS: Final = ("address", "device")
 PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, "driver", "sensor", "quantity")
 SOME_ADDRESS: Final = "0x" + 40 * "0"
+PackSize = Annotated[int, Between(1, MAX_PACK_READINGS)]
 DEFAULT_MAX_READINGS: Final = 250  # per message: more gains little, and a loss or a resend costs a whole message
 MAX_STREAM_ID_BYTES: Final = 200  # leaves room for partition and chain in the journal's name of a chain
 MAX_ROUTES: Final = 16_384  # cached at a time; a source with ever new sensor names costs time, not memory
@@ -61,9 +62,7 @@ class StreamRule:
     quantity: Text = "*"  # pattern of quantities
     partition: Annotated[int, Between(0, 99)] = 0  # partition of the stream
     content: ContentForm = "binary"  # `{"ioMessage": base64}`, or the ioMessage's own JSON
-    max_readings_per_message: Annotated[int, Between(1, MAX_PACK_READINGS)] = (
-        DEFAULT_MAX_READINGS  # readings that are committed together share a signed message; 1: one message per reading
-    )
+    max_readings_per_message: PackSize = DEFAULT_MAX_READINGS  # most readings in one signed message; 1: no packs
     priority: Annotated[int, Between(0, MAX_LANES - 1)] = 4  # lower is more important: sent first, shed last
     chain: str = ""  # chain label; rules with different labels use different chains of the same stream
     encryption: Encryption = (

@@ -181,7 +181,7 @@ def test_export_flat_has_sensor_value_and_unit(tmp_path: Path, capfdbinary: pyte
     references = ChainReferences(CeilingInMemory(), None)
     clock = ClockReading(now_ms=NOW_MS, monotonic_ms=1, boot_id=bytes(16), is_synchronised=True, max_error_ms=1)
     wrapped = Wrapped.nothing()
-    route = Route("0xab/plant", 0, "binary", 4, "", "none")
+    route = Route("0xab/plant", 0, "binary", 4, "", "none", max_readings=1)
     Wrapper(Signer(b"\x07" * 32), references, max_payload_bytes=100_000).wrap([Group(route, readings)], clock, wrapped)
     records = [record(at)._replace(text=entry.payload) for at, entry in enumerate(wrapped.runs[0].entries)]
     path = tmp_path / "archive.hga"
