@@ -1,6 +1,7 @@
-"""Renders ioMessages and StreamMessages as text or JSON, for `headgate message` and the subscribers."""
+"""Renders ioMessages and StreamMessages, with the readings in them, as text or JSON, for `headgate message`."""
 
 import binascii
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -8,31 +9,16 @@ from typing import Any, Final
 import orjson
 
 from agent.errors import ExitCode
-from protocol.errors import WireError
-from protocol.iomessage import IoMessage, Quirk
-from protocol.iomessage.content import decode_content
+from agent.operator.contents import Locked, Opened, Unreadable, open_message
+from agent.operator.reading_checks import break_text, chain_breaks
+from agent.operator.readings import as_json as reading_as_json
+from agent.operator.readings import table_lines
+from protocol.iomessage import ChainBreak, IoMessage, Quirk
 from protocol.iomessage.fields import BLOB_NAMES, JSON_KEYS
 from protocol.shown_text import printable_start, utc_text
+from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, recover_signer, verify
-
-
-def io_message_in(content: str) -> IoMessage | None:
-    """None where the content is something else."""
-    try:
-        message = decode_content(content)[0]
-    except WireError:
-        return None
-    return message if message.info_format and message.content_data is not None else None  # else it is other JSON
-
-
-def parsed_json(content: str) -> Any:
-    """The content parsed as JSON; the content itself if it is not JSON."""
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return content
-
 
 SHOWN_BYTES: Final = 64
 
@@ -81,7 +67,7 @@ def _quirk_names(message: IoMessage) -> list[str]:
 
 
 MAX_SHOWN_CHARACTERS: Final = 400
-
+MAX_SHOWN_READINGS: Final = 20
 _LABEL_COLUMNS: Final = 18
 
 
@@ -92,11 +78,23 @@ class StreamMessageReport:
     message: StreamMessage
     signer: str | None
     verdict: Verdict
+    opened: Opened | Unreadable | Locked
+
+    @property
+    def readings(self) -> tuple[IoMessage, ...] | None:
+        """None: they cannot be read."""
+        return self.opened.readings if isinstance(self.opened, Opened) else None
+
+    @property
+    def decoding_exit_code(self) -> ExitCode:
+        """For a command that shows the message."""
+        return ExitCode.BAD_DATA if isinstance(self.opened, Unreadable) else ExitCode.OK
 
     @property
     def exit_code(self) -> ExitCode:
-        """For a command that asks whether the message is verified."""
-        return ExitCode.OK if self.verdict else ExitCode.NO
+        """For a command that asks whether the message is verified, the hash chain of its readings included."""
+        is_good = self.verdict and not chain_breaks(self.readings or ())
+        return max(self.decoding_exit_code, ExitCode.OK if is_good else ExitCode.NO)
 
     def lines(self) -> list[str]:
         """For people: nothing in the message can move their cursor or fill their screen."""
@@ -118,7 +116,21 @@ class StreamMessageReport:
             _line("signature", message.signature),
             _line("signer", self.signer),
             _line("verdict", f"{self.verdict.name.lower()}: {self.verdict}"),
+            *self._reading_lines(),
         ]
+
+    def _reading_lines(self) -> list[str]:
+        """How many readings there are, whether their hash chain holds, and the first of them."""
+        match self.opened:
+            case Opened(readings=()):
+                return []
+            case Opened(readings=readings):
+                shown = [f"  {line}" for line in table_lines(readings[:MAX_SHOWN_READINGS])]
+                if len(readings) > MAX_SHOWN_READINGS:
+                    shown.append(f"  … and {len(readings) - MAX_SHOWN_READINGS} more; --json shows all")
+                return [_line("readings", f"{len(readings)}, {_chain_text(readings)}"), *shown]
+            case Unreadable(reason=reason) | Locked(reason=reason):
+                return [_line("readings", f"{type(self.opened).__name__.lower()}: {reason}")]
 
     def as_json(self) -> dict[str, Any]:
         """For scripts: every field whole, named as in the documents in snake case, codes as numbers."""
@@ -140,13 +152,42 @@ class StreamMessageReport:
             "verified": bool(self.verdict),
             "verdict": self.verdict.name.lower(),
             "reason": str(self.verdict),
+            "readings": None if self.readings is None else [reading_as_json(each) for each in self.readings],
+            "readings_problem": "" if isinstance(self.opened, Opened) else self.opened.reason,
+            "chain_breaks": [chain_break_as_json(each) for each in chain_breaks(self.readings or ())],
         }
 
 
-def examine_stream_message(text: str | bytes, *, draft: bool = False) -> StreamMessageReport:
-    """Read one message and check its signature. Raises: `WireError`, whose exit code is 65."""
+KeysOf = Callable[[str], Mapping[str, GroupKey]]  # of a stream, by their ids
+
+
+def examine_stream_message(
+    text: str | bytes, keys_of: KeysOf = lambda _: {}, *, draft: bool = False
+) -> StreamMessageReport:
+    """Read one message, check its signature, and open it. Raises: `WireError`, whose exit code is 65."""
     message = parse_stream_message(text, draft=draft)
-    return StreamMessageReport(message=message, signer=recover_signer(message), verdict=verify(message))
+    key = keys_of(message.message_id.stream_id).get(message.group_key_id or "")
+    return StreamMessageReport(
+        message=message,
+        signer=recover_signer(message),
+        verdict=verify(message),
+        opened=open_message(message, key, _without_key(message)),
+    )
+
+
+def chain_break_as_json(found: ChainBreak) -> dict[str, Any]:
+    return {"index": found.index, "id": found.message_id, "kind": found.kind.value, "detail": found.detail}
+
+
+def _without_key(message: StreamMessage) -> str:
+    return f"encrypted with group key {message.group_key_id}; give --group-keys FILE that contains it"
+
+
+def _chain_text(readings: Sequence[IoMessage]) -> str:
+    if not any(reading.hash for reading in readings):
+        return "not hash-linked"
+    breaks = chain_breaks(readings)
+    return f"hash chain BROKEN in {break_text(breaks, len(readings))}" if breaks else "hash chain unbroken"
 
 
 def _identity(message: StreamMessage) -> dict[str, object]:

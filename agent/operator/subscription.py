@@ -1,18 +1,21 @@
 """Verifies, orders and decrypts the messages of one stream partition. No I/O; time is an argument.
 
-    message ──► signature, chain id? ──► order ──► key? ──► Opened, unless the same reading came in another message
-                    │                      │         └── none yet: PublishKeyRequest, and its publisher's messages wait
-                    ▼                      ▼
-                Unverified             AskResend, then Lost
+    message ──► signature, chain id? ──► order ──► key? ──► Opened, unless its readings came in another message
+                    │                      │         │      └── a pack that cannot be decoded: Unreadable
+                    ▼                      ▼         ▼
+                Unverified     AskResend, then Lost  none yet: PublishKeyRequest, and its publisher's messages wait
+
+The hash chain of the readings is followed from message to message: a `Broken` precedes the message that breaks it.
 
 Memory is bounded: what waits for keys, by `MAX_WAITING`; beyond it, the oldest becomes `Locked`.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from agent.operator.message_reports import io_message_in
+from agent.operator.contents import Locked, Opened, Unreadable, open_content
+from agent.operator.reading_checks import HashChains, SeenMessages, break_text
 from protocol.errors import WireError
 from protocol.iomessage.content import carries_io_message
 from protocol.publisher_chain import REFRAMED, is_chain_id
@@ -29,12 +32,8 @@ from protocol.streamr.ordering import Delivery, GapLost, GapRequest, Orderer, Or
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
 from protocol.streamr.stream_message.signing import Verifier
 
-if TYPE_CHECKING:
-    from protocol.streamr.ids import MessageID
-
 MAX_WAITING: Final = 10_000
 MAX_REFUSED_KEYS: Final = 1_000
-MAX_SEEN_READINGS: Final = 10_000
 
 
 WITHOUT_ASKING: Final = "or give --group-keys FILE, which headgate keys export-group-keys writes on the device"
@@ -47,22 +46,15 @@ NO_SUCH_KEY: Final = f"the publisher no longer has the key; {WITHOUT_ASKING}"
 REFUSED: Final = "the publisher refused the key; add the address of --keys to the readers of the stream on the device"
 
 
-class Opened(NamedTuple):
-    """A verified message in order, with its decrypted content."""
-
-    message: StreamMessage
-    content: str
-
-
-class Unverified(NamedTuple):
-    """A message whose signature could not be verified; its content is not shown."""
+class Broken(NamedTuple):
+    """A verified message in order whose readings break the hash chain of its publisher; it is `Opened` next."""
 
     message: StreamMessage
     reason: str
 
 
-class Locked(NamedTuple):
-    """A verified message in order whose content cannot be decrypted."""
+class Unverified(NamedTuple):
+    """A message whose signature could not be verified; its content is not shown."""
 
     message: StreamMessage
     reason: str
@@ -82,7 +74,7 @@ class PublishKeyRequest(NamedTuple):
     message: StreamMessage
 
 
-SubscriptionEvent = Opened | Unverified | Locked | AskResend | Lost | PublishKeyRequest
+SubscriptionEvent = Opened | Broken | Unreadable | Unverified | Locked | AskResend | Lost | PublishKeyRequest
 
 
 class Subscription:
@@ -102,7 +94,8 @@ class Subscription:
         self._keys: KeySubscriber | None = None
         self._waiting: dict[str, deque[StreamMessage]] = {}  # by publisher, in order
         self._refused: dict[tuple[str, str | None], str] = {}  # why we get no such key; the oldest first
-        self._readings = _SeenReadings()
+        self._seen = SeenMessages()
+        self._hash_chains = HashChains()
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -189,17 +182,26 @@ class Subscription:
             event = self._open(queue[0], now_ms)
             if event is None:
                 break
-            if not (isinstance(event, Opened) and self._readings.is_duplicate(event)):
+            if isinstance(event, Opened):
+                results += self._deliver_once(event)
+            else:
                 results.append(event)
             if isinstance(event, PublishKeyRequest):
                 break
             queue.popleft()
         return results
 
+    def _deliver_once(self, opened: Opened) -> Iterator[SubscriptionEvent]:
+        if self._seen.is_duplicate(opened.message, opened.readings):
+            return
+        if breaks := self._hash_chains.follow(opened.message, opened.readings):
+            yield Broken(opened.message, break_text(breaks, len(opened.readings)))
+        yield opened
+
     def _open(self, message: StreamMessage, now_ms: int) -> SubscriptionEvent | None:
         """None while a key is on its way."""
         if message.encryption_type is EncryptionType.NONE:
-            return Opened(message, message.content)  # `take` has checked its chain id
+            return open_content(message, message.content)  # `take` has checked its chain id
         key = self._given_keys.get(message.group_key_id or "")
         if key is not None:
             return self._decrypt(message, key)
@@ -221,7 +223,7 @@ class Subscription:
             self._keys.learn_next_key(message, next_key)
         if next_key is not None and next_key.group_key_id:
             self._given_keys.setdefault(next_key.group_key_id, next_key)
-        return Unverified(message, REFRAMED) if _is_reframed(message, content) else Opened(message, content)
+        return Unverified(message, REFRAMED) if _is_reframed(message, content) else open_content(message, content)
 
     def _ask_for_key(self, keys: KeySubscriber, message: StreamMessage, now_ms: int) -> PublishKeyRequest | None:
         publisher, key_id = _key_name(message)
@@ -268,23 +270,6 @@ class Subscription:
         if len(self._refused) >= MAX_REFUSED_KEYS:
             del self._refused[next(iter(self._refused))]
         self._refused[name] = reason
-
-
-class _SeenReadings:
-    """The hashes of the last readings, and the message that each came in."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], MessageID] = {}  # by publisher and hash; the oldest first
-
-    def is_duplicate(self, opened: Opened) -> bool:
-        """Whether this reading came before, in another message: its signed text, cut into other fields."""
-        message = io_message_in(opened.content)
-        if message is None or message.hash is None:
-            return False
-        name = (_publisher(opened.message), message.hash)
-        if len(self._seen) >= MAX_SEEN_READINGS:
-            del self._seen[next(iter(self._seen))]
-        return self._seen.setdefault(name, opened.message.message_id) != opened.message.message_id
 
 
 def _is_reframed(message: StreamMessage, content: str) -> bool:

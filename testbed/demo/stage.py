@@ -162,7 +162,7 @@ class Stage:
         await wait_until(is_true, f"{what}; the logs are in {self.folder}", self._progress)
 
     async def subscribe(self, count: int) -> list[dict[str, Any]]:
-        """The next messages of the encrypted stream, verified and decrypted by a subscriber that may read it.
+        """The next readings of the encrypted stream, verified and decrypted by a subscriber that may read it.
 
         A subscriber that ends early, as when a busy node does not respond in time, is started again. Messages that
         arrive before their key are not counted. Raises: BenchError.
@@ -172,7 +172,7 @@ class Stage:
         for _ in range(SUBSCRIBER_ATTEMPTS):
             process = HeadgateProcess("subscribe", self.stream, "--node", node, "--keys", key_file, "--json")
             self._subscriber = process
-            await self.wait_until(partial(_has_enough_or_ended, process, count), f"{count} messages are decrypted")
+            await self.wait_until(partial(_has_enough_or_ended, process, count), f"{count} readings are decrypted")
             await run_in_thread(process.close)
             if len(messages := _decrypted(process)) >= count:
                 return messages[:count]
@@ -181,7 +181,7 @@ class Stage:
 
 def _decrypted(subscriber: HeadgateProcess) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in subscriber.lines if line.startswith("{")]
-    return [event for event in events if event["event"] == "message"]
+    return [event for event in events if event["event"] == "reading"]
 
 
 def _has_enough_or_ended(subscriber: HeadgateProcess, count: int) -> bool:

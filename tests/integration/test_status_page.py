@@ -111,7 +111,7 @@ def test_a_tap_shows_what_passes_and_opens_what_is_encrypted(tmp_path: Path) -> 
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     reported = [json.loads(line) for line in tap.stdout.splitlines()]
-    assert [each["event"] for each in reported] == ["message"] * 30, "keys that came while it looked are found, too"
+    assert [each["event"] for each in reported] == ["reading"] * 30, "keys that came while it looked are found, too"
     assert all(each["encrypted"] and isinstance(each["value"], float) for each in reported)
     positions = [each["io_message"]["chainposition"] for each in reported]
     assert positions == list(range(positions[0], positions[0] + 30)), "each once, in order"

@@ -6,7 +6,7 @@ import errno
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from nacl.public import PrivateKey
 from agent.archive.inspection import Verdict, encryption_recipient, opened_archive, verify_file
 from agent.archive.store import ARCHIVE_SUFFIXES
 from agent.errors import ConfigError, ExitCode
-from agent.operator.message_reports import io_message_in
+from agent.operator.readings import MAX_INTEGER, MIN_INTEGER, readings_in, scalar_of, sensor_of
 from agent.operator.terminal import Progress
 from protocol.archive.block import Block
 from protocol.archive.errors import CorruptArchive
@@ -25,7 +25,7 @@ from protocol.archive.records import Record
 from protocol.errors import WireError
 from protocol.ethereum import checksum_address
 from protocol.iomessage import IoMessage
-from protocol.scalars import decode_scalar, unit_of
+from protocol.scalars import unit_of
 from protocol.shown_text import utc_text
 from protocol.streamr.stream_message import EncryptionType, parse_stream_message
 from runtime.private_files import read_private_file
@@ -36,7 +36,7 @@ DESCRIPTION = (
 )
 KEY_TEXT_BYTES = 128
 READING_COLUMNS = (
-    "stream_id", "sensor", "quantity", "format", "unit", "taken_at_ms",
+    "reading", "stream_id", "sensor", "quantity", "format", "unit", "taken_at_ms",
     "value", "value_integer", "value_text", "value_boolean",
 )  # fmt: skip
 
@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=["lines", "flat"],
         default="lines",
-        help="lines: the message as JSON within the line; flat: the same plain columns in every line, sensor, value and"
-        " unit among them, for Parquet",
+        help="lines: one message per line, as JSON within the line; flat: one reading per line, in the same plain"
+        " columns, sensor, value and unit among them, for Parquet",
     )
 
 
@@ -183,7 +183,8 @@ def _lines(block: Block, archive: OpenArchive, path: Path, form: str) -> Iterato
         case "flat":
             place = {"archive": path.stem, "device": "0x" + archive.header.binding.address.hex(), "block": block.index}
             for number, record in enumerate(block.records, block.first_record):
-                yield orjson.dumps({**place, "record": number, **_flat(record)}) + b"\n"
+                for line in _flat(record):
+                    yield orjson.dumps({**place, "record": number, **line}) + b"\n"
         case _:
             for record in block.records:
                 yield orjson.dumps(_nested(record)) + b"\n"
@@ -198,48 +199,54 @@ def _nested(record: Record) -> dict[str, Any]:
         return {**reference, **arrival, "base64": base64.b64encode(record.text).decode()}
 
 
-def _flat(record: Record) -> dict[str, Any]:
-    """The same columns in every line, whatever the text is, and each of one type or null."""
+def _flat(record: Record) -> Iterator[dict[str, Any]]:
+    """One line per reading, each with the same columns of one type or null, whatever the text is.
+
+    The text of a message is in the line of its first reading. A message without readings that can be read has one line.
+    """
     try:
         text, encoding = record.text.decode(), "utf-8"
     except UnicodeDecodeError:
         text, encoding = base64.b64encode(record.text).decode(), "base64"
-    return {**record._asdict(), "text": text, "encoding": encoding, **_reading(record.text)}
+    message = {**record._asdict(), "text": text, "encoding": encoding}
+    stream_id, readings = _readings(record.text)
+    columns = {**dict.fromkeys(READING_COLUMNS), "stream_id": stream_id}
+    if not readings:
+        yield {**message, **columns}
+    for index, reading in enumerate(readings):
+        place = {"position": record.position + index, "text": None if index else text}
+        yield {**message, **columns, **place, "reading": index, **_reading(reading)}
 
 
-def _reading(text: bytes) -> dict[str, Any]:
-    """What was measured, as the lake's columns are called; null where the message is encrypted or holds no reading."""
-    columns: dict[str, Any] = dict.fromkeys(READING_COLUMNS)
+def _readings(text: bytes) -> tuple[str | None, Sequence[IoMessage]]:
+    """The stream and the readings; none where the message is encrypted, or cannot be read."""
     try:
         message = parse_stream_message(text)
+        stream_id = message.message_id.stream_id
+        return stream_id, readings_in(message.content) if message.encryption_type is EncryptionType.NONE else ()
     except WireError:
-        return columns
-    columns["stream_id"] = message.message_id.stream_id
-    if message.encryption_type is not EncryptionType.NONE or (found := io_message_in(message.content)) is None:
-        return columns
-    columns |= {
-        "sensor": found.tag or found.publisher,
-        "quantity": found.info_type,
-        "format": found.info_format,
-        "unit": unit_of(found.info_format or ""),
-        "taken_at_ms": found.timestamp,
+        return None, ()
+
+
+def _reading(message: IoMessage) -> dict[str, Any]:
+    """What was measured, as the lake's columns are called."""
+    return {
+        "sensor": sensor_of(message),
+        "quantity": message.info_type,
+        "format": message.info_format,
+        "unit": unit_of(message.info_format or ""),
+        "taken_at_ms": message.timestamp,
+        **_value(message),
     }
-    return columns | _value(found)
 
 
 def _value(message: IoMessage) -> dict[str, Any]:
     """A number in `value`, exactly as a whole one in `value_integer`, a text or a state in its own column."""
-    if unit_of(message.info_format or "") is None:
-        return {}
-    try:
-        value = decode_scalar(message.content_data or b"")
-    except WireError:
-        return {}
-    match value:
+    match value := scalar_of(message):
         case bool():
             return {"value_boolean": value}
         case int():
-            return {"value": float(value), "value_integer": value}
+            return {"value": float(value), "value_integer": value if MIN_INTEGER <= value <= MAX_INTEGER else None}
         case float() if math.isfinite(value):
             return {"value": value}
         case str():

@@ -1,61 +1,62 @@
 """`headgate message`: encodes, decodes, converts and verifies messages.
 
-An input that begins with `[` holds StreamMessages, one per line; any other holds ioMessages. Binary input may hold any
-number of ioMessages, one after the other; a text form holds one. Memory is bounded by one message, whatever the input.
+An input that begins with `[` holds StreamMessages, one per line; any other holds ioMessages. Binary input, also as hex
+or base64, may hold any number of ioMessages, one after the other; JSON holds one, or those in the content of a
+StreamMessage; XML holds one. Memory is bounded by one message, whatever the input.
+
+A StreamMessage is converted to the ioMessages in its content: a pack of n readings to n messages.
 """
 
 import argparse
-import binascii
 import io
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, cast, get_args
+from typing import BinaryIO, Final, cast
 
 import orjson
 
 from agent.errors import ExitCode
+from agent.operator.contents import Locked, Opened, Unreadable
+from agent.operator.message_forms import FORMS, read_lines, read_messages, write_message
 from agent.operator.message_reports import (
     StreamMessageReport,
+    chain_break_as_json,
     examine_stream_message,
     iomessage_as_json_line,
     iomessage_as_table,
 )
 from protocol.errors import Corrupt
-from protocol.iomessage import (
-    DEFAULT_MAX_MESSAGE_BYTES,
-    RANDOM_BYTES,
-    ChainBreak,
-    ChainVerifier,
-    IoMessage,
-    IoMessageReader,
-    message_ids,
-)
-from protocol.iomessage.as_bytes import Profile
+from protocol.iomessage import RANDOM_BYTES, ChainVerifier, IoMessage, message_ids
 from protocol.iomessage.fields import INTEGER_LIMITS, JSON_KEYS, REQUIRED, TEXT_LIMITS
 
-DESCRIPTION = "Encode, decode, verify and convert ioMessages (binary, JSON, XML); decode and verify StreamMessages."
+DESCRIPTION = (
+    "Encode, decode, verify and convert ioMessages (binary, JSON, XML); decode and verify StreamMessages, and extract"
+    " the ioMessages from them (convert)."
+)
 
 _DEFAULTS: Final = {"id": "a new id", "timestamp": "now"}
 
-Form = Literal["binary", "json", "xml", "hex", "base64"]
-FORMS: Final[tuple[Form, ...]] = get_args(Form)
-
-CHUNK_BYTES: Final = 64 * 1024
-MAX_TEXT_BYTES: Final = 2 * DEFAULT_MAX_MESSAGE_BYTES
-_FORM_BY_FIRST_BYTE: Final[dict[bytes, Form]] = {b"\x00": "binary", b"{": "json", b"<": "xml"}
+MAX_CACHED_STREAMS: Final = 256  # of which the group keys are held
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     _add_encode(actions.add_parser("encode", help="encode an ioMessage from its fields"))
-    _add_decode(actions.add_parser("decode", help="print the fields of messages"))
-    _add_convert(actions.add_parser("convert", help="convert ioMessages between formats"))
+    _add_decode(actions.add_parser("decode", help="print the fields of messages and the readings in them"))
+    _add_convert(
+        actions.add_parser("convert", help="convert ioMessages between formats, or extract them from StreamMessages")
+    )
     _add_verify(
-        actions.add_parser("verify", help="verify the signatures of StreamMessages, or the hash chain of ioMessages")
+        actions.add_parser(
+            "verify",
+            help="verify the signatures of StreamMessages and the hash chain of the readings in each,"
+            " or the hash chain of ioMessages",
+        )
     )
 
 
@@ -107,6 +108,12 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="source", choices=FORMS, help="input format (default: detected from the first byte)"
     )
+    parser.add_argument(
+        "--group-keys",
+        type=Path,
+        metavar="FILE",
+        help="keys of encrypted streams, exported by 'keys export-group-keys' on the publishing device",
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -134,33 +141,48 @@ def _encode(arguments: argparse.Namespace) -> int:
 
 def _convert(arguments: argparse.Namespace) -> int:
     with _opened_input(arguments.file) as source:
+        if _holds_stream_messages(source):
+            return _write_all(_extract(source, arguments.group_keys), arguments)
         return _write_all(read_messages(source, arguments.source), arguments)
+
+
+def _extract(source: BinaryIO, group_keys: Path | None) -> Iterator[IoMessage]:
+    """The ioMessages in StreamMessages, in their order; signatures are not checked. Raises: Corrupt."""
+    for number, report in enumerate(_examine(source, group_keys), 1):
+        match report.opened:
+            case Opened(readings=[_, *_] as readings):
+                yield from readings
+            case Opened():
+                raise Corrupt(f"StreamMessage {number}: the content holds no ioMessage")
+            case Unreadable(reason=reason) | Locked(reason=reason):
+                raise Corrupt(f"StreamMessage {number}: {reason}")
 
 
 def _decode(arguments: argparse.Namespace) -> int:
     show = iomessage_as_json_line if arguments.json else iomessage_as_table
     with _opened_input(arguments.file) as source:
         if _holds_stream_messages(source):
-            for report in _examine(source):
-                _show_report(report, as_json=arguments.json)
-        else:
-            for message in read_messages(source, arguments.source):
-                print(show(message), flush=True)
+            return _show_reports(source, arguments, lambda report: report.decoding_exit_code)
+        for message in read_messages(source, arguments.source):
+            print(show(message), flush=True)
     return ExitCode.OK
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     with _opened_input(arguments.file) as source:
         if _holds_stream_messages(source):
-            return _verify_signatures(source, as_json=arguments.json)
+            return _show_reports(source, arguments, lambda report: report.exit_code)
         return _verify_chain(read_messages(source, arguments.source), as_json=arguments.json)
 
 
-def _verify_signatures(source: BinaryIO, *, as_json: bool) -> int:
+def _show_reports(
+    source: BinaryIO, arguments: argparse.Namespace, exit_code_of: Callable[[StreamMessageReport], ExitCode]
+) -> int:
     exit_code = ExitCode.OK
-    for report in _examine(source):
-        _show_report(report, as_json=as_json)
-        exit_code = max(exit_code, report.exit_code)
+    for report in _examine(source, arguments.group_keys):
+        shown = orjson.dumps(report.as_json()).decode() if arguments.json else "\n".join([*report.lines(), ""])
+        print(shown, flush=True)
+        exit_code = max(exit_code, exit_code_of(report))
     return exit_code
 
 
@@ -170,23 +192,19 @@ def _verify_chain(messages: Iterable[IoMessage], *, as_json: bool) -> int:
         count += 1
         if (found := verifier.check(message)) is not None:
             breaks += 1
-            print(_break_as_json(found) if as_json else found, flush=True)
+            print(orjson.dumps(chain_break_as_json(found)).decode() if as_json else found, flush=True)
     if not as_json:
-        print(f"{count} messages, {breaks} breaks" if breaks else f"{count} messages, chain unbroken")
+        print(f"{count} readings, hash chain {f'broken at {breaks}' if breaks else 'unbroken'}")
     return ExitCode.NO if breaks else ExitCode.OK
 
 
-def _examine(source: BinaryIO) -> Iterator[StreamMessageReport]:
-    return map(examine_stream_message, read_lines(source))
+def _examine(source: BinaryIO, group_keys: Path | None) -> Iterator[StreamMessageReport]:
+    if group_keys is None:
+        return map(examine_stream_message, read_lines(source))
+    from agent.keys.group_keys import read_group_keys_of
 
-
-def _show_report(report: StreamMessageReport, *, as_json: bool) -> None:
-    print(orjson.dumps(report.as_json()).decode() if as_json else "\n".join([*report.lines(), ""]), flush=True)
-
-
-def _break_as_json(found: ChainBreak) -> str:
-    shown = {"index": found.index, "id": found.message_id, "kind": found.kind.value, "detail": found.detail}
-    return orjson.dumps(shown).decode()
+    keys_of = lru_cache(MAX_CACHED_STREAMS)(partial(read_group_keys_of, path=group_keys))
+    return (examine_stream_message(line, keys_of) for line in read_lines(source))
 
 
 def _holds_stream_messages(source: io.BufferedReader) -> bool:
@@ -229,90 +247,3 @@ def _warn_of_unsafe_fields(message: IoMessage) -> None:
             f"headgate: values that some decoders misread because they are too large: {', '.join(unsafe)}",
             file=sys.stderr,
         )
-
-
-# Formats of ioMessages
-
-
-def read_messages(source: BinaryIO, form: Form | None) -> Iterator[IoMessage]:
-    """The messages in `source`; without a form, it is detected from the first byte. Raises: WireError."""
-    first = source.read(CHUNK_BYTES)
-    match form or _guess_form(first):
-        case "binary":
-            yield from _read_binary(first, source)
-        case "json":
-            yield IoMessage.from_json(_read_text(first, source))
-        case "xml":
-            yield IoMessage.from_xml(_read_text(first, source))
-        case "hex":
-            yield IoMessage.from_bytes(_from_hex(_read_text(first, source)))
-        case "base64":
-            yield IoMessage.from_bytes(_from_base64(_read_text(first, source)))
-
-
-def read_lines(source: BinaryIO) -> Iterator[bytes]:
-    """The lines of `source` that are not blank. Only a line feed ends a line: JSON may hold all other line ends.
-
-    Raises: Corrupt if a line is too long to be one message.
-    """
-    while line := source.readline(MAX_TEXT_BYTES):
-        if len(line) == MAX_TEXT_BYTES:
-            raise Corrupt(f"more than {MAX_TEXT_BYTES} bytes in one line; not a single message")
-        if stripped := line.strip():
-            yield stripped
-
-
-def write_message(message: IoMessage, form: Form, *, pretty: bool = False, profile: Profile = "minimal") -> bytes:
-    """One message in that form; the text forms end with a line feed. Raises: WireError if the form cannot carry it."""
-    match form:
-        case "binary":
-            return message.to_bytes(profile=profile)
-        case "json" if pretty:
-            return orjson.dumps(orjson.loads(message.to_json()), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        case "json":
-            return message.to_json().encode() + b"\n"
-        case "xml":
-            return message.to_xml().encode() + b"\n"
-        case "hex":
-            return message.to_bytes(profile=profile).hex().encode() + b"\n"
-        case "base64":
-            return binascii.b2a_base64(message.to_bytes(profile=profile))
-
-
-def _guess_form(first: bytes) -> Form:
-    start = first.lstrip()[:1]
-    if not start:
-        raise Corrupt("the input is empty")
-    form = _FORM_BY_FIRST_BYTE.get(start)
-    if form is None:
-        raise Corrupt("format not recognised (binary, JSON or XML); give it with --from", offset=0)
-    return form
-
-
-def _read_binary(first: bytes, source: BinaryIO) -> Iterator[IoMessage]:
-    reader, data = IoMessageReader(), first
-    while data:
-        yield from reader.feed(data)
-        data = source.read(CHUNK_BYTES)
-    reader.close()
-
-
-def _read_text(first: bytes, source: BinaryIO) -> bytes:
-    text = first + source.read(MAX_TEXT_BYTES)
-    if len(text) > MAX_TEXT_BYTES:
-        raise Corrupt(f"more than {MAX_TEXT_BYTES} bytes of text; not a single message", offset=MAX_TEXT_BYTES)
-    return text
-
-
-def _from_hex(text: bytes) -> bytes:
-    try:
-        return bytes.fromhex(text.decode("ascii"))
-    except ValueError as error:
-        raise Corrupt(f"not hexadecimal: {error}") from None
-
-
-def _from_base64(text: bytes) -> bytes:
-    try:
-        return binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
-    except ValueError as error:
-        raise Corrupt(f"not base64: {error}") from None

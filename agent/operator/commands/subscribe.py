@@ -14,17 +14,18 @@ from pathlib import Path
 from agent.errors import ExitCode, LinkDown, Rejected
 from agent.keys import load_keys, passphrase_from
 from agent.operator.arguments import add_passphrase_argument, count
+from agent.operator.contents import Locked, Opened, Unreadable
+from agent.operator.readings import printable
 from agent.operator.subscription import (
     AskResend,
-    Locked,
+    Broken,
     Lost,
-    Opened,
     PublishKeyRequest,
     Subscription,
     SubscriptionEvent,
     Unverified,
 )
-from agent.operator.subscription_report import as_json_line, as_text_line, printable
+from agent.operator.subscription_report import as_json_lines, as_text_lines
 from agent.publish.node_connection import NodeConnection, new_session
 from agent.publish.node_rest import NodeSettings
 from agent.publish.node_url import NodeUrl
@@ -52,9 +53,9 @@ from protocol.streamr.stream_message import StreamMessage
 from runtime.backoff import Backoff
 
 DESCRIPTION = (
-    "Read a stream from a node: every message verified, in order, and decrypted if the publisher shares the"
-    " key; missing messages are requested again. Exit code 1: some messages were unverified, unreadable or lost;"
-    " the reasons are printed."
+    "Read a stream from a node and print one line per reading: every message verified, in order, and decrypted if"
+    " the publisher shares the key; missing messages are requested again. Exit code 1: some messages were unverified,"
+    " unreadable or lost, or break the hash chain of the readings; the reasons are printed."
 )
 DEFAULT_NODE = "http://127.0.0.1:7070"
 CHAIN_ID_BYTES = 15
@@ -81,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ca-file", type=Path, metavar="FILE", help="CA certificates (PEM) to trust instead of the system's"
     )
     parser.add_argument("--last", type=count, default=0, metavar="N", help="start with the last N stored messages")
-    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N messages")
+    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N readings")
     parser.add_argument(
         "--timeout", type=float, default=None, metavar="S", help="exit when nothing arrived for S seconds"
     )
@@ -104,6 +105,8 @@ class _Reader:
         self._subscription = Subscription(lambda: secrets.token_hex(16), FILL_RULES, _given_keys(arguments))
         self._key_stream = None if signer is None else key_exchange_stream_id(signer.address)
         self._messages = 0
+        self._readings = 0
+        self._lines = 0
         self._problems: Counter[str] = Counter()
         self._received_at_s = time.monotonic()
 
@@ -219,23 +222,33 @@ class _Reader:
                 self._show(event)
 
     def _show(self, event: SubscriptionEvent) -> None:
-        line = as_json_line(event) if self._arguments.json else as_text_line(event)
-        print(line, flush=True)
-        self._messages += isinstance(event, Opened | Unverified | Locked)
+        """Print it, up to the requested number of readings; what cannot be read counts as one."""
+        lines = as_json_lines(event) if self._arguments.json else as_text_lines(event)
+        for line in lines:
+            if self._has_enough():
+                break
+            print(line, flush=True)
+            self._lines += isinstance(event, Opened | Unreadable | Unverified | Locked)
+            self._readings += isinstance(event, Opened) and bool(event.readings)
+        self._messages += isinstance(event, Opened | Unreadable | Unverified | Locked)
         match event:
             case Unverified(reason=reason) | Locked(reason=reason):
                 self._problems[reason] += 1
+            case Unreadable():
+                self._problems["the readings cannot be decoded"] += 1
+            case Broken():
+                self._problems["the hash chain of the readings is broken"] += 1
             case Lost(gap=gap):
                 self._problems[f"gap: {gap.cause}"] += 1
 
     def _summarise(self) -> None:
-        """Print how many messages could not be read, with one line per reason."""
+        """Print how many messages have problems, with one line per reason."""
         if not self._problems:
             if not self._messages and self._arguments.timeout is not None:
                 print("headgate: no message arrived", file=sys.stderr)
             return
-        count = self._problems.total()
-        print(f"headgate: {count} messages could not be read, of {self._messages} that arrived:", file=sys.stderr)
+        arrived = f"{self._messages} messages that arrived, {self._readings} readings printed"
+        print(f"headgate: {self._problems.total()} problems, of {arrived}:", file=sys.stderr)
         for reason, times in self._problems.most_common(MAX_REASONS):
             print(f"  {times:6}  {printable(reason)}", file=sys.stderr)
 
@@ -272,7 +285,7 @@ class _Reader:
         return max(min(waits), 0.0) if waits else None
 
     def _has_enough(self) -> bool:
-        return self._arguments.count is not None and self._messages >= self._arguments.count
+        return self._arguments.count is not None and self._lines >= self._arguments.count
 
     def _is_done(self) -> bool:
         if self._has_enough():

@@ -1,4 +1,4 @@
-"""`headgate tap`: prints messages as the agent commits them, read from its journal."""
+"""`headgate tap`: prints readings as the agent commits them, read from its journal."""
 
 import argparse
 import itertools
@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
@@ -13,18 +14,17 @@ from agent.journal import Record
 from agent.journal.inspection import Follower, inspect_journal, open_read_only
 from agent.operator.arguments import add_config_argument, count, load_named_config
 from agent.operator.commands.status import last_seen
-from agent.operator.subscription import Locked, Opened
-from agent.operator.subscription_report import as_json_line, as_text_line
+from agent.operator.contents import Locked, Opened, Unreadable, open_message
+from agent.operator.subscription_report import as_json_lines, as_text_lines
 from agent.pack.routing import DEFAULT_RULE, PLACEHOLDERS
 from protocol.errors import WireError
-from protocol.streamr.group_keys.encryption import decrypt_message
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.stream_message import EncryptionType, StreamMessage, parse_stream_message
 
 DESCRIPTION = (
-    "Print the messages that the agent on this machine commits, as it commits them. It only reads the journal:"
-    " it needs no network and does not slow the agent down. Encrypted messages are decrypted with the device's"
-    " own keys, if this user may read them."
+    "Print the readings that the agent on this machine commits, as it commits them, one per line. It only reads the"
+    " journal: it needs no network and does not slow the agent down. Encrypted messages are decrypted with the"
+    " device's own keys, if this user may read them."
 )
 POLL_S = 0.25
 QUIET_POLLS = 8  # without a message, before it prints that it is waiting
@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=0,
         metavar="N",
-        help="start with the last N messages of each priority (default: 0)",
+        help="start with the messages that hold the last N readings of each priority (default: 0)",
     )
-    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N messages")
+    parser.add_argument("--count", type=count, default=None, metavar="N", help="exit after N readings")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
 
 
@@ -59,11 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n  ".join([f"headgate: {problem}", *sorted(known)]), file=sys.stderr)
         return ExitCode.NO
     keys = _Keys(config)
-    messages = _messages(config, arguments.last, arguments.stream)
-    for message in itertools.islice(messages, arguments.count):
-        event = keys.open(message)
-        print(as_json_line(event) if arguments.json else as_text_line(event, with_stream=True), flush=True)
+    events = map(keys.open, _messages(config, arguments.last, arguments.stream))
+    lines = map(as_json_lines if arguments.json else _text_lines, events)
+    for line in itertools.islice(itertools.chain.from_iterable(lines), arguments.count):
+        print(line, flush=True)
     return ExitCode.OK
+
+
+_text_lines = partial(as_text_lines, with_stream=True)
 
 
 def may_match(known: str, pattern: str) -> bool:
@@ -136,16 +139,11 @@ class _Keys:
         self._known: dict[tuple[str, str], GroupKey] = {}
         self._problem = ""
 
-    def open(self, message: StreamMessage) -> Opened | Locked:
+    def open(self, message: StreamMessage) -> Opened | Unreadable | Locked:
         if message.encryption_type is EncryptionType.NONE:
-            return Opened(message, message.content)
+            return open_message(message, None, "")
         key = self._find(message.message_id.stream_id, message.group_key_id or "")
-        if key is None:
-            return Locked(message, self._problem or "the device has no such key")
-        try:
-            return Opened(message, decrypt_message(message, key).content)
-        except (WireError, ValueError) as problem:
-            return Locked(message, str(problem))
+        return open_message(message, key, self._problem or "the device has no such key")
 
     def _find(self, stream_id: str, key_id: str) -> GroupKey | None:
         if (stream_id, key_id) not in self._known and not self._problem:

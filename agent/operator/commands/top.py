@@ -15,7 +15,7 @@ from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.commands.status import Seen, explained_status_fields, last_seen
-from agent.operator.subscription_report import printable
+from agent.operator.readings import printable
 from agent.operator.terminal import duration_text
 from agent.version import VERSION
 

@@ -3,12 +3,12 @@ from itertools import count
 
 import pytest
 
+from agent.operator.contents import Locked, Opened, Unreadable
 from agent.operator.subscription import (
     NOT_ANSWERED,
     AskResend,
-    Locked,
+    Broken,
     Lost,
-    Opened,
     PublishKeyRequest,
     Subscription,
     Unverified,
@@ -25,6 +25,7 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.ordering import OrderingRules
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
+from tests.support.pack_samples import binary_content, json_content, linked_readings, signed_message
 from tests.support.reframing import moved_before_publisher, moved_into_chain_id
 
 NOW_MS = 1_700_000_000_000
@@ -116,6 +117,54 @@ def test_the_same_reading_under_another_time_is_reported_once(subscription: Subs
     cuts = list(moved_before_publisher(true))
     assert any(cut.message_id.timestamp > true.message_id.timestamp for cut in cuts)
     for cut in cuts:
+        reported = subscription.take(cut, NOW_MS) + subscription.tick(NOW_MS + 1000) + subscription.tick(NOW_MS + 2000)
+        assert not [event for event in reported if isinstance(event, Opened)]
+
+
+def test_a_pack_is_opened_with_all_its_readings(subscription: Subscription) -> None:
+    readings = linked_readings(5)
+    events = subscription.take(signed_message(binary_content(readings[:3])), NOW_MS)
+    events += subscription.take(signed_message(json_content(readings[3:]), 1), NOW_MS)
+    assert [type(event) for event in events] == [Opened, Opened]
+    shown = [each.id for event in events if isinstance(event, Opened) for each in event.readings]
+    assert shown == [each.id for each in readings]
+
+
+def test_a_pack_that_skips_a_reading_breaks_the_hash_chain(subscription: Subscription) -> None:
+    readings = linked_readings(6)
+    assert [type(event) for event in subscription.take(signed_message(binary_content(readings[:2])), NOW_MS)] == [
+        Opened
+    ]
+    broken, opened = subscription.take(signed_message(binary_content(readings[3:]), 1), NOW_MS)
+    assert isinstance(broken, Broken)
+    assert broken.reason.startswith("1 of 3 readings; reading 0 is missing: 1 messages, positions 2 to 2")
+    assert isinstance(opened, Opened)
+    assert len(opened.readings) == 3
+
+
+def test_a_lost_message_is_a_gap_and_no_break_of_the_hash_chain(subscription: Subscription) -> None:
+    readings = linked_readings(6)
+    subscription.take(signed_message(binary_content(readings[:2])), NOW_MS)
+    subscription.take(signed_message(binary_content(readings[4:]), 2), NOW_MS)
+    events = subscription.tick(NOW_MS + 10) + subscription.tick(NOW_MS + 20)
+    assert [type(event) for event in events] == [AskResend, Lost, Opened]
+
+
+def test_a_pack_that_cannot_be_decoded_is_refused_and_those_after_it_are_read(subscription: Subscription) -> None:
+    (refused,) = subscription.take(signed_message('{"ioMessages":"AAAA"}'), NOW_MS)
+    assert isinstance(refused, Unreadable)
+    assert "in a pack" in refused.reason
+    events = subscription.take(signed_message(binary_content(linked_readings(2)), 1), NOW_MS)
+    assert [type(event) for event in events] == [Opened]
+
+
+def test_a_reframed_pack_is_not_believed(subscription: Subscription) -> None:
+    true = signed_message(binary_content(linked_readings(3)), 1)
+    cuts = [cut for cut in moved_into_chain_id(true) if cut.message_id.msg_chain_id != true.message_id.msg_chain_id]
+    assert cuts
+    assert all(subscription.take(cut, NOW_MS) == [Unverified(cut, REFRAMED)] for cut in cuts)
+    assert [type(event) for event in subscription.take(true, NOW_MS)] == [Opened]
+    for cut in moved_before_publisher(true):
         reported = subscription.take(cut, NOW_MS) + subscription.tick(NOW_MS + 1000) + subscription.tick(NOW_MS + 2000)
         assert not [event for event in reported if isinstance(event, Opened)]
 

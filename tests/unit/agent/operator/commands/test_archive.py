@@ -17,6 +17,7 @@ from protocol.archive.random_access import open_archive
 from protocol.ethereum.signer import Signer
 from tests.support.archives import LOSS, read_at_of, record, write_archive
 from tests.support.ceilings import CeilingInMemory
+from tests.support.pack_samples import binary_content, json_content, linked_readings, signed_message
 
 RECORDS = [*map(record, range(20)), record(20, text=b"\xff not UTF-8")]
 DATA = write_archive(RECORDS, [LOSS])
@@ -198,6 +199,30 @@ def test_export_flat_has_sensor_value_and_unit(tmp_path: Path, capfdbinary: pyte
         (None, None, True, None),
         (None, None, None, "open"),
     ]
+
+
+def test_export_flat_has_one_line_per_reading_of_a_pack(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    contents = [
+        binary_content(linked_readings(3)),
+        json_content(linked_readings(2)),
+        '{"ioMessages":"AAAA"}',
+        '{"n":1}',
+    ]
+    texts = [signed_message(content, number).serialize().encode() for number, content in enumerate(contents)]
+    records = [record(10 * at)._replace(text=text) for at, text in enumerate(texts)]
+    path = tmp_path / "archive.hga"
+    path.write_bytes(write_archive(records))
+    assert main(["archive", "export", "--format", "flat", str(path)]) == ExitCode.OK
+    rows = output(capfdbinary)
+    assert len({tuple(row) for row in rows}) == 1
+    assert [(row["record"], row["reading"], row["value"]) for row in rows] == [
+        (0, 0, 20.0), (0, 1, 20.5), (0, 2, 21.0), (1, 0, 20.0), (1, 1, 20.5), (2, None, None), (3, None, None),
+    ]  # fmt: skip
+    first = records[0].position
+    assert [row["position"] for row in rows[:3]] == [first, first + 1, first + 2]
+    assert [row["text"] is None for row in rows] == [False, True, True, False, True, False, False]
 
 
 def test_a_folder_without_archives_is_said_to_have_none(

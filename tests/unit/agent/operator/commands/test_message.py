@@ -1,3 +1,4 @@
+import base64
 import io
 import json
 import sys
@@ -8,7 +9,18 @@ import pytest
 from agent.cli import main
 from agent.errors import ExitCode
 from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage, hash_link
+from protocol.streamr.group_keys.encryption import encrypt_message
+from protocol.streamr.group_keys.group_key import GroupKey
+from protocol.streamr.stream_message.signing import sign_message
 from tests.support.iomessage_samples import EVERY_FIELD, message
+from tests.support.pack_samples import (
+    DEVICE,
+    binary_content,
+    json_content,
+    linked_readings,
+    signed_message,
+    unsigned_message,
+)
 
 FULL = message(**EVERY_FIELD)
 FORMS = {
@@ -202,7 +214,7 @@ def chained(count: int) -> list[IoMessage]:
 
 def test_a_whole_chain_of_iomessages_is_verified(terminal: Terminal) -> None:
     exit_code, out, _ = terminal.run("verify", stdin=b"".join(each.to_bytes() for each in chained(3)))
-    assert (exit_code, out) == (ExitCode.OK, b"3 messages, chain unbroken\n")
+    assert (exit_code, out) == (ExitCode.OK, b"3 readings, hash chain unbroken\n")
 
 
 def test_a_broken_chain_is_a_no_that_says_where(terminal: Terminal) -> None:
@@ -214,3 +226,62 @@ def test_a_broken_chain_is_a_no_that_says_where(terminal: Terminal) -> None:
     assert b"is missing: 1 messages, positions 2 to 2, are missing before it" in out
     exit_code, out, _ = terminal.run("verify", "--json", stdin=data)
     assert (exit_code, json.loads(out)["kind"]) == (ExitCode.NO, "missing")
+
+
+PACK = linked_readings(3)
+SIGNED_PACK = signed_message(binary_content(PACK)).serialize().encode()
+
+
+@pytest.mark.parametrize("target", ["binary", "json", "xml", "hex", "base64"])
+def test_a_pack_converts_to_one_message_per_reading(target: str, terminal: Terminal) -> None:
+    expected = [terminal.run("convert", "--to", target, stdin=each.to_bytes())[1] for each in PACK]
+    for stdin in (SIGNED_PACK, binary_content(PACK).encode(), json_content(PACK).encode()):
+        exit_code, out, err = terminal.run("convert", "--to", target, stdin=stdin)
+        assert (exit_code, err) == (ExitCode.OK, "")
+        assert out == b"".join(expected)
+
+
+def test_several_stream_messages_convert_in_their_order(terminal: Terminal) -> None:
+    later = linked_readings(2, ChainHead.of(PACK[-1]))
+    stdin = SIGNED_PACK + b"\n" + signed_message(json_content(later), 1).serialize().encode() + b"\n"
+    _, out, _ = terminal.run("convert", "--to", "binary", stdin=stdin)
+    assert out == b"".join(each.to_bytes() for each in [*PACK, *later])
+    assert terminal.run("verify", stdin=out)[:2] == (ExitCode.OK, b"5 readings, hash chain unbroken\n")
+
+
+@pytest.mark.parametrize("form", ["hex", "base64"])
+def test_binary_as_text_may_hold_several_messages(form: str, terminal: Terminal) -> None:
+    data = b"".join(each.to_bytes() for each in PACK)
+    text = data.hex().encode() if form == "hex" else base64.b64encode(data)
+    _, out, _ = terminal.run("convert", "--from", form, "--to", "binary", stdin=text)
+    assert out == data
+
+
+def test_a_stream_message_without_readings_cannot_be_converted(terminal: Terminal) -> None:
+    exit_code, _, err = terminal.run("convert", stdin=SIGNED_PACK + b"\n" + SIGNED)
+    assert exit_code == ExitCode.BAD_DATA
+    assert "StreamMessage 2: the content holds no ioMessage" in err
+
+
+def test_an_encrypted_pack_is_read_with_the_exported_keys(terminal: Terminal, tmp_path: Path) -> None:
+    key = GroupKey("a key", b"\x11" * 32)
+    plain = unsigned_message(binary_content(PACK))
+    stdin = sign_message(encrypt_message(plain, key, bytes), DEVICE).serialize().encode()
+    exported = tmp_path / "group-keys.json"
+    exported.write_text(json.dumps({plain.message_id.stream_id: {"a key": key.key.hex()}}))
+    exported.chmod(0o600)
+    assert terminal.run("convert", "--to", "binary", stdin=stdin)[0] == ExitCode.BAD_DATA
+    _, out, _ = terminal.run("convert", "--to", "binary", "--group-keys", str(exported), stdin=stdin)
+    assert out == b"".join(each.to_bytes() for each in PACK)
+    assert b"locked: encrypted with group key a key" in terminal.run("decode", stdin=stdin)[1]
+    _, out, _ = terminal.run("decode", "--json", "--group-keys", str(exported), stdin=stdin)
+    assert len(json.loads(out)["readings"]) == 3
+
+
+def test_verify_checks_the_hash_chain_within_a_pack(terminal: Terminal) -> None:
+    exit_code, out, _ = terminal.run("verify", stdin=SIGNED_PACK)
+    assert exit_code == ExitCode.OK
+    assert b"readings          3, hash chain unbroken" in out
+    swapped = signed_message(binary_content([PACK[0], PACK[2], PACK[1]])).serialize().encode()
+    assert terminal.run("verify", stdin=swapped)[0] == ExitCode.NO
+    assert terminal.run("decode", stdin=swapped)[0] == ExitCode.OK

@@ -11,6 +11,7 @@ from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.operator.commands.tap import matches, may_match
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import StreamMessage
+from tests.support.pack_samples import binary_content, linked_readings
 
 NOW_MS = 1_700_000_000_000
 
@@ -134,3 +135,23 @@ def test_it_says_that_it_waits_for_the_rest_of_the_count(
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 1
     assert printed.err.count("waiting for messages of boiler") == 1
+
+
+def test_a_pack_is_one_line_per_reading_and_counted_by_them(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(journal, "0xab/boiler", binary_content(linked_readings(5)))
+    assert main(["tap", "--config", str(config), "--last", "5", "--count", "3"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2023-11-14T22:13:20.000Z  0xab/boiler  boiler temperature 20.0 Cel",
+        "2023-11-14T22:13:21.000Z  0xab/boiler  boiler temperature 20.5 Cel",
+        "2023-11-14T22:13:22.000Z  0xab/boiler  boiler temperature 21.0 Cel",
+    ]
+
+
+def test_a_pack_that_cannot_be_decoded_is_one_line_with_the_reason(
+    config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(journal, "0xab/boiler", '{"ioMessages":"AAAA"}')
+    assert main(["tap", "--config", str(config), "--last", "1", "--count", "1"]) == 0
+    assert "UNREADABLE: in a pack: " in capsys.readouterr().out
