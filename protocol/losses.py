@@ -31,6 +31,7 @@ class Cause(StrEnum):
     THINNED = "thinned"  # every second one dropped to free space
     JOURNAL_FULL = "journal full"  # never stored: everything stored was more important
     DAMAGED = "damaged"  # the medium returned something else than was written
+    UNFINISHED = "unfinished"  # a power cut came during its commit: its source was not told that it was stored
     REFUSED = "refused"  # a destination refused it, and its quarantine file was removed
 
 

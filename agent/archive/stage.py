@@ -170,14 +170,14 @@ class Archiving:
         return is_full or (is_time and (waiting > 0 or await self._journal.call(self._has_unreported_losses)))
 
     def _waiting(self) -> tuple[int, float]:
-        """The number of records in no archive yet, and the average size of a record."""
+        """The number of readings in no archive yet, and the average size of one in its message."""
         stats = self._journal.journal.stats(self._clock.now_ms())
         archived = self._store.state.archived_up_to
         waiting = sum(
             max(0, lane.next_position - max(archived.get(number, -1) + 1, lane.first_position))
             for number, lane in stats.lanes.items()
         )
-        return waiting, stats.payload_bytes / max(1, stats.records)
+        return waiting, stats.payload_bytes / max(1, stats.readings)
 
     def _archive_one(self, records: Iterator[Record]) -> KeptArchive | None:
         losses = partial(self._journal.call_from_thread, self._losses)
@@ -196,12 +196,12 @@ class Archiving:
         return not self._store.state.reported_losses().issuperset(loss.number for loss in self._losses())
 
     def _records(self, count: int) -> Iterator[Record]:
-        """The next `count` records that are in no archive yet; those committed meanwhile are left for the next one."""
+        """Records of the next `count` readings that are in no archive yet; later ones are left for the next archive."""
         while count > 0 and not self._is_closing:
             if not (read := self._journal.call_from_thread(partial(self._read, count))):
                 return
             fresh = [record for record in read if not self._store.is_archived(record.lane, record.position)]
-            count -= len(fresh)
+            count -= sum(record.readings for record in fresh)
             yield from map(to_archive_record, fresh)
 
     def _read(self, count: int) -> list[JournalRecord]:

@@ -14,6 +14,7 @@ from agent.journal.losses import PendingLoss
 from agent.journal.records import (
     MAX_CHAIN_BYTES,
     MAX_LANES,
+    MAX_POSITION,
     MAX_RECORD_READINGS,
     Entry,
     LossTally,
@@ -94,6 +95,18 @@ class Journal:
             self._store.save(now_ms)
         finally:
             self._disk.close()
+
+    def advance_to(self, lane: int, position: int, now_ms: int) -> None:
+        """Give the lane's next entry this position or a later one. What is passed over is recorded as damaged.
+
+        For positions that were used once, as others know, and that the journal lost. All is durable on return.
+        Raises: StorageError, or ValueError if lane or position is beyond the journal's limits.
+        """
+        _check_range("lane", lane, lane, MAX_LANES - 1)
+        _check_range("position", position, position, MAX_POSITION // 2)  # half of them are left
+        self.commit(now_ms)
+        self._store.pass_over(self._store.lane(lane), position)
+        self.commit(now_ms)
 
     # Reading
 
@@ -184,7 +197,7 @@ class Journal:
         if lane.write_page is None:
             return None
         store, segment = self._store, lane.segments[-1]
-        place = Place(store.journal_id, segment.id, lane.number, lane.write_page, max(0, now_ms))
+        place = Place(store.journal_id, segment.id, lane.number, lane.write_page, max(0, now_ms), segment.left_out)
         block = encode_block(place, lane.next_position, entries, store.compress)
         return block if lane.write_page + len(block) // PAGE_BYTES <= store.pool.pages[segment.file] else None
 
@@ -311,8 +324,7 @@ class Pending:
 
     def _check(self, lane: int, entries: Sequence[Entry]) -> tuple[int, int, set[str]]:
         """The number of readings, the size of all payloads, and their chains."""
-        if not 0 <= lane < MAX_LANES:
-            raise ValueError(f"lane {lane} is not in 0 to {MAX_LANES - 1}")
+        _check_range("lane", lane, lane, MAX_LANES - 1)
         payloads, all_chains, timestamps_ms, sequences, readings = zip(*entries, strict=True)
         sizes = list(map(len, payloads))
         _check_range("payload bytes", max(sizes), max(sizes), self._settings.max_payload_bytes)

@@ -58,6 +58,15 @@ class Chunk(NamedTuple):
     written_at_ms: int = 0
 
 
+class _Place(NamedTuple):
+    """Where the next block of a segment is to begin."""
+
+    segment_id: int
+    position: int
+    page: int = 0
+    left_out: int = 0  # positions of the segment before it
+
+
 class LaneReader:
     """Reads one lane block by block. It holds the place of the next block, so reading on is cheap."""
 
@@ -66,7 +75,7 @@ class LaneReader:
         self._journal_id = journal_id
         self.lane = lane
         self._pages = pages  # how many each segment file has
-        self._expected = (0, 0, 0)  # segment id, position and page of the next block
+        self._expected = _Place(0, 0)
 
     def read(self, position: int) -> Chunk:
         """The next chunk at or after `position`, which must be below the lane's next position."""
@@ -75,11 +84,10 @@ class LaneReader:
         if position < segment.first_position:
             return Chunk([], [], segment.first_position, None)
         end_position = self.lane.end_of(index)
-        found, gap_start = self._find(segment, position, self._end_page(index))
+        found, place = self._find(segment, position, self._end_page(index))
         if found is None or found.head.first_position > position:
-            gap_end = end_position if found is None else min(found.head.first_position, end_position)
-            return Chunk([], [damage(self.lane.number, gap_start, gap_end)], gap_end, segment)
-        self._expected = (segment.id, found.head.end_position, found.head.end_page)
+            return self._gap(segment, place, found, end_position)
+        self._expected = _after(found.head)
         return _chunk(segment, found, position, end_position)
 
     def chunks(self, position: int, end_position: int) -> Iterator[Chunk]:
@@ -89,23 +97,36 @@ class LaneReader:
             yield chunk
             position = chunk.end_position
 
-    def _find(self, segment: Segment, position: int, end_page: int) -> tuple[Found | None, int]:
+    def _find(self, segment: Segment, position: int, end_page: int) -> tuple[Found | None, _Place]:
         """The first block whose end lies beyond `position`, and where the previous one ends."""
-        segment_id, covered, page = self._expected
-        if (segment_id, covered) != (segment.id, position):
-            covered, page = segment.first_position, 0
+        place = self._expected
+        if (place.segment_id, place.position) != (segment.id, position):
+            place = _Place(segment.id, segment.first_position)
         owner = Owner(self._journal_id, segment.id)
-        while (found := find_block(self._disk, segment.file, owner, page, end_page)) is not None:
+        while (found := find_block(self._disk, segment.file, owner, place.page, end_page)) is not None:
             if found.head.end_position > position:
                 break
-            covered, page = max(covered, found.head.end_position), found.head.end_page
-        return found, covered
+            place = _after(found.head, place.position)
+        return found, place
+
+    def _gap(self, segment: Segment, place: _Place, found: Found | None, end_position: int) -> Chunk:
+        """What lies between two blocks, or between the last one and the end, is lost; but for what was left out."""
+        end, left_out = end_position, segment.left_out
+        if found is not None:
+            end, left_out = min(found.head.first_position, end_position), found.head.left_out
+        count = end - place.position - max(0, left_out - place.left_out)
+        losses = [damage(self.lane.number, place.position, end, count)] if count > 0 else []
+        return Chunk([], losses, end, segment)
 
     def _end_page(self, index: int) -> int:
         is_last = index == len(self.lane.segments) - 1
         if is_last and self.lane.write_page is not None:
             return self.lane.write_page
         return self._pages.get(self.lane.segments[index].file, 0)
+
+
+def _after(head: Head, position: int = 0) -> _Place:
+    return _Place(head.segment_id, max(position, head.end_position), head.end_page, head.left_out_at_end)
 
 
 def _chunk(segment: Segment, found: Found, position: int, end_position: int) -> Chunk:

@@ -5,7 +5,7 @@ pages, so writing one never touches a page that holds another. All numbers are l
 
     head | chain table | body | zeros | chain table | foot
 
-`head` and `foot` are the same 88 bytes but for the magic, and the table stands at both ends: no single damaged place
+`head` and `foot` are the same 96 bytes but for the magic, and the table stands at both ends: no single damaged place
 hides a block.
 
     offset  size  field
@@ -21,14 +21,17 @@ hides a block.
         32     8  first position that the block covers
         40     8  when the block was written, ms since 1970 by the clock of that moment
         48     8  positions the block covers; more than it has readings where the lane was thinned
-        56     4  records in the block
-        60     4  readings in the block
-        64     4  size of the body before compression
-        68     4  size of the body as stored
-        72     4  CRC-32 of the body's index (rows and record checksums), before compression
-        76     4  CRC-32 of the body as stored if it is compressed, else 0
-        80     4  size of the chain table
-        84     4  CRC-32 of bytes 4 to 84 and the chain table
+        56     8  positions that were left out of the segment before this block
+        64     4  records in the block
+        68     4  readings in the block
+        72     4  size of the body before compression
+        76     4  size of the body as stored
+        80     4  CRC-32 of the body's index (rows and record checksums), before compression
+        84     4  CRC-32 of the body as stored if it is compressed, else 0
+        88     4  size of the chain table
+        92     4  CRC-32 of bytes 4 to 92 and the chain table
+
+What was left out on purpose, because it is lost or was thinned, is not counted as damage again.
 
 The chain table is, per chain, one byte of length and the name in UTF-8. The body is three columns:
 
@@ -57,6 +60,7 @@ import zstandard
 from agent.journal.records import (
     MAX_CHAIN_BYTES,
     MAX_LANES,
+    MAX_POSITION,
     MAX_RECORD_READINGS,
     Entry,
     LossTally,
@@ -78,7 +82,7 @@ _CHECKSUM_BYTES = 4
 HEAD_MAGIC = b"HGJB"
 FOOT_MAGIC = b"HGJE"
 VERSION = 2
-HEAD = struct.Struct("<4sBBBBQQIIQQQIIIIIIII")
+HEAD = struct.Struct("<4sBBBBQQIIQQQQIIIIIIII")
 HEAD_BYTES = HEAD.size
 _ROW = struct.Struct("<IQIQH")
 _SIZE_BITS = 24
@@ -114,6 +118,7 @@ class Place(NamedTuple):
     lane: int
     page: int
     written_at_ms: int
+    left_out: int = 0  # positions of the segment before the block
 
 
 class Head(NamedTuple):
@@ -129,6 +134,7 @@ class Head(NamedTuple):
     first_position: int
     written_at_ms: int
     span: int
+    left_out: int
     records: int
     readings: int
     raw_bytes: int
@@ -153,6 +159,10 @@ class Head(NamedTuple):
     @property
     def end_position(self) -> int:
         return self.first_position + self.span
+
+    @property
+    def left_out_at_end(self) -> int:
+        return self.left_out + self.span - self.readings
 
 
 class Contents(NamedTuple):
@@ -223,6 +233,7 @@ def encode_block(
         first_position,
         place.written_at_ms,
         (end_position or counted_end) - first_position,
+        place.left_out,
         len(entries),
         counted_end - first_position,
         raw_bytes,
@@ -273,7 +284,7 @@ def parse_foot(data: bytes) -> Head | None:
     offset = len(data) - HEAD_BYTES
     if offset < 0 or data[offset : offset + 4] != FOOT_MAGIC:
         return None
-    table_bytes: int = HEAD.unpack_from(data, offset)[18]
+    table_bytes: int = HEAD.unpack_from(data, offset)[19]
     if table_bytes > offset:
         return None
     return _parse(data, offset, data[offset - table_bytes : offset])
@@ -316,7 +327,7 @@ def _is_plausible(head: Head) -> bool:
         and head.index_bytes <= head.raw_bytes <= MAX_BODY_BYTES
         and head.stored_bytes <= head.raw_bytes
         and needed <= head.pages * PAGE_BYTES < needed + PAGE_BYTES
-        and head.end_position < 2**62  # so that counting on from it is safe
+        and head.end_position < MAX_POSITION
     )
 
 

@@ -17,6 +17,7 @@ from protocol.reference import MAX_TIMESTAMP_MS, Reference
 MAX_LANES = 32  # lane 0 is the most important
 MAX_CHAIN_BYTES = 255
 MAX_RECORD_READINGS = 65_535
+MAX_POSITION = 2**62  # so that counting on from it is safe
 
 
 class Entry(NamedTuple):

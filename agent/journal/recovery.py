@@ -1,21 +1,22 @@
 """Reads the content of the medium when a journal is opened. No content can make this fail.
 
 With a valid state only the last segment of each lane is read: whatever was committed since the state was saved is
-there. A torn tail is skipped: its whole records are used, the rest was never committed. Without a valid state every
+there. A torn tail is skipped: its whole records are used, the rest was never committed. Its positions stay unused, so
+that no position ever means two readings, and are recorded as a loss of their own cause. Without a valid state every
 file is read, and every segment found counts as live: messages are then sent again, but none is skipped.
 """
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from agent.journal.disk import Disk
 from agent.journal.lane import Lane
 from agent.journal.layout import MAX_BLOCK_READINGS, PAGE_BYTES, Head, decode_block
-from agent.journal.records import damage
 from agent.journal.segments import ANYONE, Found, Owner, find_block
 from agent.journal.state import SEGMENT_IDS_AHEAD, LaneState, Segment, State, Totals
-from protocol.losses import Loss
+from protocol.losses import Cause, Loss
 
 
 class Tail(NamedTuple):
@@ -26,7 +27,7 @@ class Tail(NamedTuple):
     last: Head | None  # of its last block
     has_unreadable: bool  # pages in it, so that what it lacks is damage
     unreadable_pages: int  # behind it: there may be more
-    losses: list[Loss]  # in the last block: these may never have been committed
+    losses: list[Loss]  # in the last block, which may never have been committed
 
 
 class Survey(NamedTuple):
@@ -35,6 +36,7 @@ class Survey(NamedTuple):
     file: int
     head: Head  # of its first block
     end_position: int
+    left_out: int  # of its positions
     is_damaged: bool  # before its last block, which may be torn in a sound segment
 
     @property
@@ -62,13 +64,13 @@ def _survey(disk: Disk, file: int, pages: int) -> Survey | None:
     if found is None:
         return None
     head, owner = found.head, Owner(found.head.journal_id, found.head.segment_id)
-    position, is_damaged, is_torn = head.first_position, False, False
+    position, left_out, is_damaged, is_torn = head.first_position, 0, False, False
     while found is not None:
         is_damaged |= is_torn or found.head.first_position != position
         is_torn = bool(decode_block(found.head, found.block).losses)
-        position = found.head.end_position
+        position, left_out = found.head.end_position, found.head.left_out_at_end
         found = find_block(disk, file, owner, found.head.end_page, pages)
-    return Survey(file, head, position, is_damaged)
+    return Survey(file, head, position, left_out, is_damaged)
 
 
 def _live_segments(surveys: list[Survey], lane: int) -> list[Segment]:
@@ -77,7 +79,10 @@ def _live_segments(surveys: list[Survey], lane: int) -> list[Segment]:
     for each in sorted(surveys, key=lambda survey: survey.preference):
         if each.head.lane == lane:
             _fill_gap(chosen, each)
-    return [Segment(each.file, each.head.segment_id, position) for position, each in sorted(chosen.items())]
+    return [
+        Segment(each.file, each.head.segment_id, position, left_out=each.left_out)
+        for position, each in sorted(chosen.items())
+    ]
 
 
 def _fill_gap(chosen: dict[int, Survey], survey: Survey) -> None:
@@ -106,12 +111,11 @@ def _reach(chosen: dict[int, Survey], position: int) -> int:
 
 
 class Recovered(NamedTuple):
-    """A lane, and the losses in the last block of its last segment. Other damage is found when it is read."""
+    """A lane, and what its end lacks. Damage before that is found when it is read."""
 
     lane: Lane
-    damage: list[Loss]  # records that were committed
-    torn: list[Loss]  # records that probably were not
-    unreadable: Loss | None = None  # the positions that records may have had which cannot be read
+    torn: list[Loss]  # in the last block, whose commit probably never ended
+    used_below: int = 0  # the position up to which pages that cannot be read may hold records
 
 
 def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]) -> Recovered:
@@ -120,19 +124,18 @@ def recover_lane(disk: Disk, state: State, number: int, pages: Mapping[int, int]
     committed = max([known.next_position, *(places.get(number, 0) for places in state.cursors.values())])
     lane = Lane(number, known.segments, committed)
     if not lane.segments:
-        return Recovered(lane, [], [])
+        return Recovered(lane, [])
     last = lane.segments[-1]
     tail = _find_tail(disk, state.journal_id, last, pages.get(last.file, 0))
     lane.next_position = max(committed, tail.end_position)
     lane.write_page = None if tail.losses else tail.write_page  # nothing is ever written behind a torn block
     lane.doubtful = tail.last
-    unreadable = None
     if tail.unreadable_pages:
         lane.write_page = None  # what cannot be read now may be readable again
-        end_position = tail.end_position + tail.unreadable_pages * MAX_BLOCK_READINGS
-        unreadable = damage(number, tail.end_position, end_position)
-    torn = [] if tail.has_unreadable else [loss for loss in tail.losses if loss.last_position >= committed]
-    return Recovered(lane, [loss for loss in tail.losses if loss.last_position < committed], torn, unreadable)
+    used_below = tail.end_position + tail.unreadable_pages * MAX_BLOCK_READINGS
+    is_damage = tail.last is None or tail.has_unreadable or tail.last.first_position < committed
+    torn = [] if is_damage else [replace(loss, cause=Cause.UNFINISHED) for loss in tail.losses]
+    return Recovered(lane, torn, used_below)
 
 
 def _find_tail(disk: Disk, journal_id: int, segment: Segment, pages: int) -> Tail:

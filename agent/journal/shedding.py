@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from agent.errors import StorageError
 from agent.journal.lane import Chunk, Lane
 from agent.journal.layout import PAGE_BYTES, Place, encode_block, fits_one_block
-from agent.journal.records import LossTally, Record, damage
+from agent.journal.records import LossTally, Record
 from agent.journal.segments import file_name
 from agent.journal.state import Segment
 from agent.journal.store import Store
@@ -110,6 +110,7 @@ class Rewriter:
         self._file = file
         self._first_position = self._covered = lane.segments[first].first_position
         self._end_position = self._first_position
+        self._readings = 0  # written
         self._id = store.reserved_segment_id(now_ms)
         self._waiting: list[Record] = []
         self._page = 0
@@ -140,15 +141,17 @@ class Rewriter:
         """The segment that was written; None if nothing was."""
         if self._page == 0:
             return None
-        segment = Segment(self._file, self._id, self._first_position, thinned)
-        if self._is_full:  # the hole at the end is a loss that is reported already
-            segment.mark_reported(self._end_position, [damage(self._lane.number, self._covered, self._end_position)])
-        return segment
+        return Segment(self._file, self._id, self._first_position, thinned, self._left_out(self._end_position))
+
+    def _left_out(self, position: int) -> int:
+        """How many of the positions below hold no reading."""
+        return position - self._first_position - self._readings
 
     def _write_block(self, end_position: int) -> list[Record]:
         records, self._waiting = self._waiting, []
         oldest_ms = records[0].committed_at_ms  # so that their age stays known
-        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, oldest_ms)
+        left_out = self._left_out(self._covered)
+        place = Place(self._store.journal_id, self._id, self._lane.number, self._page, oldest_ms, left_out)
         block = encode_block(
             place,
             self._covered,
@@ -165,6 +168,7 @@ class Rewriter:
         self._store.totals.written_bytes += len(block)
         self._page += pages
         self._covered = end_position
+        self._readings += sum(record.readings for record in records)
         return []
 
 

@@ -64,6 +64,7 @@ class Segment:
     id: int
     first_position: int
     thinned: int = 0  # how often every second record was dropped
+    left_out: int = 0  # positions in it that were lost before its blocks were written, or were passed over
     reported_below: int = 0  # everything below this position is reported as lost, whatever can still be read of it
     reported: dict[int, Reported] = field(default_factory=dict)  # by the end position of a damaged chunk
 
@@ -74,11 +75,19 @@ class Segment:
         """
         if not losses or end_position <= self.reported_below:
             return 0
-        before, now = self.reported.get(end_position, Reported(0, 0)), Reported.of(losses)
-        return 0 if now == before else max(1, now.lost - before.lost)
+        now = Reported.of(losses)
+        before = sum(self.reported[end].lost for end in self._reported_ends(end_position, losses))
+        return 0 if now == self.reported.get(end_position) else max(1, now.lost - before)
 
     def mark_reported(self, end_position: int, losses: Sequence[Loss]) -> None:
+        for end in self._reported_ends(end_position, losses):
+            del self.reported[end]
         self.reported[end_position] = Reported.of(losses)
+
+    def _reported_ends(self, end_position: int, losses: Sequence[Loss]) -> list[int]:
+        """The reported chunks that are now within this one: a block whose head is damaged becomes a gap."""
+        first = min(loss.first_position for loss in losses)
+        return [end for end in self.reported if first < end <= end_position]
 
     def count_reported_below(self, position: int) -> int:
         """How many of the readings below were reported as lost."""
@@ -172,6 +181,7 @@ def _lane_to_json(lane: LaneState) -> dict[str, Any]:
             segment.id,
             segment.first_position,
             segment.thinned,
+            segment.left_out,
             segment.reported_below,
             *_reported_to_json(segment),
         ]
@@ -185,11 +195,11 @@ def _reported_to_json(segment: Segment) -> Iterable[int]:
 
 
 def _segment_from_json(row: list[Any]) -> Segment:
-    file, id_, first_position, thinned, reported_below, *reported = map(_count, row)
+    file, id_, first_position, thinned, left_out, reported_below, *reported = map(_count, row)
     reported_by_end = {
         end: Reported(*rest) for end, *rest in zip(reported[::3], reported[1::3], reported[2::3], strict=True)
     }
-    return Segment(file, id_, first_position, thinned, reported_below, reported_by_end)
+    return Segment(file, id_, first_position, thinned, left_out, reported_below, reported_by_end)
 
 
 def _lane_from_json(values: dict[str, Any]) -> LaneState:

@@ -110,5 +110,6 @@ def cursor_stats(readers: Mapping[int, LaneReader], places: Mapping[int, int], n
         position = max(places.get(number, 0), lane.first_position)
         if position < lane.next_position:
             depth += lane.next_position - position
-            ages_ms.append(now_ms - reader.read(position).written_at_ms)
+            written_at_ms = reader.read(position).written_at_ms
+            ages_ms.append(now_ms - written_at_ms if written_at_ms else 0)
     return CursorStats(depth=depth, oldest_age_s=max(ages_ms) / 1000 if depth else None)

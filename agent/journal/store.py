@@ -1,7 +1,6 @@
 """The shared state of an open journal (lanes, files, cursors, losses, totals), and how it becomes durable."""
 
 import contextlib
-from dataclasses import replace
 
 import zstandard
 
@@ -218,30 +217,31 @@ class Store:
             segments = self._state.lanes[number].segments
             for segment in segments:
                 self.pool.claim(segment.file)
-            lane, damaged, torn, unreadable = recover_lane(self.disk, self._state, number, self.pool.pages)
+            lane, torn, used_below = recover_lane(self.disk, self._state, number, self.pool.pages)
             self.lanes[number] = lane
-            self.totals.torn_tails += bool(torn)
             if torn:
-                self._report_torn_block(lane, damaged, torn)
-            if unreadable is not None:
-                self._report_unreadable_end(lane, unreadable)
+                self._report_torn_block(lane, torn)
+            self.pass_over(lane, used_below)
 
-    def _report_torn_block(self, lane: Lane, damaged: list[Loss], torn: list[Loss]) -> None:
+    def _report_torn_block(self, lane: Lane, torn: list[Loss]) -> None:
         """Report it here and once: a later reader cannot distinguish what was never committed from what was lost."""
-        segment, lacking = lane.segments[-1], [*damaged, *torn]
-        if segment.count_unreported(lane.next_position, lacking):
-            segment.mark_reported(lane.next_position, lacking)
-            self._record_losses(lane, damaged)
-            self.totals.damaged_readings += sum(loss.count for loss in damaged)
-
-    def _report_unreadable_end(self, lane: Lane, loss: Loss) -> None:
-        """At least one record may have been there; the positions it may have had are passed over, once."""
         segment = lane.segments[-1]
-        if segment.count_unreported(loss.last_position + 1, [loss]):
-            segment.mark_reported(loss.last_position + 1, [loss])
-            lane.next_position = max(lane.next_position, loss.last_position + 1)
-            self._record_losses(lane, [replace(loss, count=1)])
-            self.totals.damaged_readings += 1
+        if segment.count_unreported(lane.next_position, torn):
+            segment.mark_reported(lane.next_position, torn)
+            self._record_losses(lane, torn)
+            self.totals.torn_tails += 1
+
+    def pass_over(self, lane: Lane, position: int) -> None:
+        """Leave the positions below unused, as damaged: they may have been used once. Durable with the next save."""
+        if position <= lane.next_position:
+            return
+        loss = damage(lane.number, lane.next_position, position)
+        lane.next_position = position
+        if lane.segments:
+            lane.segments[-1].left_out += loss.count
+        self._record_losses(lane, [loss])
+        self.totals.damaged_readings += loss.count
+        self.is_vital_unsaved = True
 
     def _sync_names(self) -> None:
         """Make durable what a killed process created or removed."""

@@ -88,7 +88,7 @@ class CursorSource:
         return []
 
 
-_LANE, _POSITION = attrgetter("lane"), attrgetter("position")
+_LANE, _POSITION, _NEXT_POSITION = map(attrgetter, ("lane", "position", "next_position"))
 
 
 class Window:
@@ -148,6 +148,7 @@ class _LaneWindow:
 
     def __init__(self) -> None:
         self._positions: list[int] = []
+        self._next_positions: list[int] = []  # after each record
         self._in_flight_records: dict[int, Record] = {}
         self._settled_early: set[int] = set()  # settled on a connection that was lost, behind one that was not
 
@@ -158,6 +159,7 @@ class _LaneWindow:
         # Earlier positions do not come again: they were shed meanwhile, or are among these.
         self._settled_early = {position for position in early if position > records[-1].position}
         self._positions += map(_POSITION, records)
+        self._next_positions += map(_NEXT_POSITION, records)
         self._in_flight_records.update(zip(map(_POSITION, to_send), to_send, strict=True))
         return to_send
 
@@ -180,9 +182,9 @@ class _LaneWindow:
             return None
         first_in_flight = next(iter(self._in_flight_records), self._positions[-1] + 1)
         count = bisect_left(self._positions, first_in_flight)
-        end = self._positions[count - 1]
-        del self._positions[:count]
-        return end
+        last = self._next_positions[count - 1] - 1
+        del self._positions[:count], self._next_positions[:count]
+        return last
 
     def first_in_flight(self) -> Record | None:
         return next(iter(self._in_flight_records.values()), None)
@@ -190,6 +192,7 @@ class _LaneWindow:
     def disconnect(self) -> None:
         self._settled_early.update(position for position in self._positions if position not in self._in_flight_records)
         self._positions.clear()
+        self._next_positions.clear()
         self._in_flight_records.clear()
 
     def _positions_in(self, first: int, last: int) -> Sequence[int]:

@@ -38,6 +38,7 @@ PLACES = st.builds(
     st.integers(0, 31),
     st.just(5),
     st.just(9),
+    st.integers(0, 2**62),
 )
 COMPRESSORS = st.sampled_from([None, zstandard.ZstdCompressor(level=1).compress])
 

@@ -20,8 +20,8 @@ def open_journal(disk: SimulatedDisk, using: JournalSettings | None = None) -> J
     return Journal(disk, using or settings(), new_journal_id=0xABCD, now_ms=NOW_MS)
 
 
-def entry(number: int, size: int = 20, chain: str = "boiler") -> Entry:
-    return Entry(str(number).encode().ljust(size, b"."), chain, NOW_MS + number, number)
+def entry(number: int, size: int = 20, chain: str = "boiler", readings: int = 1) -> Entry:
+    return Entry(str(number).encode().ljust(size, b"."), chain, NOW_MS + number, number, readings)
 
 
 def commit(journal: Journal, lane: int, *entries: Entry) -> None:
@@ -42,6 +42,12 @@ def read_all(journal: Journal, name: str = "publisher", lane: int | None = None)
     while taken := cursor.take(7, lane=lane):
         records += taken
     return records
+
+
+def told(journal: Journal) -> list[tuple[int, int, int, str]]:
+    """Of each pending loss, the first and the last position, the readings and the cause."""
+    losses = [gap.loss for gap in journal.pending_losses()]
+    return [(loss.first_position, loss.last_position, loss.count, loss.cause) for loss in losses]
 
 
 def sequences(records: list[Record]) -> list[int]:

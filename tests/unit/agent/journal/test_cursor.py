@@ -114,3 +114,35 @@ def test_records_shed_after_they_were_read_ahead_are_not_handed_out() -> None:
     first = journal.stats(NOW_MS).lanes[3].first_position
     assert first > 8
     assert cursor.take(1)[0].position == first
+
+
+def test_a_record_that_is_acknowledged_in_part_comes_again_whole() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk, TWO)
+    commit(journal, 0, entry(0, readings=3), entry(1, readings=5), entry(2, readings=2))
+    cursor = journal.cursor("publisher")
+    first, second, third = cursor.take(9)
+    cursor.acknowledge(0, first.next_position - 1)
+    assert cursor.position(0) == second.position
+    for position in (second.position, second.next_position - 2):
+        cursor.acknowledge(0, position)
+        cursor.rewind()
+        assert cursor.take(9) == [second, third]
+    journal.close(NOW_MS)
+    cursor = open_journal(disk, TWO).cursor("publisher")
+    assert cursor.take(1) == [second]
+    cursor.acknowledge(0, second.next_position - 1)
+    assert cursor.take(9) == [third]
+    cursor.rewind()
+    assert cursor.take(9) == [third]
+
+
+def test_a_segment_stays_until_the_last_reading_in_it_is_acknowledged() -> None:
+    journal = open_journal(SimulatedDisk())
+    for number in range(5):
+        commit(journal, 0, entry(number, 3000, readings=10))
+    cursor = journal.cursor("publisher")
+    cursor.acknowledge(0, 38)
+    assert journal.stats(NOW_MS).lanes[0].segments == 2
+    cursor.acknowledge(0, 39)
+    assert journal.stats(NOW_MS).lanes[0].segments == 1

@@ -1,9 +1,15 @@
+import contextlib
 import errno
+import itertools
+import random
+from collections.abc import Iterator
 
 import pytest
 
 from agent.errors import StorageError
-from agent.journal import Entry
+from agent.journal import Entry, Journal
+from agent.journal.records import MAX_POSITION, MAX_RECORD_READINGS
+from agent.journal.repair import verify
 from protocol.losses import Cause
 from tests.support.journal_helpers import (
     NOW_MS,
@@ -14,6 +20,7 @@ from tests.support.journal_helpers import (
     read_all,
     sequences,
     settings,
+    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -196,3 +203,142 @@ def test_a_disk_that_refuses_again_and_again_costs_no_more_than_the_first_refusa
     kept = sequences(read_all(journal))
     assert kept == list(range(count + 2 - len(kept), count + 2))
     assert sequences(read_all(open_journal(disk))) == kept
+
+
+# Readings
+
+
+def test_positions_number_readings() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    assert journal.append_many(1, [entry(0, readings=3), entry(1), entry(2, readings=250)]) == [0, 3, 4]
+    assert journal.append(1, entry(3)) == 254
+    journal.commit(NOW_MS)
+    records = read_all(open_journal(disk))
+    assert [(record.position, record.readings, record.next_position) for record in records] == [
+        (0, 3, 3),
+        (3, 1, 4),
+        (4, 250, 254),
+        (254, 1, 255),
+    ]
+    stats = journal.stats(NOW_MS)
+    assert (stats.records, stats.readings) == (4, 255)
+    assert (stats.lanes[1].next_position, stats.cursors["publisher"].depth) == (255, 255)
+
+
+def test_a_commit_with_more_readings_than_a_block_holds_becomes_several_blocks() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    commit(journal, 1, *(entry(number, readings=MAX_RECORD_READINGS) for number in range(3)))
+    assert [record.position for record in read_all(open_journal(disk))] == [0, 65_535, 131_070]
+    assert journal.stats(NOW_MS).commits == 3
+
+
+@pytest.mark.parametrize("readings", [0, -1, MAX_RECORD_READINGS + 1])
+def test_an_entry_has_at_least_one_reading_and_not_too_many(readings: int) -> None:
+    journal = open_journal(SimulatedDisk())
+    with pytest.raises(ValueError, match=f"readings {readings} is not in 1 to 65535"):
+        journal.append_many(0, [entry(0), entry(1, readings=readings)])
+    journal.commit(NOW_MS)
+    assert read_all(journal) == []
+
+
+def test_what_is_not_stored_is_counted_in_readings() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=4))
+    fill_segments(journal, 0, 4)
+    commit(journal, 5, entry(100, 3000, readings=7), entry(101, readings=5))
+    assert told(journal) == [(0, 11, 12, Cause.JOURNAL_FULL)]
+    assert journal.append(5, entry(102)) == 12
+    assert journal.stats(NOW_MS).shed_readings == 12
+
+
+# Advancing
+
+
+def _advanced(disk: SimulatedDisk, position: int = 1000) -> Journal:
+    journal = open_journal(disk)
+    commit(journal, 0, entry(0, readings=4))
+    journal.advance_to(0, position, NOW_MS)
+    return journal
+
+
+def test_a_lane_that_is_advanced_goes_on_there_and_what_it_passes_over_is_lost() -> None:
+    disk = SimulatedDisk()
+    journal = _advanced(disk)
+    commit(journal, 0, entry(1))
+    for each in (journal, open_journal(disk.after_power_loss(random.Random(1)))):
+        assert [record.position for record in read_all(each)] == [0, 1000]
+        assert told(each) == [(4, 999, 996, Cause.DAMAGED)], "once, whoever reads over it"
+        assert each.stats(NOW_MS).damaged_readings == 996
+    assert verify(disk).is_sound
+
+
+def test_a_lane_that_is_advanced_again_or_back_changes_as_far_as_it_is_new() -> None:
+    journal = _advanced(SimulatedDisk())
+    for position in (1000, 0, 1002):
+        journal.advance_to(0, position, NOW_MS)
+    assert told(journal) == [(4, 999, 996, Cause.DAMAGED), (1000, 1001, 2, Cause.DAMAGED)]
+    assert journal.append(0, entry(1)) == 1002
+
+
+def test_a_lane_without_records_can_be_advanced() -> None:
+    disk = SimulatedDisk()
+    open_journal(disk).advance_to(7, 50, NOW_MS)
+    journal = open_journal(disk)
+    assert told(journal) == [(0, 49, 50, Cause.DAMAGED)]
+    assert journal.append(7, entry(0)) == 50
+
+
+def test_what_waits_is_committed_at_its_positions_before_the_lane_is_advanced() -> None:
+    journal = open_journal(SimulatedDisk())
+    journal.append(0, entry(0, readings=3))
+    journal.advance_to(0, 10, NOW_MS)
+    assert [record.position for record in read_all(journal)] == [0]
+    assert told(journal) == [(3, 9, 7, Cause.DAMAGED)]
+
+
+@pytest.mark.parametrize(("lane", "position"), [(-1, 0), (32, 0), (0, -1), (0, MAX_POSITION)])
+def test_a_lane_is_not_advanced_beyond_the_limits(lane: int, position: int) -> None:
+    with pytest.raises(ValueError, match="is not in 0 to"):
+        open_journal(SimulatedDisk()).advance_to(lane, position, NOW_MS)
+
+
+def test_an_advance_survives_a_power_cut_at_any_operation_as_a_whole_or_not_at_all() -> None:
+    for crash_at in itertools.count(1):
+        disk, chance = SimulatedDisk(), random.Random(crash_at)
+        journal = open_journal(disk)
+        commit(journal, 0, entry(0, readings=4))
+        left = iter(range(crash_at))
+
+        def cut(left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise PowerCutError
+
+        disk.before_each = cut
+        has_returned = False
+        with contextlib.suppress(PowerCutError):
+            journal.advance_to(0, 1000, NOW_MS)
+            has_returned = True
+            commit(journal, 0, entry(1))
+        found = open_journal(disk.after_power_loss(chance))
+        position, losses = found.append(0, entry(2)), told(found)
+        assert (position >= 1000) == (losses == [(4, 999, 996, Cause.DAMAGED)])
+        assert position >= 1000 or not has_returned
+        if next(left, None) is not None:
+            break
+    assert crash_at > 3
+
+
+class PowerCutError(Exception):
+    pass
+
+
+def test_an_advance_that_the_disk_refuses_can_be_repeated() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    disk.fault = lambda operation, _name: errno.EIO if operation == "sync" else None
+    with pytest.raises(StorageError):
+        journal.advance_to(0, 10, NOW_MS)
+    disk.fault = lambda _operation, _name: None
+    journal.advance_to(0, 10, NOW_MS)
+    assert told(open_journal(disk.after_power_loss(random.Random(1)))) == [(0, 9, 10, Cause.DAMAGED)]

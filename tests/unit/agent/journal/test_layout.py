@@ -118,9 +118,9 @@ def test_any_change_to_a_head_makes_it_unreadable() -> None:
 
 def test_a_forged_head_with_a_right_checksum_cannot_ask_for_much() -> None:
     block = bytearray(_block())
-    block[64:68] = (1 << 31).to_bytes(4, "little")  # size before compression
+    block[72:76] = (1 << 31).to_bytes(4, "little")  # size before compression
     table_end = HEAD_BYTES + 16
-    block[84:88] = crc32(block[HEAD_BYTES:table_end], crc32(block[4:84])).to_bytes(4, "little")
+    block[92:96] = crc32(block[HEAD_BYTES:table_end], crc32(block[4:92])).to_bytes(4, "little")
     assert parse_head(bytes(block)) is None
 
 

@@ -6,7 +6,8 @@ import pytest
 from agent.errors import StorageError
 from agent.journal import Journal
 from agent.journal.inspection import inspect_journal
-from agent.journal.layout import PAGE_BYTES
+from agent.journal.layout import MAX_BLOCK_READINGS, PAGE_BYTES
+from protocol.losses import Cause
 from tests.support.journal_helpers import (
     NOW_MS,
     commit,
@@ -16,6 +17,7 @@ from tests.support.journal_helpers import (
     read_all,
     sequences,
     settings,
+    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -35,7 +37,7 @@ def test_a_torn_tail_is_passed_over_and_its_whole_records_are_kept() -> None:
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert sequences(read_all(reopened)) == [0, 1]
     assert reopened.stats(NOW_MS).torn_tails == 1
-    assert reopened.pending_losses() == ()
+    assert told(reopened) == [(2, 2, 1, Cause.UNFINISHED)]
 
 
 def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() -> None:
@@ -49,7 +51,8 @@ def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() 
     reopened.commit(NOW_MS)
     again = open_journal(torn.after_kill(), settings(compression="none"))
     assert sequences(read_all(again)) == [0, 1, 3]
-    assert again.pending_losses() == ()
+    assert told(again) == [(2, 2, 1, Cause.UNFINISHED)], "once, however often it is found"
+    assert again.stats(NOW_MS).torn_tails == 1
 
 
 def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
@@ -60,7 +63,7 @@ def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
     journal.close(NOW_MS)
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert [record.position for record in read_all(reopened)] == [0, 1]
-    assert [gap.loss.first_position for gap in reopened.pending_losses()] == [2]
+    assert told(reopened) == [(2, 2, 1, Cause.DAMAGED)]
 
 
 def test_numbers_of_gaps_are_not_used_again_when_the_state_is_lost() -> None:
@@ -203,7 +206,7 @@ def test_a_page_that_cannot_be_read_costs_its_records_only() -> None:
         commit(journal, 0, entry(number, 3000))
     disk.bad_page = 1
     assert sequences(read_all(journal)) == [0, 2, 3]
-    assert [(gap.loss.first_position, gap.loss.count) for gap in journal.pending_losses()] == [(1, 1)]
+    assert told(journal) == [(1, 1, 1, Cause.DAMAGED)]
 
 
 def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_not_overwritten() -> None:
@@ -214,8 +217,12 @@ def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_
     disk.bad_page = 2
     for _ in range(2):  # reported once, however often it is opened
         journal = open_journal(disk, settings(compression="none"))
-        [gap] = journal.pending_losses()
-        assert (gap.loss.first_position, gap.loss.count) == (2, 1)
+        assert told(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]
     commit(journal, 0, entry(3))
+    read_all(journal)
     disk.bad_page = -1
-    assert sequences(read_all(journal)) == [0, 1, 2, 3], "what can be read again is there"
+    journal.cursor("publisher").rewind()
+    records = read_all(journal)
+    assert sequences(records) == [0, 1, 2, 3], "what can be read again is there"
+    assert records[-1].position == 2 + MAX_BLOCK_READINGS
+    assert told(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]

@@ -11,7 +11,7 @@ STATE = State(
     journal_id=2**64 - 1,
     next_segment_id=12,
     lanes={
-        0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 7, {8: Reported(1, 77), 9: Reported(3, 2**32 - 1)})]),
+        0: LaneState(9, [Segment(0, 3, 0), Segment(1, 4, 5, 2, 6, 7, {8: Reported(1, 77), 9: Reported(3, 2**32 - 1)})]),
         31: LaneState(0, []),
     },
     cursors={"publisher": {0: 4}},

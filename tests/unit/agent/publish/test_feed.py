@@ -73,3 +73,12 @@ def test_the_only_record_under_way_is_known() -> None:
     assert window.only_one() is None
     window.settle(0, 4, 4)
     assert window.only_one() == record(5)
+
+
+def test_a_record_is_settled_with_all_its_readings() -> None:
+    window = Window()
+    window.add([record(0), record(1)._replace(readings=250), record(251)])
+    window.settle(0, 0, 1)
+    assert window.take_settled() == {0: 250}
+    window.settle(0, 251, 251)
+    assert window.take_settled() == {0: 251}
