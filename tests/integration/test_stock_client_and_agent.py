@@ -21,7 +21,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.running_agent import Agent
 from tests.support.small_client import SmallClient
-from tests.support.stock_clients import run_scenario, scenario_command, scenario_environment
+from tests.support.stock_clients import StockClient, with_releases_of
 from tests.support.within import within
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]
@@ -48,20 +48,24 @@ def node_address(tmp_path: Path) -> Iterator[str]:
         yield node.wait_for(r"node listens; address=(\S+)")
 
 
+@with_releases_of("client5")
 def test_client_5_reads_the_agents_rotating_stream_with_the_keys_the_agent_gives_it(
-    node_address: str, tmp_path: Path
+    client: StockClient, node_address: str, tmp_path: Path
 ) -> None:
     with publishing_agent(tmp_path / "agent", node_address) as (agent, stream_id):
-        result = run_scenario("client5", "reading", node_address, tmp_path, stream_id, str(MESSAGES))
+        result = client.run("reading", node_address, tmp_path, stream_id, str(MESSAGES))
     assert_in_order_over_rotations(result["live"])
     assert_in_order_over_rotations(result["history"])
     assert set(re.findall(r"keys sent; stream=\S+ reader=(\S+)", agent.log())) == {BOB.address, CAROL.address}
 
 
-def test_client_5_gets_no_key_from_an_agent_that_does_not_list_it(node_address: str, tmp_path: Path) -> None:
+@with_releases_of("client5")
+def test_client_5_gets_no_key_from_an_agent_that_does_not_list_it(
+    client: StockClient, node_address: str, tmp_path: Path
+) -> None:
     with publishing_agent(tmp_path / "agent", node_address) as (agent, stream_id):
-        result = run_scenario("client5", "lockedOut", node_address, tmp_path, stream_id)
-    assert "Could not get GroupKey" in result["refusal"]
+        result = client.run("lockedOut", node_address, tmp_path, stream_id)
+    assert "GroupKey" in result["refusal"]
     assert f"keys refused; stream={stream_id} reader={ALICE.address}" in agent.log()
 
 
@@ -103,12 +107,13 @@ def assert_in_order_over_rotations(messages: list[dict[str, Any]]) -> None:
     assert [links.check(IoMessage.from_json(message["content"])) for message in messages] == [None] * MESSAGES
 
 
+@with_releases_of("client5")
 def test_headgate_subscribe_reads_client_5s_stream_through_rotation_and_rekey(
-    node_address: str, tmp_path: Path
+    client: StockClient, node_address: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            publisher = await stack.enter_async_context(start_publisher(node_address, tmp_path))
+            publisher = await stack.enter_async_context(start_publisher(client, node_address, tmp_path))
             stream_id = (await next_line(publisher))["stream"]
             reader = await stack.enter_async_context(start_reader(stream_id, node_address, tmp_path))
             stored = [await next_line(reader) for _ in range(4)]
@@ -122,10 +127,9 @@ def test_headgate_subscribe_reads_client_5s_stream_through_rotation_and_rekey(
     asyncio.run(scenario())
 
 
-def start_publisher(node_address: str, home: Path) -> AbstractAsyncContextManager[Process]:
-    command = scenario_command("client5", "publishing", node_address, Signer(OUR_SECRET).address)
-    environment = scenario_environment("client5", home)
-    return spawned(*command, env=environment, stdin=PIPE, stdout=PIPE)
+def start_publisher(client: StockClient, node_address: str, home: Path) -> AbstractAsyncContextManager[Process]:
+    command = client.command("publishing", node_address, Signer(OUR_SECRET).address)
+    return spawned(*command, env=client.environment(home), stdin=PIPE, stdout=PIPE)
 
 
 def start_reader(stream_id: str, node_address: str, folder: Path) -> AbstractAsyncContextManager[Process]:

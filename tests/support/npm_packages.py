@@ -24,26 +24,32 @@ INSTALL: Final = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund
 INSTALL_TIMEOUT_S: Final = 600
 
 
-def installed(manifest: Path) -> Path:
-    """The folder in which the packages of `manifest`, a folder with a package.json, are installed."""
-    (name, version), *_ = json.loads((manifest / "package.json").read_text())["dependencies"].items()
-    folder = CACHE / f"{name}-{version}"
+def installed(manifest: Path, release: str = "") -> Path:
+    """The folder in which the packages of `manifest`, a folder with a package.json, are installed.
+
+    Args:
+        release: of the first package, instead of the release that the manifest names.
+    """
+    package = json.loads((manifest / "package.json").read_text())
+    name, version = next(iter(package["dependencies"].items()))
+    package["dependencies"][name] = release or version
+    folder = CACHE / f"{name}-{release or version}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _install(manifest, folder)
+            _install(json.dumps(package), manifest.parent / STAND_INS, folder)
     return folder
 
 
-def _install(manifest: Path, folder: Path) -> None:
+def _install(package: str, stand_ins: Path, folder: Path) -> None:
     print(f"installing npm packages: {folder.name}", file=sys.stderr, flush=True)
     making = folder.with_name(".making")
     shutil.rmtree(making, ignore_errors=True)  # what an interrupted run left
     making.mkdir()
-    shutil.copy(manifest / "package.json", making)
-    if (manifest.parent / STAND_INS).exists():
-        shutil.copytree(manifest.parent / STAND_INS, making / STAND_INS)
+    (making / "package.json").write_text(package)
+    if stand_ins.exists():
+        shutil.copytree(stand_ins, making / STAND_INS)
     subprocess.run(INSTALL, cwd=making, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_S)
     making.rename(folder)
 

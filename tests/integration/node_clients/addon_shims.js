@@ -29,6 +29,8 @@ class KeyTable {
 
     async migrate() {}
 
+    async exec() {}
+
     async close() {}
 
     async get(sql, ...values) {

@@ -1,12 +1,15 @@
-// What a stock streamr-client 3.2.1 (control 1, message 31) does with a node:
+// What a stock streamr-client 2.x, 3.x (control 1, message 31) or 4.x (control 2, message 32) does with a node:
 // `node -r ../addon_shims.js scenarios.js NAME HOST:PORT`.
 // The last line on stdout is the result as JSON; the test that runs this judges it.
 'use strict'
 
+const { computeAddress } = require('ethers').utils
 const StreamrClient = require('streamr-client')
 
 const [, , scenario, address] = process.argv
 const KEYS = { alice: '44', bob: '55' }
+const ALICE = computeAddress('0x' + KEYS.alice.repeat(32))
+const GROUP_KEYS = [1, 2].map((fill) => Buffer.alloc(32, fill))
 
 function connect(name, options = {}) {
     const client = new StreamrClient({
@@ -56,6 +59,23 @@ async function share(stream, client) {
     await stream.grantPermission('stream_subscribe', username)
 }
 
+async function publishEncrypted(keysOfSubscriber, keys) {
+    const [alice, bob] = [connect('alice'), connect('bob')]
+    const { username } = await alice.getUserInfo()
+    const stream = await alice.createStream({ id: `${username}/encrypted3`, name: 'encrypted3', requireSignedData: true, requireEncryptedData: true })
+    await share(stream, bob)
+    const collecting = once(bob, 'collecting')
+    const received = collect(bob, { stream: stream.id, groupKeys: keysOfSubscriber }, 2 * keys.length)
+    await collecting
+    const first = once(bob, 'first')
+    for (const [index, key] of keys.entries()) {
+        await alice.publish(stream.id, { n: 2 * index + 1 }, Date.now(), null, key)
+        await first // it requests the latest key only, so the key must not change before that
+        await alice.publish(stream.id, { n: 2 * index + 2 })
+    }
+    return { live: (await received).map(({ content }) => content.n) }
+}
+
 const scenarios = {
     async plain() {
         const [alice, bob] = [connect('alice'), connect('bob')]
@@ -75,28 +95,25 @@ const scenarios = {
         const { msgChainId } = live[1].message.messageId
         return {
             live: live.map(({ content }) => content.n),
-            versions: [...new Set(live.map(({ message }) => message.version))],
+            versions: [...new Set(live.map(({ message }) => message.version))].filter((version) => version), // 4.x does not say
             last: await resend(bob, stream, { last: 3 }),
             from: await resend(bob, stream, { from: second, publisherId, msgChainId }),
             range: await resend(bob, stream, { from: second, to: fourth, publisherId, msgChainId }),
         }
     },
 
+    // The first key by key exchange, the second one in a message.
     async encrypted() {
-        const [alice, bob] = [connect('alice'), connect('bob')]
-        const { username } = await alice.getUserInfo()
-        const stream = await alice.createStream({ id: `${username}/encrypted3`, name: 'encrypted3', requireSignedData: true, requireEncryptedData: true })
-        await share(stream, bob)
-        const collecting = once(bob, 'collecting')
-        const received = collect(bob, { stream: stream.id }, 4)
-        await collecting
-        const keys = [1, 2].map((fill) => Buffer.alloc(32, fill))
-        await alice.publish(stream.id, { n: 1 }, Date.now(), null, keys[0])
-        await once(bob, 'first') // it asks for the latest key only, so the key must not change before it has asked
-        await alice.publish(stream.id, { n: 2 })
-        await alice.publish(stream.id, { n: 3 }, Date.now(), null, keys[1])
-        await alice.publish(stream.id, { n: 4 })
-        return { live: (await received).map(({ content }) => content.n) }
+        return publishEncrypted({}, GROUP_KEYS)
+    },
+
+    // With a first key that the subscriber has from elsewhere.
+    async sharedKey() {
+        return publishEncrypted({ [ALICE]: GROUP_KEYS[0] }, GROUP_KEYS)
+    },
+
+    async oneSharedKey() {
+        return publishEncrypted({ [ALICE]: GROUP_KEYS[0] }, GROUP_KEYS.slice(0, 1))
     },
 }
 
