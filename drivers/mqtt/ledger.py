@@ -17,9 +17,9 @@ that it was given once connections have broken. So committed messages are rememb
 until the broker, which counts upwards and around, is half a round further.
 """
 
-from array import array
 from collections.abc import Iterable, Iterator
 from itertools import count
+from mmap import mmap
 from typing import Final
 
 from runtime.mqtt.packets import Message
@@ -38,7 +38,7 @@ class Ledger:
         self._tokens = count(1)
         self._pending: dict[int, _Entry] = {}  # by token: delivered over this connection, not committed
         self._earlier: dict[_Entry, int] = {}  # token by entry: of this session, delivered over an earlier connection
-        self._committed = array("q", bytes(8 * NUMBERS))  # number ──► hash; 0: none
+        self._committed = _no_hashes()  # by number; 0: none
         self._reuses_numbers = False
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Ledger:
             self._earlier.update((entry, token) for token, entry in self._pending.items())
         else:
             self._earlier.clear()
-            self._committed = array("q", bytes(8 * NUMBERS))
+            self._committed = _no_hashes()
         self._pending.clear()
 
     def drop_uncommitted(self) -> None:
@@ -101,3 +101,8 @@ class Ledger:
             number, committed[number] = entry
             committed[number ^ HALF_ROUND] = 0
         return numbers
+
+
+def _no_hashes() -> "memoryview[int]":
+    """A zero for each number. As an anonymous map it takes memory only for the numbers that were used."""
+    return memoryview(mmap(-1, 8 * NUMBERS)).cast("q")
