@@ -14,7 +14,7 @@ user `headgate` then counts as the reader's own, so that a command run by root g
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -31,15 +31,18 @@ _ROOT: Final = 0
 
 
 class Reader(NamedTuple):
-    """The process that will read the file: its user and its groups."""
+    """The process that will read the file: its user and its groups.
+
+    The groups are looked up only for a file that a group can read: the database of users is half a megabyte of
+    libraries.
+    """
 
     uid: int
-    groups: frozenset[int]
+    groups: Callable[[], frozenset[int]]
 
     @classmethod
     def this_process(cls) -> "Reader":
-        uid = os.geteuid()
-        return cls(uid, _judged_groups.get() or _groups_of_service() if uid == _ROOT else frozenset({os.getegid()}))
+        return cls(os.geteuid(), _groups_of_this_process)
 
 
 _judged_groups: ContextVar[frozenset[int]] = ContextVar("judged_groups", default=frozenset())
@@ -60,8 +63,10 @@ def privacy_problem(status: os.stat_result, reader: Reader) -> str:
     mode = f"mode {stat.S_IMODE(status.st_mode):04o}"
     if not stat.S_ISREG(status.st_mode):
         return "not a plain file"
-    is_for_own_group = status.st_uid == _ROOT and status.st_gid in reader.groups
-    if status.st_mode & (_OTHERS | _GROUP_CHANGES | (0 if is_for_own_group else _GROUP_READS)):
+    is_exposed = bool(status.st_mode & (_OTHERS | _GROUP_CHANGES))
+    if not is_exposed and status.st_mode & _GROUP_READS:
+        is_exposed = status.st_uid != _ROOT or status.st_gid not in reader.groups()
+    if is_exposed:
         return f"others can read or change it ({mode}); chmod 600 it, and if it was exposed, replace the secret"
     if reader.uid != _ROOT and status.st_uid not in (reader.uid, _ROOT):
         return f"belongs to user {status.st_uid}, not to {reader.uid} or root"
@@ -96,6 +101,10 @@ def read_secret_text(path: Path) -> str:
 def _open_non_blocking(path: str, flags: int) -> int:
     """A named pipe would otherwise block until something writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _groups_of_this_process() -> frozenset[int]:
+    return _judged_groups.get() or _groups_of_service() if os.geteuid() == _ROOT else frozenset({os.getegid()})
 
 
 def _groups_of_service() -> frozenset[int]:

@@ -9,7 +9,7 @@ import pytest
 from runtime.errors import ConfigError
 from runtime.private_files import Reader, check_private_file, privacy_problem, read_private_file, read_secret_text
 
-SERVICE = Reader(uid=990, groups=frozenset({991}))
+SERVICE = Reader(uid=990, groups=lambda: frozenset({991}))
 
 
 def status_of(mode: int, uid: int, gid: int, kind: int = stat.S_IFREG) -> os.stat_result:
@@ -41,7 +41,7 @@ def test_anyone_else_may_not(mode: int, uid: int, gid: int, problem: str) -> Non
 
 
 def test_root_may_read_what_belongs_to_any_user_but_not_what_others_can_read() -> None:
-    root = Reader(uid=0, groups=frozenset({991}))
+    root = Reader(uid=0, groups=lambda: frozenset({991}))
     assert privacy_problem(status_of(0o600, 1000, 1000), root) == ""
     assert privacy_problem(status_of(0o640, 0, 991), root) == ""
     assert "others can read" in privacy_problem(status_of(0o644, 0, 0), root)
