@@ -105,12 +105,23 @@ def _dispatch(argv: list[str]) -> int:
     if COMMANDS[name].is_service:
         signal.signal(signal.SIGTERM, _exit_before_start)  # until the service has its own handler
     module = cast("CommandModule", _imported(COMMANDS[name].module))
-    parser = argparse.ArgumentParser(prog=f"headgate {name}", description=module.DESCRIPTION)
+    parser = argparse.ArgumentParser(
+        prog=f"headgate {name}",
+        description=module.DESCRIPTION,
+        formatter_class=_ServiceHelp if COMMANDS[name].is_service else argparse.HelpFormatter,
+    )
     parser.register("action", "parsers", _Actions)
     module.add_arguments(parser)
     exit_code = module.run(parser.parse_args(rest))
     sys.stdout.flush()
     return exit_code
+
+
+class _ServiceHelp(argparse.HelpFormatter):
+    """Of a fixed width: to ask the terminal, `argparse` imports `shutil`, half a megabyte with what it needs."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
 
 
 class _Actions(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic for the type checker only

@@ -1,7 +1,8 @@
 """A websocket to a node, in control version 2: log in, open, send and receive control messages."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterable
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
@@ -44,6 +45,7 @@ class NodeConnection:
                 close_timeout=CLOSE_TIMEOUT_S,
                 max_size=MAX_FRAME_BYTES,
                 max_queue=MAX_WAITING_FRAMES,
+                proxy=True if _names_a_proxy(os.environ) else None,
             )
         except (OSError, InvalidHandshake, InvalidURI, Rejected) as problem:
             raise LinkDown(f"{settings.url}: {connection_error_text(problem, settings.url.host)}") from problem
@@ -83,6 +85,11 @@ class NodeConnection:
     def _down(self, closed: ConnectionClosed) -> LinkDown:
         code = None if closed.rcvd is None else closed.rcvd.code
         return LinkDown(f"{self.url}: {closed}", by_message=code in _BECAUSE_OF_MESSAGE)
+
+
+def _names_a_proxy(environment: Iterable[str]) -> bool:
+    """Only then does the library have to look for one, for which it imports a megabyte of modules."""
+    return any(name.lower().endswith("_proxy") for name in environment)
 
 
 def new_session(settings: NodeSettings, signer: Signer) -> NodeSession:

@@ -33,14 +33,17 @@ unit = "Cel"
 kind = "mqtt"
 host = "127.0.0.1"
 port = {closed_port}
+"""
+NODE_PUBLISHER = """\
 [publishers.node]
 kind = "websocket"
 url = "ws://127.0.0.1:{closed_port}"
 """
 COMMAND = "import sys; from agent.cli import main; exit_code = main(); print(*sys.modules); sys.exit(exit_code)"
-BOTH_TRANSPORTS = {"paho.mqtt.client", "websockets.asyncio.client", "protocol.streamr.control"}
+MQTT = {"paho.mqtt.client"}
+WEBSOCKET = {"websockets.asyncio.client", "protocol.streamr.control", "http.client", "email"}
 PAGE = {"agent.service.page", "h11", "runtime.http"}
-ALWAYS_TRIED = {"device=plant", "publisher=broker", "publisher=node"}
+ALWAYS_TRIED = {"device=plant", "publisher=broker"}
 WITHOUT = {
     "agent.archive.archiver",
     "agent.archive.stage",
@@ -49,38 +52,55 @@ WITHOUT = {
     "agent.publish.file",
     "agent.publish.http",
     "agent.ship",
+    "bz2",
     "cryptography",
+    "csv",
     "difflib",
     "eth_keys",
     "firmware_bridge",
     "getpass",
+    "importlib.resources",
+    "lzma",
     "multiprocessing",
     "nacl",
     "protocol.iomessage.as_xml",
     "protocol.streamr.network",
     "protocol.streamr.tracker",
+    "pwd",
     "pymodbus",
     "runpy",
     "serial",
+    "shutil",
+    "tempfile",
+    "urllib.response",
     "xml",
+    "zipfile",
 }
 
 
 def test_an_agent_with_both_transports_loads_nothing_that_its_configuration_does_without(tmp_path: Path) -> None:
-    loaded = _modules_of_a_running_agent(tmp_path, f"127.0.0.1:{free_port()}", {"status page"})
-    assert loaded >= BOTH_TRANSPORTS | PAGE
+    configuration = CONFIGURATION + NODE_PUBLISHER
+    loaded = _modules_of_a_running_agent(tmp_path, configuration, {"status page", "publisher=node"})
+    assert loaded >= MQTT | WEBSOCKET | PAGE
     assert loaded & WITHOUT == set()
 
 
+def test_an_agent_without_a_node_loads_no_http_client(tmp_path: Path) -> None:
+    loaded = _modules_of_a_running_agent(tmp_path, CONFIGURATION, {"status page"})
+    assert loaded >= MQTT | PAGE
+    assert loaded & (WITHOUT | WEBSOCKET) == set()
+
+
 def test_an_agent_without_a_page_loads_no_http_server(tmp_path: Path) -> None:
-    loaded = _modules_of_a_running_agent(tmp_path, "off", set())
-    assert loaded >= BOTH_TRANSPORTS
+    loaded = _modules_of_a_running_agent(tmp_path, CONFIGURATION.replace("{page}", "off"), set())
+    assert loaded >= MQTT
     assert loaded & (WITHOUT | PAGE) == set()
 
 
-def _modules_of_a_running_agent(folder: Path, page: str, also_awaited: set[str]) -> set[str]:
+def _modules_of_a_running_agent(folder: Path, configuration: str, also_awaited: set[str]) -> set[str]:
     """The modules that are loaded after every destination was tried and the agent was stopped."""
-    (folder / "headgate.toml").write_text(CONFIGURATION.format(page=page, closed_port=free_port()))
+    page = f"127.0.0.1:{free_port()}"
+    (folder / "headgate.toml").write_text(configuration.format(page=page, closed_port=free_port()))
     create_key_file(folder / "data" / "keys" / "device.keys", DeviceKeys.generate(lambda count: b"\x11" * count), None)
     command = [sys.executable, "-c", COMMAND, "run", "--config", str(folder / "headgate.toml")]
     with ended(

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -20,6 +21,28 @@ def arenas(call: str) -> int:
 def test_all_threads_share_one_arena() -> None:
     assert arenas("reduce_memory_use()") == 1
     assert arenas("") > 1
+
+
+STAND_IN = """
+import sys
+from agent.service.memory import reduce_memory_use
+reduce_memory_use()
+import importlib.metadata
+import urllib.request
+assert not {"http.client", "zipfile"} & set(sys.modules), "imported, though nothing was used"
+assert urllib.request.getproxies() == {"http": "http://proxy:3128"}
+from urllib.request import Request, build_opener
+assert "http.client" in sys.modules
+assert Request is urllib.request.Request is sys.modules["urllib.request"].Request
+assert urllib.request.__file__.endswith("request.py"), "the stand-in is still in place"
+reduce_memory_use()
+assert Request is urllib.request.Request, "replaced, though it was imported"
+assert importlib.metadata.version("websockets")
+"""
+
+
+def test_what_libraries_rarely_use_is_imported_when_it_is_used() -> None:
+    subprocess.run([sys.executable, "-c", STAND_IN], check=True, env={**os.environ, "http_proxy": "http://proxy:3128"})
 
 
 GARBAGE = """
