@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.harness import NotTaken, Result
 from benchmarks.programs import needs_of
 from benchmarks.results import as_json, as_table, exit_code, from_json, summary, write_results
-from testbed.system_packages import provide
+from tests.support.programs import provide
 
 BENCHMARKS = {
     "agent": "benchmarks.bench_agent",

@@ -20,6 +20,7 @@ from pathlib import Path
 import coincurve
 from pyspark.sql import SparkSession
 
+from benchmarks.bulk_archives import BulkChain, write_bulk_archive
 from benchmarks.harness import Figure, cpu_seconds_per_call
 from benchmarks.process_tree import cpu_s_by_program
 from ingest.archive_rows import DecodeSettings, decode_archive
@@ -33,7 +34,6 @@ from protocol.ethereum.secp256k1 import default_backend
 from protocol.streamr.stream_message import parse_stream_message
 from protocol.streamr.stream_message.signing import signed_payload
 from testbed.corpus.archives import Device
-from testbed.corpus.bulk import BulkChain, write_bulk_archive
 
 CORES = 2
 ARCHIVES = 40

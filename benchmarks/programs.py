@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from benchmarks.harness import NotTaken, Result
-from testbed.system_packages import Need, missing
+from tests.support.programs import Need, missing
 
 __all__ = ["MOSQUITTO", "NEEDS", "measure_with", "needs_of"]
 

@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -157,19 +157,6 @@ class RestartableProcess:
             if process.is_running:
                 end(process)
             process.close()
-
-
-@contextmanager
-def running(*arguments: str) -> Iterator[HeadgateProcess]:
-    process = HeadgateProcess(*arguments)
-    try:
-        yield process
-    finally:
-        process.close()
-
-
-def node_arguments(data: Path, *more: str) -> list[str]:
-    return ["node", "run", "--listen", "127.0.0.1:0", "--data", str(data), *more]
 
 
 async def run_in_thread(action: Callable[[], T]) -> T:

@@ -1,11 +1,7 @@
 """A TCP proxy that simulates bad networks: it cuts connections, drops their data, and slows them down."""
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 CHUNK_BYTES = 64 * 1024
 SLOW_CHUNK_BYTES = 1024
@@ -57,14 +53,7 @@ class TcpProxy:
         """Limit the rate of each direction of each connection; None: no limit."""
         self._bytes_per_s = bytes_per_s
 
-    async def flap(self, times: int, passed_bytes: int) -> None:
-        """Cut all connections `times` times, each time after clients have sent `passed_bytes` more."""
-        for _ in range(times):
-            goal = self.passed_bytes + passed_bytes
-            await self.wait_until(lambda goal=goal: self.passed_bytes >= goal)  # type: ignore[misc]
-            await self.cut()
-
-    async def wait_until(self, condition: "Callable[[], bool]") -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
             await self._changed.wait_for(condition)
 
@@ -104,13 +93,3 @@ class TcpProxy:
                     self.passed_bytes += len(data)
                     self._changed.notify_all()
         raise ConnectionResetError("one side has closed")
-
-
-@asynccontextmanager
-async def proxy_to(port: int) -> "AsyncIterator[TcpProxy]":
-    proxy = TcpProxy(port)
-    await proxy.start()
-    try:
-        yield proxy
-    finally:
-        await proxy.stop()

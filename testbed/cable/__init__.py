@@ -2,6 +2,6 @@
 
 from testbed.cable.cable import Cable
 from testbed.cable.line import CLEAN, Faults, LinePace, Spoiler
-from testbed.cable.port import PtyPort, joined_ports
+from testbed.cable.port import PtyPort
 
-__all__ = ["CLEAN", "Cable", "Faults", "LinePace", "PtyPort", "Spoiler", "joined_ports"]
+__all__ = ["CLEAN", "Cable", "Faults", "LinePace", "PtyPort", "Spoiler"]

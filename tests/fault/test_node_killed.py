@@ -10,8 +10,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from testbed.processes import HeadgateProcess, node_arguments, running
+from testbed.processes import HeadgateProcess
 from tests.effort import effort
+from tests.support.commands import node_arguments, running
 from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, publish_request
 from tests.support.patience import PATIENCE_S
 

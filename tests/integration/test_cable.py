@@ -9,9 +9,10 @@ import pytest
 import serial
 
 from testbed.cable import Cable, Faults
-from testbed.cable.port import joined_ports, wait_until_readable
+from testbed.cable.port import wait_until_readable
 from tests.support.descriptors import many_descriptors
 from tests.support.driver_rigs import fd_count
+from tests.support.joined_ports import joined_ports
 from tests.support.patience import PATIENCE_S
 
 

@@ -19,7 +19,7 @@ from node.streams import PUBLIC
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import StreamMessage
 from testbed.mosquitto import Broker
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.patience import PATIENCE_S
 from tests.support.small_client import MessageMaker, SmallClient
 from tests.support.within import within

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.patience import PATIENCE_S
 
 LISTENS = r"node listens; address=(\S+)"

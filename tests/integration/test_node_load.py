@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from node.streams import PUBLIC
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.node_bench import ALICE, BOB, Chain, NodeUnderTest, ask, hear, publish_request, running_node
 from tests.support.patience import PATIENCE_S
 from tests.support.within import within

@@ -7,14 +7,18 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
 
 from protocol.ethereum.signer import Signer
-from testbed.processes import HeadgateProcess, node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.patience import PATIENCE_S
 from tests.support.small_client import MessageMaker, SmallClient
+
+if TYPE_CHECKING:
+    from testbed.processes import HeadgateProcess
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.stock_clients import StockClient, with_releases_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("node", "nodejs"), pytest.mark.needs("npm", "npm")]

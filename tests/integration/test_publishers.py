@@ -18,7 +18,7 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
 from runtime.backoff import Backoff
-from testbed.tcp_proxy import TcpProxy, proxy_to
+from testbed.tcp_proxy import TcpProxy
 from tests.support.destinations import (
     DEADLINE_S,
     SIGNER,
@@ -30,6 +30,7 @@ from tests.support.destinations import (
     NodeDestination,
 )
 from tests.support.patience import PATIENCE_S
+from tests.support.proxies import flap, proxy_to
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +186,7 @@ def test_a_flapping_link_loses_nothing(destination: Destination, tmp_path: Path)
     async def scenario() -> None:
         async with device_and_proxy(tmp_path, destination) as (device, proxy):
             device.store_some(150)
-            flapping = asyncio.create_task(proxy.flap(4, passed_bytes=30_000))
+            flapping = asyncio.create_task(flap(proxy, 4, passed_bytes=30_000))
             await device.drain()
             flapping.cancel()
             assert proxy.connections > 1

@@ -10,7 +10,7 @@ import pytest
 
 from agent.keys import Secret, load_keys
 from protocol.ethereum.signer import Signer
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent, wait_until
 from tests.support.small_client import SmallClient

@@ -16,7 +16,7 @@ import pytest
 
 from protocol.ethereum.signer import Signer
 from protocol.streamr.stream_message import parse_stream_message
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.npm_packages import REAL_NODES, installed
 from tests.support.patience import PATIENCE_S
 from tests.support.small_client import MessageMaker, SmallClient

@@ -16,7 +16,7 @@ import pytest
 from agent.keys import DeviceKeys, Secret, create_key_file, load_keys
 from protocol.ethereum.signer import Signer
 from protocol.iomessage import ChainVerifier, IoMessage
-from testbed.processes import node_arguments, running
+from tests.support.commands import node_arguments, running
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.running_agent import Agent

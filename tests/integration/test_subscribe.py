@@ -20,11 +20,11 @@ from protocol.ethereum.signer import Signer
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 from testbed.processes import free_port
-from testbed.tcp_proxy import proxy_to
 from tests.support.destinations import SIGNER as DEVICE
 from tests.support.destinations import STREAM, NodeDestination
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
+from tests.support.proxies import proxy_to
 from tests.support.small_client import SmallClient
 from tests.support.within import within
 

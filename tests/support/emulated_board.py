@@ -8,8 +8,8 @@ from typing import Final, Self
 
 from protocol.firmware import Package, slot_bytes
 from testbed.cable import Cable
-from testbed.microcontroller import QemuBoard
 from tests.support.firmware_samples import BUILDER_KEY, package
+from tests.support.qemu_board import QemuBoard
 
 ROOT: Final = Path(__file__).parents[2]
 BOOT: Final = ROOT / "firmware_bridge" / "c" / "boot"

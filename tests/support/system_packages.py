@@ -1,7 +1,7 @@
 """Tests that run a program from a system package say so: `@pytest.mark.needs("xmllint", "libxml2-utils")`.
 
 `python -m tests.support.system_packages` installs what any test needs and the machine lacks, where that is possible
-(`testbed/system_packages.py`); `make` runs it before the tests start. A pytest without workers installs what its own
+(`tests/support/programs.py`); `make` runs it before the tests start. A pytest without workers installs what its own
 tests lack. Where that is not possible, those tests do not run; the summary names each with the package it needs, and
 with CI=true it is a failure.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from testbed.system_packages import Need, missing, provide, search_system_directories
+from tests.support.programs import Need, missing, provide, search_system_directories
 
 __all__ = ["needs_of_all_tests"]
 

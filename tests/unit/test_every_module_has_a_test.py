@@ -53,7 +53,6 @@ COVERED_BY = {
         "ingest/claims.py",
         "ingest/report_style.py",
         "ingest/session.py",
-        "testbed/corpus/bulk.py",
     ),
     "tests/integration/collector/test_shipping.py": (
         "ingest/collector/intake.py",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.system_packages import Need
+from tests.support.programs import Need
 from tests.support.system_packages import needs_of_all_tests
 
 TESTS = """
@@ -22,7 +22,7 @@ TESTS = """
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     pytester.makepyfile(TESTS)
     pytester.makeini("[pytest]\nmarkers =\n    needs(command, package): runs a program")
-    monkeypatch.setattr("testbed.system_packages._apt_install", lambda _packages: None)
+    monkeypatch.setattr("tests.support.programs._apt_install", lambda _packages: None)
     return pytester
 
 

@@ -15,8 +15,8 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 
 from drivers import DeviceError
 from drivers.modbus.driver import ModbusDriver, build
-from testbed.cable import joined_ports
 from testbed.processes import free_port
+from tests.support.joined_ports import joined_ports
 from tests.support.patience import PATIENCE_S
 
 BITS = [SimData(0, values=[True, False, True, True, False, False, False, True], datatype=DataType.BITS)]

@@ -16,8 +16,9 @@ from drivers.firmware.port import probe_ports
 from firmware_bridge import LinkDown
 from protocol.link import CommandStatus
 from testbed.cable import Cable, Faults
-from testbed.microcontroller import HostBoard, QemuBoard
+from testbed.microcontroller import HostBoard
 from tests.support.driver_samples import write_tree
+from tests.support.qemu_board import QemuBoard
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "gcc"), pytest.mark.needs("make", "make")]
 needs_qemu = [

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from testbed.cable import CLEAN, Cable, Faults
-from testbed.microcontroller import Board, HostBoard, QemuBoard, build_firmware
+from testbed.microcontroller import HostBoard, build_firmware
 from tests.integration.firmware.conftest import KEY
 from tests.support.firmware_gateway import Gateway, command, hello_of, run_agent, run_and_kill_agent
 from tests.support.patience import PATIENCE_S
+from tests.support.qemu_board import QemuBoard
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,7 +31,7 @@ WORSE = Faults(bit_flips=0.0002, drops=0.001, garbage=0.0005)
 
 
 @contextlib.contextmanager
-def plugged(board: Board, folder: Path) -> Iterator[Cable]:
+def plugged(board: HostBoard | QemuBoard, folder: Path) -> Iterator[Cable]:
     with board, Cable(folder / "port", board.uart, baudrate=115200) as cable:
         yield cable
 

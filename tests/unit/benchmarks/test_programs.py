@@ -9,7 +9,7 @@ from benchmarks import bench_agent, bench_link, bench_streamr
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.harness import Figure, NotTaken
 from benchmarks.programs import NEEDS, measure_with, needs_of
-from testbed.system_packages import Need
+from tests.support.programs import Need
 
 FIGURE = Figure(name="a", value=1, unit="")
 SHELL = Need("sh", "dash")

@@ -8,7 +8,7 @@ import pytest
 from agent.cli import main
 from agent.errors import ExitCode
 from protocol.firmware import Package, is_signed_by, slot_bytes
-from testbed.cable import joined_ports
+from tests.support.joined_ports import joined_ports
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import system_packages
-from testbed.system_packages import Need, missing, provide
+from tests.support import programs
+from tests.support.programs import Need, missing, provide
 
 WANTED = Need("wanted-program", "wanted-package")
 SHELL = Need("sh", "dash")
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only directory in which programs are searched."""
     (tmp_path / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(system_packages, "SYSTEM_DIRECTORIES", ())
+    monkeypatch.setattr(programs, "SYSTEM_DIRECTORIES", ())
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path
 
@@ -93,6 +93,6 @@ def test_programs_in_the_directories_of_the_system_are_found_and_can_be_run(
 ) -> None:
     (folder / "sbin").mkdir()
     write_program(folder / "sbin" / "wanted-program", "#!/bin/sh\n")
-    monkeypatch.setattr(system_packages, "SYSTEM_DIRECTORIES", (str(folder / "sbin"),))
+    monkeypatch.setattr(programs, "SYSTEM_DIRECTORIES", (str(folder / "sbin"),))
     assert provide([WANTED]) == []
     assert os.environ["PATH"] == f"{folder}:{folder}/sbin"
