@@ -41,6 +41,7 @@ from protocol.shipping import (
     MAX_RECEIPT_BYTES,
     UPLOAD_COMPLETE,
     UPLOAD_OFFSET,
+    ClaimStatement,
     Reaction,
     archive_path,
     offset_in_header,
@@ -163,13 +164,14 @@ class Shipper:
         path = self._archiving.folder / archive.file_name
         if self._config.directory is not None:
             return deliver_to_directory(path, archive, self._config.directory)
-        claim = sign_claim(
+        statement = ClaimStatement(
             binding=self._keys.binding,
             archive=archive.sha256,
             size_bytes=archive.size_bytes,
+            entry=archive.entry,
             collector_key=self._collector_key,
-            sign=self._keys.sign_archive,
         )
+        claim = sign_claim(statement, self._keys.sign_archive)
         return upload(path, archive, claim.to_header(), self._config, abort)
 
     def _note(self, problem: str) -> None:

@@ -16,6 +16,7 @@ from protocol.archive.random_access import open_archive
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.binding import sign_binding
+from protocol.devicelog.log import LogHead
 from protocol.ethereum import Signer
 from protocol.iomessage.content import encode_binary_content
 
@@ -83,7 +84,8 @@ def _record(number: int, chance: random.Random) -> Record:
 
 def _write(records: list[Record]) -> bytes:
     writer = ArchiveWriter(HEADER, sign=lambda message: KEY.sign(message).signature)
-    return b"".join([writer.begin(), *map(writer.add, records), writer.finish()])
+    parts = [writer.begin(), *map(writer.add, records)]
+    return b"".join([*parts, writer.finish(LogHead(log=b"log-of-the-bench").entry(writer.reached))])
 
 
 def _write_bare(pieces: list[bytes]) -> list[bytes]:

@@ -30,8 +30,9 @@ from protocol.archive.header import Header
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.binding import Binding, sign_binding
+from protocol.devicelog.log import LogHead
 from protocol.ethereum import Signer
-from protocol.shipping import archive_path, sign_claim
+from protocol.shipping import ClaimStatement, archive_path, sign_claim
 
 ROUNDS = 9
 TEXTS = 64
@@ -57,7 +58,9 @@ def _measure_in(root: Path) -> Iterator[Figure]:
             data = _make_archive(binding, number)
             source = root / f"source-{number}"
             source.write_bytes(data)
-            collector_s.append(_seconds_of(partial(_upload, client, data, *_claim(binding, data, collector_key))))
+            collector_s.append(
+                _seconds_of(partial(_upload, client, data, *_claim(binding, number, data, collector_key)))
+            )
             copy_s.append(_seconds_of(partial(_copy, source, root / f"copy-{number}")))
         spent_s = cpu_s(process.pid) - idle_cpu_s
         peak_mb = peak_rss_mb(process.pid)
@@ -85,7 +88,12 @@ def _make_archive(binding: Binding, number: int) -> bytes:
     for position in range(TEXTS):
         text = noise.randbytes(TEXT_BYTES)  # incompressible
         parts.append(writer.add(Record(text, "chain", 1_700_000_000_000 + position, 0, 0, position, 1_700_000_000_000)))
-    return b"".join([*parts, writer.finish()])
+    return b"".join([*parts, writer.finish(_log(number).entry({0: TEXTS}))])
+
+
+def _log(number: int) -> LogHead:
+    """Each archive is the first of a log of its own."""
+    return LogHead(log=number.to_bytes(16, "big"))
 
 
 @contextmanager
@@ -103,14 +111,15 @@ def _running_collector(root: Path) -> Iterator[tuple[http.client.HTTPConnection,
             process.terminate()
 
 
-def _claim(binding: Binding, data: bytes, collector_key: bytes) -> tuple[str, str]:
-    claim = sign_claim(
+def _claim(binding: Binding, number: int, data: bytes, collector_key: bytes) -> tuple[str, str]:
+    statement = ClaimStatement(
         binding=binding,
         archive=hashlib.sha256(data).digest(),
         size_bytes=len(data),
+        entry=_log(number).entry({0: TEXTS}),
         collector_key=collector_key,
-        sign=lambda message: ARCHIVE_KEY.sign(message).signature,
     )
+    claim = sign_claim(statement, lambda message: ARCHIVE_KEY.sign(message).signature)
     return archive_path(claim.archive), claim.to_header()
 
 

@@ -60,7 +60,8 @@ def write_bulk_archive(
     parts = [writer.begin()]
     turns = (divmod(number, len(chains)) for number in range(records))
     parts += [writer.add(chains[chain].record(start_ms + turn * step_ms)) for turn, chain in turns]
-    data = b"".join([*parts, writer.finish()])
+    data = b"".join([*parts, writer.finish(device.head.entry(writer.reached))])
+    device.head = device.head.append(device.head.entry(writer.reached), hashlib.sha256(data).digest())
     path = folder / f"{hashlib.sha256(data).hexdigest()}.hga"
     path.write_bytes(data)
     return path

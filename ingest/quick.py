@@ -102,7 +102,7 @@ class QuickReader:
             return None
 
     def _decode_usual(self, record: Record, parsed: UsualText, number: int) -> Decoded | None:
-        _, chain, timestamp_ms, sequence, _, _, arrived_at_ms = record
+        _, chain, timestamp_ms, sequence, _, _, arrived_at_ms, _ = record
         written, _, _, previous, signed_digest, _, base64 = parsed
         identity = self._identity(*written)
         data = binascii.a2b_base64(base64, strict_mode=True)

@@ -4,32 +4,37 @@
     PUT   /archives/<sha256>              → from the first byte; an unfinished upload is discarded
     PATCH /archives/<sha256>              → from the byte that Upload-Offset names, which must be where it stopped
     GET   /receipts/<sha256>              → 200 and the receipt, once the archive is stored
+    PUT   /logs/<log>/checkpoint          → 200 and the answer: how much of the log the collector holds
 
-Each request carries a claim, `Authorization: Headgate <claim>`: the device's signed statement that it offers this
-archive to this collector. A PUT or PATCH carries all missing bytes or a part of them. The response to the last part
-(201), and to any later upload of the same archive (200), is the receipt; to an earlier part, 202 with the new
-Upload-Offset. All other responses are refusals with a code of the table below. Details: `docs/wire-formats.md`.
+The last one carries a checkpoint, which its signature authenticates. Each of the others carries a claim,
+`Authorization: Headgate <claim>`: the device's signed statement that it offers this archive to this collector. A PUT
+or PATCH of an archive carries all missing bytes or a part of them. The response to the last part (201), and to any
+later upload of the same archive (200), is the receipt; to an earlier part, 202 with the new Upload-Offset. All other
+responses are refusals with a code of the table below. Details: `docs/wire-formats.md`.
 """
 
 import base64
 import binascii
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from nacl.exceptions import BadSignatureError
-from nacl.signing import VerifyKey
-
 from protocol import strict_cbor
 from protocol.binding import Binding
 from protocol.checks import check_length, check_within
+from protocol.devicelog.entry import LogEntry
+from protocol.ed25519 import KEY_BYTES, check_signature
 from protocol.errors import Corrupt, Unsupported
 from protocol.strict_cbor import CborBounds, CborValue, field
 
 ARCHIVES_PATH: Final = "/archives/"
 RECEIPTS_PATH: Final = "/receipts/"
+LOGS_PATH: Final = "/logs/"
+CHECKPOINT_PATH_END: Final = "/checkpoint"
+CHECKPOINT_SUFFIX: Final = ".checkpoint"  # of the file with the newest checkpoint of a log
 
 UPLOAD_OFFSET: Final = "Upload-Offset"
 UPLOAD_COMPLETE: Final = "Upload-Complete"
@@ -39,21 +44,22 @@ INCOMPLETE: Final = "?0"
 CONTENT_TYPE_PART: Final = "application/partial-upload"
 CONTENT_TYPE_PROBLEM: Final = "application/problem+json"
 CONTENT_TYPE_RECEIPT: Final = "application/cbor"
+CONTENT_TYPE_CHECKPOINT: Final = "application/cbor"  # also of the answer
 
 MAX_ARCHIVE_BYTES: Final = 2**40  # of a claim; the limit of a collector is far lower
 MAX_RECEIPT_BYTES: Final = 1024
-MAX_CLAIM_CHARACTERS: Final = 1024
+MAX_CLAIM_CHARACTERS: Final = 4096  # below the head of a request that a collector accepts
 
-CLAIM_VERSION = 2
+CLAIM_VERSION = 3
 DIGEST_BYTES = 32
-KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 _SCHEME = "Headgate "
-_SIGNED_AS = b"headgate claim 2\n"  # no other signature of the same key is valid for a claim
-_NAMES = ("version", "archive", "size_bytes", "device", "archive_key", "binding", "collector_key")
-_BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=32, max_depth=1)
+_SIGNED_AS = b"headgate claim 3\n"  # no other signature of the same key is valid for a claim
+_NAMES = ("version", "archive", "size_bytes", "entry", "device", "archive_key", "binding", "collector_key")
+_BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=512, max_depth=4)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _OFFSET = re.compile("0|[1-9][0-9]{0,12}")
+_CHECKPOINT_PATH = re.compile(f"{LOGS_PATH}([0-9a-f]{{32}}){CHECKPOINT_PATH_END}")
+_CHECKPOINT_NAME = re.compile("([0-9a-f]{40})-([0-9a-f]{32})[.]checkpoint")
 
 
 class Reaction(Enum):
@@ -64,6 +70,7 @@ class Reaction(Enum):
     START_OVER = "send it again from the first byte"
     SET_ASIDE = "store it, do not send it again, continue with the next"
     ASK_OPERATOR = "report it to the operator, and retry now and then"
+    BEGIN_LOG = "begin a new log, and archive its records again there"
 
 
 class Refusal(Enum):
@@ -93,6 +100,7 @@ class Refusal(Enum):
     TOO_SLOW = ("too-slow", 408, Reaction.RETRY)
     OFFSET_MISMATCH = ("offset-mismatch", 409, Reaction.ASK_OFFSET)
     TAKEN_OVER = ("taken-over", 409, Reaction.ASK_OFFSET)
+    LOG_FORKED = ("log-forked", 409, Reaction.BEGIN_LOG)
     LENGTH_REQUIRED = ("length-required", 411, Reaction.ASK_OPERATOR)
     TOO_LARGE = ("too-large", 413, Reaction.ASK_OPERATOR)
     DIGEST_MISMATCH = ("digest-mismatch", 422, Reaction.START_OVER)
@@ -134,34 +142,72 @@ def offset_in_header(text: str) -> int:
     return int(text)
 
 
+def checkpoint_path(log: bytes) -> str:
+    return f"{LOGS_PATH}{log.hex()}{CHECKPOINT_PATH_END}"
+
+
+def log_in_path(path: str) -> bytes | None:
+    """The log whose checkpoint the path names, exactly as `checkpoint_path` writes it, or None."""
+    found = _CHECKPOINT_PATH.fullmatch(path)
+    return None if found is None else bytes.fromhex(found[1])
+
+
+def checkpoint_name(device: bytes, log: bytes) -> str:
+    """The name of the file that holds the newest checkpoint of a log, in a directory with the archives."""
+    return f"{device.hex()}-{log.hex()}{CHECKPOINT_SUFFIX}"
+
+
+def log_in_name(name: str) -> tuple[bytes, bytes] | None:
+    """Device and log that the name of a checkpoint's file names, exactly as `checkpoint_name` writes it, or None."""
+    found = _CHECKPOINT_NAME.fullmatch(name)
+    return None if found is None else (bytes.fromhex(found[1]), bytes.fromhex(found[2]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadClaim:
-    """“This device offers this archive to this collector.” The signature is checked on construction."""
+class ClaimStatement:
+    """What a claim states, before it is signed. Valid on construction: raises ValueError."""
 
     binding: Binding
     archive: bytes  # SHA-256 of the file as it is sent, encrypted or not
     size_bytes: int
+    entry: LogEntry  # as in the manifest, which the collector cannot read if the archive is encrypted
     collector_key: bytes  # Ed25519, public; another collector refuses the claim
-    signature: bytes  # by the archive key of the binding
 
     def __post_init__(self) -> None:
         check_length("archive", self.archive, DIGEST_BYTES)
-        check_length("collector_key", self.collector_key, KEY_BYTES)
-        check_length("signature", self.signature, SIGNATURE_BYTES)
         check_within("size_bytes", self.size_bytes, 1, MAX_ARCHIVE_BYTES)
-        body = _claim_body(self.binding, self.archive, self.size_bytes, self.collector_key)
-        try:
-            VerifyKey(self.binding.archive_key).verify(_SIGNED_AS + strict_cbor.encode(body), self.signature)
-        except BadSignatureError as error:
-            raise ValueError("the claim is not signed by the archive key it names") from error
+        check_length("collector_key", self.collector_key, KEY_BYTES)
 
     @property
     def device(self) -> bytes:
         return self.binding.address
 
+    def body(self) -> dict[str, CborValue]:
+        return {
+            **self.binding.to_entries(),
+            "version": CLAIM_VERSION,
+            "archive": self.archive,
+            "size_bytes": self.size_bytes,
+            "entry": self.entry.to_cbor(),
+            "collector_key": self.collector_key,
+        }
+
+    def bytes_to_sign(self) -> bytes:
+        return _SIGNED_AS + strict_cbor.encode(self.body())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadClaim(ClaimStatement):
+    """“This device offers this archive to this collector.” The signature is checked on construction."""
+
+    signature: bytes  # by the archive key of the binding
+
+    def __post_init__(self) -> None:
+        ClaimStatement.__post_init__(self)
+        check_signature("claim", self.binding.archive_key, self.bytes_to_sign(), self.signature)
+
     def to_bytes(self) -> bytes:
-        body = _claim_body(self.binding, self.archive, self.size_bytes, self.collector_key)
-        return strict_cbor.encode({**body, "signature": self.signature})
+        return strict_cbor.encode({**self.body(), "signature": self.signature})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "UploadClaim":
@@ -174,6 +220,7 @@ class UploadClaim:
                 binding=Binding.from_entries(found),
                 archive=field(found["archive"], bytes),
                 size_bytes=field(found["size_bytes"], int),
+                entry=LogEntry.from_cbor(found["entry"]),
                 collector_key=field(found["collector_key"], bytes),
                 signature=field(found["signature"], bytes),
             )
@@ -194,25 +241,7 @@ class UploadClaim:
         return cls.from_bytes(data)
 
 
-def sign_claim(
-    *, binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes, sign: Callable[[bytes], bytes]
-) -> UploadClaim:
+def sign_claim(statement: ClaimStatement, sign: Callable[[bytes], bytes]) -> UploadClaim:
     """Make a claim. `sign` returns the Ed25519 signature of a message by the binding's archive key."""
-    body = _claim_body(binding, archive, size_bytes, collector_key)
-    return UploadClaim(
-        binding=binding,
-        archive=archive,
-        size_bytes=size_bytes,
-        collector_key=collector_key,
-        signature=sign(_SIGNED_AS + strict_cbor.encode(body)),
-    )
-
-
-def _claim_body(binding: Binding, archive: bytes, size_bytes: int, collector_key: bytes) -> dict[str, CborValue]:
-    return {
-        **binding.to_entries(),
-        "version": CLAIM_VERSION,
-        "archive": archive,
-        "size_bytes": size_bytes,
-        "collector_key": collector_key,
-    }
+    stated = {each.name: getattr(statement, each.name) for each in dataclasses.fields(ClaimStatement)}
+    return UploadClaim(**stated, signature=sign(statement.bytes_to_sign()))

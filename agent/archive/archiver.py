@@ -18,9 +18,9 @@ from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.header import Header
-from protocol.archive.manifest import LaneEntry
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
+from protocol.devicelog.entry import LogEntry
 from protocol.losses import Loss
 from protocol.reference import MAX_TIMESTAMP_MS
 
@@ -132,13 +132,14 @@ class Archiver:
             if first is not None:
                 self._add_records(writer, file, first, rest)
             reported = _add_losses(writer, self._unreported(losses))
-            file.write(writer.finish())
+            entry = self._store.state.next_entry(writer.reached)
+            file.write(writer.finish(entry))
             file.sync()
         if self._settings.encrypt_to is None:
-            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, writer.lanes, reported)
+            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, entry, reported)
         sha256, size_bytes = self._encrypt(self._settings.encrypt_to, writer.sha256, writer.size_bytes)
         self._directory.remove(PLAIN_NAME)
-        return self._publish(ENCRYPTED_NAME, sha256, size_bytes, writer.lanes, reported)
+        return self._publish(ENCRYPTED_NAME, sha256, size_bytes, entry, reported)
 
     def _add_records(self, writer: ArchiveWriter, file: NewFile, first: Record, rest: Iterator[Record]) -> None:
         """Add records up to the limits, which are checked before the next record is consumed, so that none is lost."""
@@ -173,16 +174,15 @@ class Archiver:
         yield encryptor.finish()
 
     def _publish(
-        self, temporary: str, sha256: bytes, size_bytes: int, lanes: tuple[LaneEntry, ...], losses: tuple[int, ...]
+        self, temporary: str, sha256: bytes, size_bytes: int, entry: LogEntry, losses: tuple[int, ...]
     ) -> KeptArchive:
         suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else ENCRYPTED_SUFFIX
         archive = KeptArchive(
             file_name=sha256.hex() + suffix,
             sha256=sha256,
             size_bytes=size_bytes,
-            lanes=lanes,
+            entry=entry,
             losses=losses,
-            follows=self._store.state.last_archived(lanes),
         )
         self._store.publish(temporary, archive)
         return archive

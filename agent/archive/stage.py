@@ -249,4 +249,5 @@ def to_archive_record(record: JournalRecord) -> Record:
         lane=record.lane,
         position=record.position,
         arrived_at_ms=record.committed_at_ms,
+        readings=record.readings,
     )

@@ -18,7 +18,8 @@ removes duplicates by the messages' identity.
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,8 @@ from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, NOTHING, Arc
 from agent.errors import ConfigError
 from protocol.archive.random_access import open_archive
 from protocol.archive.receipt import Receipt
+from protocol.devicelog.entry import LOG_ID_BYTES
+from protocol.devicelog.log import LogHead
 from protocol.errors import WireError
 from runtime.durable_files import make_directory, sync_directory
 
@@ -36,6 +39,10 @@ PLAIN_SUFFIX = ".hga"
 ENCRYPTED_SUFFIX = ".hgs"
 ARCHIVE_SUFFIXES = (PLAIN_SUFFIX, ENCRYPTED_SUFFIX)
 ARCHIVE_MODE = 0o640  # a program that ships archives may share the group; their content may be private
+
+
+def draw_log_id() -> bytes:
+    return os.urandom(LOG_ID_BYTES)
 
 
 class NewFile(Protocol):
@@ -146,9 +153,11 @@ class _RealFile:
 class ArchiveStore:
     """Opens the directory, finishes or clears what a crash left, and knows how far the journal is archived."""
 
-    def __init__(self, directory: Directory, journal_id: bytes) -> None:
+    def __init__(self, directory: Directory, journal_id: bytes, new_log: Callable[[], bytes] = draw_log_id) -> None:
+        """`new_log` draws the random id of a log."""
         self._directory = directory
         self._journal_id = journal_id
+        self._new_log = new_log
         self.missing: tuple[str, ...] = ()  # archives that should be here and are not; they are logged
         self.recover()
 
@@ -166,7 +175,7 @@ class ArchiveStore:
 
     def keep_within(self, next_positions: Mapping[int, int]) -> None:
         """Do not count positions as archived that the journal has not reached. Raises: OSError."""
-        state = self._state.within(next_positions)
+        state = self._state.within(next_positions, self._new_log())
         if state is not self._state:
             self._write_state(state)
 
@@ -231,15 +240,18 @@ class ArchiveStore:
             state = ArchiveState.from_bytes(self._directory.read(STATE_NAME, 0, MAX_STATE_BYTES))
         except WireError:
             return self._rebuild(names)
-        return state.for_journal(self._journal_id)
+        return state.for_journal(self._journal_id, self._new_log())
 
     def _rebuild(self, names: list[str]) -> ArchiveState:
-        """The state as the manifests of the archives give it, in any order."""
-        state = ArchiveState(journal_id=self._journal_id)
+        """The state as the manifests of the archives give it, in any order, with a new log that continues theirs."""
+        state = ArchiveState(journal_id=self._journal_id, log=LogHead(log=self._new_log()))
         for name in names:
             if name.endswith(PLAIN_SUFFIX):
                 state = self._with_found(state, name)
-        return state
+        if not state.kept:
+            return state
+        newest = max(state.kept, key=lambda archive: archive.entry.number).entry
+        return replace(state, log=LogHead(log=newest.log)).with_new_log(state.log.log)
 
     def _with_found(self, state: ArchiveState, name: str) -> ArchiveState:
         size_bytes = self._directory.size(name)
@@ -249,14 +261,14 @@ class ArchiveStore:
                 file_name=name,
                 sha256=bytes.fromhex(name.removesuffix(PLAIN_SUFFIX)),
                 size_bytes=size_bytes,
-                lanes=found.manifest.lanes,
+                entry=found.manifest.entry,
                 losses=tuple(loss.number for loss in found.manifest.losses),
             )
         except (WireError, ValueError):
             return state
         if found.header.journal_id != state.journal_id:
             return state
-        return state.with_archive(archive)
+        return state.with_found(archive)
 
 
 def _ready_name(archive: KeptArchive) -> str:

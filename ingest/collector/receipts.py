@@ -4,15 +4,22 @@ its original time, only if the collector has a new key.
 A receipt stays when its archive is removed from the landing area, so a device that asks again gets the same receipt.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from nacl.signing import SigningKey
 
-from protocol.archive.receipt import Receipt, sign_receipt
+from protocol.archive.receipt import Receipt, ReceiptStatement, sign_receipt, unsigned
+from protocol.devicelog.merkle import EMPTY_ROOT
 from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
 from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory, replace_file
 
 SUFFIX = ".receipt"
+
+
+def held_log(_claim: UploadClaim) -> tuple[int, bytes]:
+    """How much of the claim's log is stored without a hole: size and root."""
+    return 0, EMPTY_ROOT
 
 
 class Receipts:
@@ -34,27 +41,32 @@ class Receipts:
         except FileNotFoundError:
             return None
         if receipt.collector_key != self.collector_key:
-            receipt = self._sign(claim, receipt.size_bytes, receipt.received_at_ms)
+            receipt = self._sign(replace(unsigned(receipt), collector_key=self.collector_key))
             replace_file(path, receipt.to_bytes())
         return receipt.to_bytes()
 
     def issue(self, claim: UploadClaim, now_ms: int) -> bytes:
         """Sign and store a receipt. Call it only for an archive that is checked and durable."""
         path = self._path(claim)
-        receipt = self._sign(claim, claim.size_bytes, now_ms).to_bytes()
+        held_size, held_root = held_log(claim)
+        statement = ReceiptStatement(
+            archive=claim.archive,
+            size_bytes=claim.size_bytes,
+            device=claim.device,
+            log=claim.entry.log,
+            number=claim.entry.number,
+            held_size=held_size,
+            held_root=held_root,
+            received_at_ms=now_ms,
+            collector_key=self.collector_key,
+        )
+        receipt = self._sign(statement).to_bytes()
         make_directory(path.parent, mode=PRIVATE_DIRECTORY)
         create_file(path, receipt)
         return receipt
 
-    def _sign(self, claim: UploadClaim, size_bytes: int, received_at_ms: int) -> Receipt:
-        return sign_receipt(
-            archive=claim.archive,
-            size_bytes=size_bytes,
-            device=claim.device,
-            received_at_ms=received_at_ms,
-            collector_key=self.collector_key,
-            sign=lambda message: self._key.sign(message).signature,
-        )
+    def _sign(self, statement: ReceiptStatement) -> Receipt:
+        return sign_receipt(statement, lambda message: self._key.sign(message).signature)
 
     def _path(self, claim: UploadClaim) -> Path:
         return self._folder / claim.device.hex() / f"{claim.archive.hex()}{SUFFIX}"

@@ -3,7 +3,7 @@
     digest    the whole file hashes to its name
     encrypted it is encrypted for this collector; its contents are checked by the ingest
     open      header, manifest and signature are valid, the device and its archive key are the claim's, which the
-              operator confirmed, and each block is the one it signed
+              operator confirmed, the log entry is the claim's, and each block is the one it signed
 
 Blocks are hashed, never decompressed, so a decompression bomb costs nothing here. Memory is bounded by one manifest
 (bounded by the format) and one buffer.
@@ -105,6 +105,8 @@ def _check_open(stored: _StoredFile, claim: UploadClaim) -> None:
         raise UploadRefused(
             Refusal.ARCHIVE_INVALID, f"an archive of {owner}, uploaded by {checksum_address(claim.device)}"
         )
+    if archive.manifest.entry != claim.entry:
+        raise UploadRefused(Refusal.ARCHIVE_INVALID, "the claim states another log entry than the archive")
     for index, entry in enumerate(archive.manifest.blocks):
         if stored.digest_of(entry.offset, entry.frame_bytes) != entry.sha256:
             raise UploadRefused(Refusal.ARCHIVE_INVALID, f"block {index} is not the one that the device signed")

@@ -11,6 +11,7 @@
 | 8 × n | timestamp_ms |
 | 4 × n | sequence |
 | 8 × n | arrived_at_ms |
+| 2 × n | readings |
 | 4 × n | length of each text |
 | … | the chain keys in UTF-8, in order of first use, one after the other |
 | … | the texts, one after the other |
@@ -33,6 +34,7 @@ from protocol.archive.layout import FRAME_HEAD
 from protocol.archive.limits import (
     MAX_CHAIN_BYTES,
     MAX_RAW_BLOCK_BYTES,
+    MAX_READINGS_PER_RECORD,
     MAX_RECORDS_PER_BLOCK,
     MAX_TEXT_BYTES,
 )
@@ -43,12 +45,12 @@ from protocol.losses import MAX_LANE, MAX_POSITION
 from protocol.reference import MAX_SEQUENCE, MAX_TIMESTAMP_MS
 
 _COUNTS = struct.Struct(">II")
-RECORD_OVERHEAD_BYTES = 2 + 1 + 8 + 8 + 4 + 8 + 4
+RECORD_OVERHEAD_BYTES = 2 + 1 + 8 + 8 + 4 + 8 + 2 + 4
 
 
 def _fixed_part(records: int, chains: int) -> struct.Struct:
     n = records
-    return struct.Struct(f">{chains}H{n}H{n}B{n}Q{n}Q{n}I{n}Q{n}I")
+    return struct.Struct(f">{chains}H{n}H{n}B{n}Q{n}Q{n}I{n}Q{n}H{n}I")
 
 
 def encode_block(columns: Columns) -> bytes:
@@ -68,6 +70,7 @@ def encode_block(columns: Columns) -> bytes:
         *columns.timestamps_ms,
         *columns.sequences,
         *columns.arrivals_ms,
+        *columns.readings,
         *lengths,
     )
     raw = b"".join((_COUNTS.pack(n, len(keys)), fixed, *keys, *columns.texts))
@@ -88,13 +91,13 @@ def decode_block(raw: bytes) -> Columns:
         raise CorruptArchive(f"{n} records do not fit into a block of {len(raw)} bytes")
     numbers = fixed.unpack_from(raw, _COUNTS.size)
     keys = _decode_chains(raw, keys_start, numbers[:chain_count])
-    of_record, lanes, positions, timestamps, sequences, arrivals, lengths = (
-        numbers[chain_count + n * column : chain_count + n * (column + 1)] for column in range(7)
+    of_record, lanes, positions, timestamps, sequences, arrivals, readings, lengths = (
+        numbers[chain_count + n * column : chain_count + n * (column + 1)] for column in range(8)
     )
     _check_chain_indexes(of_record, chain_count)
     texts = _cut_texts(raw, keys_start + sum(numbers[:chain_count]), lengths)
     chains = [keys[index] for index in of_record]
-    columns = Columns(texts, chains, timestamps, sequences, lanes, positions, arrivals)
+    columns = Columns(texts, chains, timestamps, sequences, lanes, positions, arrivals, readings)
     if (misfit := _first_misfit(columns, lengths)) is not None:
         raise CorruptArchive(misfit.problem, record=misfit.record)
     return columns
@@ -108,17 +111,18 @@ class _Misfit(NamedTuple):
 def _first_misfit(columns: Columns, lengths: Sequence[int]) -> _Misfit | None:
     """The first record with a number out of range. Whole columns are checked by their extremes."""
     limits = (
-        ("text bytes", lengths, MAX_TEXT_BYTES),
-        ("timestamp_ms", columns.timestamps_ms, MAX_TIMESTAMP_MS),
-        ("sequence", columns.sequences, MAX_SEQUENCE),
-        ("lane", columns.lanes, MAX_LANE),
-        ("position", columns.positions, MAX_POSITION),
-        ("arrived_at_ms", columns.arrivals_ms, MAX_TIMESTAMP_MS),
+        ("text bytes", lengths, 0, MAX_TEXT_BYTES),
+        ("timestamp_ms", columns.timestamps_ms, 0, MAX_TIMESTAMP_MS),
+        ("sequence", columns.sequences, 0, MAX_SEQUENCE),
+        ("lane", columns.lanes, 0, MAX_LANE),
+        ("position", columns.positions, 0, MAX_POSITION),
+        ("arrived_at_ms", columns.arrivals_ms, 0, MAX_TIMESTAMP_MS),
+        ("readings", columns.readings, 1, MAX_READINGS_PER_RECORD),
     )
-    for name, column, high in limits:
-        if min(column) < 0 or max(column) > high:
-            record = next(index for index, value in enumerate(column) if not 0 <= value <= high)
-            return _Misfit(record, f"{name} {column[record]} is not within 0..{high}")
+    for name, column, low, high in limits:
+        if min(column) < low or max(column) > high:
+            record = next(index for index, value in enumerate(column) if not low <= value <= high)
+            return _Misfit(record, f"{name} {column[record]} is not within {low}..{high}")
     return None
 
 

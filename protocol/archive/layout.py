@@ -18,14 +18,14 @@ from protocol.archive.limits import MAX_BLOCK_BYTES, MAX_HEADER_BYTES, MAX_MANIF
 from protocol.errors import Truncated, Unsupported
 
 MAGIC = b"HGARCH"
-VERSION = 2  # 1 had a binding that was signed as a text
+VERSION = 3
 PREAMBLE = MAGIC + VERSION.to_bytes(2, "big")
 
 FRAME_HEAD = struct.Struct(">BI")
 SIGNATURE = struct.Struct(">Q64s")  # offset of the manifest frame, Ed25519 signature
 TAIL_BYTES = FRAME_HEAD.size + SIGNATURE.size
 
-_SIGNED_AS = b"headgate archive 2\n"  # no other signature of the same key is valid for an archive
+_SIGNED_AS = b"headgate archive 3\n"  # no other signature of the same key is valid for an archive
 
 
 class FrameKind(IntEnum):

@@ -7,6 +7,7 @@ MEBI = 1024 * KIBI
 
 MAX_CHAIN_BYTES = 1 * KIBI  # of one chain key, in UTF-8
 MAX_TEXT_BYTES = 4 * MEBI  # of one record
+MAX_READINGS_PER_RECORD = 65_535
 
 MAX_RECORDS_PER_BLOCK = 16_384
 MAX_RAW_BLOCK_BYTES = 16 * MEBI  # decompressed
@@ -19,11 +20,10 @@ MAX_BLOCKS = 16_384
 MAX_RECORDS = 4 * MEBI
 MAX_RAW_BYTES = 1024 * MEBI  # of all blocks, decompressed
 MAX_CHAINS = 4_096
-MAX_LANES = 256
 MAX_LOSSES = 4_096
 
 MAX_HEADER_BYTES = 4 * KIBI
 MAX_MANIFEST_BYTES = 16 * MEBI
 HEADER_BOUNDS = CborBounds(max_bytes=MAX_HEADER_BYTES, max_items=64, max_depth=3)
 MANIFEST_BOUNDS = CborBounds(max_bytes=MAX_MANIFEST_BYTES, max_items=256 * KIBI, max_depth=4)
-RECEIPT_BOUNDS = CborBounds(max_bytes=1 * KIBI, max_items=32, max_depth=1)
+RECEIPT_BOUNDS = CborBounds(max_bytes=1 * KIBI, max_items=64, max_depth=1)

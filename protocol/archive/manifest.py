@@ -1,4 +1,5 @@
-"""The manifest at the end of an archive: its blocks with offsets and digests, its chains, lanes and losses."""
+"""The manifest at the end of an archive: its place in the device log, its blocks with offsets and digests, its chains,
+lanes and losses."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,6 @@ from protocol.archive.limits import (
     MAX_BLOCK_BYTES,
     MAX_BLOCKS,
     MAX_CHAINS,
-    MAX_LANES,
     MAX_LOSSES,
     MAX_RAW_BLOCK_BYTES,
     MAX_RAW_BYTES,
@@ -19,6 +19,7 @@ from protocol.archive.limits import (
 )
 from protocol.archive.records import check_chain
 from protocol.checks import check_within
+from protocol.devicelog.entry import MAX_LANES, LogEntry
 from protocol.losses import MAX_LANE, MAX_POSITION, Loss
 from protocol.reference import Reference, check_reference
 from protocol.strict_cbor import CborValue, field, items
@@ -44,13 +45,15 @@ class ChainEntry(NamedTuple):
 class LaneEntry(NamedTuple):
     lane: int
     records: int
+    readings: int
     first_position: int
-    last_position: int
+    last_position: int  # of the last reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     header_sha256: bytes  # of the file's bytes before the first block
+    entry: LogEntry
     blocks: tuple[BlockEntry, ...]
     chains: tuple[ChainEntry, ...]  # in order of first appearance
     lanes: tuple[LaneEntry, ...]  # in order of their number
@@ -59,6 +62,10 @@ class Manifest:
     @property
     def records(self) -> int:
         return sum(block.records for block in self.blocks)
+
+    @property
+    def readings(self) -> int:
+        return sum(lane.readings for lane in self.lanes)
 
     def __post_init__(self) -> None:
         check_within("header digest bytes", len(self.header_sha256), DIGEST_BYTES, DIGEST_BYTES)
@@ -71,7 +78,7 @@ class Manifest:
         for chain in self.chains:
             _check_chain(chain)
         for lane in self.lanes:
-            _check_lane(lane)
+            _check_lane(lane, self.entry)
         self._check_sums()
 
     def _check_sums(self) -> None:
@@ -92,6 +99,7 @@ class Manifest:
         return strict_cbor.encode(
             {
                 "header_sha256": self.header_sha256,
+                "entry": self.entry.to_cbor(),
                 "blocks": [list(block) for block in self.blocks],
                 "chains": [[each.chain, each.records, list(each.first), list(each.last)] for each in self.chains],
                 "lanes": [list(lane) for lane in self.lanes],
@@ -104,13 +112,14 @@ class Manifest:
         """Raises: WireError."""
         with strict_cbor.invalid_is_corrupt("manifest"):
             value = strict_cbor.decode(data, MANIFEST_BOUNDS)
-            found = strict_cbor.fields(value, "header_sha256", "blocks", "chains", "lanes", "losses")
+            found = strict_cbor.fields(value, "header_sha256", "entry", "blocks", "chains", "lanes", "losses")
             return cls(
                 header_sha256=field(found["header_sha256"], bytes),
+                entry=LogEntry.from_cbor(found["entry"]),
                 blocks=tuple(_block_from_cbor(each) for each in items(found["blocks"])),
                 chains=tuple(_chain_from_cbor(each) for each in items(found["chains"])),
                 lanes=tuple(
-                    LaneEntry(*(field(number, int) for number in items(each, 4))) for each in items(found["lanes"])
+                    LaneEntry(*(field(number, int) for number in items(each, 5))) for each in items(found["lanes"])
                 ),
                 losses=tuple(Loss.from_cbor(each) for each in items(found["losses"])),
             )
@@ -131,11 +140,15 @@ def _check_chain(entry: ChainEntry) -> None:
     check_reference("chain's last", entry.last)
 
 
-def _check_lane(entry: LaneEntry) -> None:
-    check_within("lane", entry.lane, 0, MAX_LANE)
-    check_within("lane records", entry.records, 1, MAX_RECORDS)
-    check_within("lane's first position", entry.first_position, 0, entry.last_position)
-    check_within("lane's last position", entry.last_position, entry.first_position, MAX_POSITION)
+def _check_lane(lane: LaneEntry, entry: LogEntry) -> None:
+    check_within("lane", lane.lane, 0, MAX_LANE)
+    check_within("lane records", lane.records, 1, MAX_RECORDS)
+    check_within("lane's first position", lane.first_position, 0, lane.last_position)
+    check_within("lane's last position", lane.last_position, lane.first_position, MAX_POSITION)
+    check_within("lane readings", lane.readings, lane.records, lane.last_position - lane.first_position + 1)
+    covered = entry.range_of(lane.lane)
+    if not covered.first <= lane.first_position <= lane.last_position < covered.next:
+        raise ValueError(f"lane {lane.lane} has positions outside {covered.first}..{covered.next}, what it covers")
 
 
 def _block_from_cbor(value: CborValue) -> BlockEntry:

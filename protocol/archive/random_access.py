@@ -151,5 +151,5 @@ def _check_manifest(manifest: Manifest, tally: Tally) -> None:
     for index, (stated, found) in enumerate(zip(manifest.blocks, tally.blocks, strict=False)):
         if stated != found:
             raise CorruptArchive("not the block that the manifest describes", block=index, offset=found.offset)
-    if tally.manifest(manifest.header_sha256, manifest.losses) != manifest:
+    if tally.manifest(manifest.header_sha256, manifest.entry, manifest.losses) != manifest:
         raise CorruptArchive("the manifest does not describe this archive", offset=0)

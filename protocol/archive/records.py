@@ -19,12 +19,18 @@ class Record(NamedTuple):
     timestamp_ms: int
     sequence: int
     lane: int
-    position: int  # in the journal; strictly increases within a lane
+    position: int  # in the journal; increases within a lane by at least the number of readings
     arrived_at_ms: int  # by the device's clock, when it was committed to the journal
+    readings: int = 1  # in the message; each has a position of its own, `position` is that of the first
 
     @property
     def reference(self) -> Reference:
         return Reference(self.timestamp_ms, self.sequence)
+
+    @property
+    def next_position(self) -> int:
+        """The first position after its readings."""
+        return self.position + self.readings
 
 
 class Columns(NamedTuple):
@@ -37,6 +43,7 @@ class Columns(NamedTuple):
     lanes: Sequence[int]
     positions: Sequence[int]
     arrivals_ms: Sequence[int]
+    readings: Sequence[int]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Columns":

@@ -21,15 +21,17 @@ from protocol.archive.manifest import BlockEntry, LaneEntry
 from protocol.archive.records import Columns, Record
 from protocol.archive.tally import Tally
 from protocol.checks import check_within
+from protocol.devicelog.entry import LogEntry
 from protocol.losses import Loss
 
 
 class ArchiveWriter:
     """Writes one archive; the caller writes the bytes that each call returns to the file.
 
-        file = writer.begin() + writer.add(record) + writer.add(record) + … + writer.finish()
+        file = writer.begin() + writer.add(record) + writer.add(record) + … + writer.finish(head.entry(writer.reached))
 
-    The same header, records, losses and settings give the same bytes (with the same zstd library). It holds at most one
+    The entry comes last, because the positions that the archive covers depend on the records that fit into it. The same
+    header, records, losses, entry and settings give the same bytes (with the same zstd library). It holds at most one
     block of records. `sign` returns the Ed25519 signature of a short message by the header's key.
     """
 
@@ -52,6 +54,7 @@ class ArchiveWriter:
         self._pending: list[Record] = []
         self._pending_bytes = 0
         self._chains: set[str] = set()
+        self.reached: dict[int, int] = {}  # lane → the next position, after the last record added
         self.size_bytes = 0
         self.records = 0
 
@@ -93,6 +96,7 @@ class ArchiveWriter:
         self._pending_bytes += len(record.text) + len(record.chain) + RECORD_OVERHEAD_BYTES
         self._chains.add(record.chain)
         self.records += 1
+        self.reached[record.lane] = record.next_position
         full = self._pending_bytes >= self._block_target_bytes or len(self._pending) >= MAX_RECORDS_PER_BLOCK
         return self._close_block() if full else b""
 
@@ -101,11 +105,14 @@ class ArchiveWriter:
             raise ValueError("the archive is full")
         self._losses.append(loss)
 
-    def finish(self) -> bytes:
-        """The rest of the archive: the last block, the manifest and the signature."""
+    def finish(self, entry: LogEntry) -> bytes:
+        """The rest of the archive: the last block, the manifest and the signature.
+
+        Raises: ValueError if the entry does not cover the positions of the records.
+        """
         last_block = self._close_block() if self._pending else b""
         manifest_offset = self.size_bytes
-        manifest = self._tally.manifest(self._header_sha256, self._losses).to_bytes()
+        manifest = self._tally.manifest(self._header_sha256, entry, self._losses).to_bytes()
         signature = SIGNATURE.pack(manifest_offset, self._sign(bytes_to_sign(manifest)))
         end = encode_frame(FrameKind.MANIFEST, manifest) + encode_frame(FrameKind.SIGNATURE, signature)
         return last_block + self._emit(end)

@@ -3,6 +3,7 @@
 merkle      the hash tree of a log (RFC 9162): roots and proofs
 frontier    the part of the tree that is needed to append: a few hashes, however long the log is
 entry       what an archive states about its place in the log
+log         the end of a log, to which a device appends
 checkpoint  the device's signed statement how long its log is, and how far its journal is archived
 answer      the collector's signed answer to a checkpoint
 

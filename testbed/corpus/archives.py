@@ -17,6 +17,8 @@ from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.binding import sign_binding
 from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
+from protocol.devicelog.entry import LogEntry
+from protocol.devicelog.log import LogHead
 from protocol.ethereum.signer import Signer
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import EMPTY_CHAIN, IoMessage, element_id, hash_link
@@ -74,6 +76,7 @@ class Device:
         self.archive_key = SigningKey(noise("archive key", number))
         self.journal = noise("journal", number)[:16]
         self.positions = 0
+        self.head = LogHead(log=noise("log", number)[:16])  # of the log of its bulk archives
         self.chains: list[Chain] = []
 
     @property
@@ -284,7 +287,8 @@ class Archive:
         for number in numbers:
             self.filed[number] = replace(self.filed[number], reason=reason)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, entry: LogEntry | None = None) -> bytes:
+        """The archive with this place in the device's log; without one, it is the first of a log of its own."""
         binding = sign_binding(self.device.signer, bytes(self.device.archive_key.verify_key))
         header = Header(binding=binding, journal_id=self.device.journal, created_at_ms=self.created_at_ms)
         writer = ArchiveWriter(
@@ -295,4 +299,9 @@ class Archive:
         parts = [writer.begin(), *(writer.add(filed.record) for filed in self.filed)]
         for loss in self.losses:
             writer.add_loss(loss)
-        return b"".join([*parts, writer.finish()])
+        return b"".join([*parts, writer.finish(entry or self._entry_of_its_own(writer.reached))])
+
+    def _entry_of_its_own(self, reached: dict[int, int]) -> LogEntry:
+        begin = min((filed.record.position for filed in self.filed), default=0)
+        log = noise("log", self.device.address, begin, *reached.values())[:16]
+        return LogHead(log=log, begins=dict.fromkeys(reached, begin)).entry(reached)

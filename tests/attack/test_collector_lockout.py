@@ -1,7 +1,6 @@
 """Unauthenticated clients against a collector process: an enrolled device must still get in, at the usual cost."""
 
 import contextlib
-import hashlib
 import http.client
 import random
 import socket
@@ -17,8 +16,9 @@ from protocol.shipping import UploadClaim, archive_path, sign_claim
 from runtime.http import HttpLimits
 from testbed.processes import free_port
 from tests.effort import effort
-from tests.support.archives import ARCHIVE_KEY, BINDING, record, sign, write_archive
+from tests.support.archives import ARCHIVE_KEY, record, sign, write_archive
 from tests.support.collector_process import CollectorProcess, collector_process, make_state
+from tests.support.collectors import claim_statement
 from tests.support.patience import PATIENCE_S
 
 MAX_HEAD_BYTES = HttpLimits().max_head_bytes
@@ -28,8 +28,7 @@ OTHER = Signer(b"\x77" * 32)
 
 
 def claim_to(archive: bytes, collector_key: bytes) -> UploadClaim:
-    digest = hashlib.sha256(archive).digest()
-    return sign_claim(binding=BINDING, archive=digest, size_bytes=len(archive), collector_key=collector_key, sign=sign)
+    return sign_claim(claim_statement(archive, collector_key=collector_key), sign)
 
 
 def ask(collector: CollectorProcess, method: str, claim: UploadClaim, body: bytes | None = None) -> int:
@@ -127,13 +126,7 @@ def test_asking_for_the_archive_of_another_device_does_not_hash_it(tmp_path: Pat
     )
     noise = random.Random(1)
     large = write_archive([record(number, text=noise.randbytes(250_000)) for number in range(40)])
-    claim = sign_claim(
-        binding=thief,
-        archive=hashlib.sha256(large).digest(),
-        size_bytes=len(large),
-        collector_key=key,
-        sign=lambda message: ARCHIVE_KEY.sign(message).signature,
-    )
+    claim = sign_claim(claim_statement(large, binding=thief, collector_key=key), sign)
     with collector_process(tmp_path) as collector:
         assert ask(collector, "PUT", claim_to(large, key), large) == 201
         before = bytes_read_by(collector)

@@ -22,11 +22,12 @@ from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from protocol.archive.encryption import Decryptor
 from protocol.archive.random_access import open_archive
-from protocol.archive.receipt import Receipt, sign_receipt
+from protocol.archive.receipt import Receipt
 from protocol.archive.records import Record
 from protocol.losses import Loss
 from tests.effort import effort, seeds
 from tests.support.archives import LOSS, record
+from tests.support.device_logs import make_receipt
 from tests.support.processes import ended
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -74,14 +75,7 @@ class Life:
 
 
 def receipt_for(archive: KeptArchive) -> Receipt:
-    return sign_receipt(
-        archive=archive.sha256,
-        size_bytes=archive.size_bytes,
-        device=KEYS.address,
-        received_at_ms=1,
-        collector_key=bytes(COLLECTOR.verify_key),
-        sign=lambda message: COLLECTOR.sign(message).signature,
-    )
+    return make_receipt(archive=archive.sha256, size_bytes=archive.size_bytes, device=KEYS.address, key=COLLECTOR)
 
 
 def archive_names(directory: Directory) -> list[str]:

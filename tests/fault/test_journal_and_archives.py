@@ -16,11 +16,11 @@ from agent.archive.store import ArchiveStore
 from agent.errors import StorageError
 from agent.journal import Entry, Journal, JournalSettings, PendingLoss
 from agent.keys import DeviceKeys
-from protocol.archive.receipt import sign_receipt
 from protocol.archive.records import Record
 from protocol.losses import Loss
 from tests.effort import seeds
 from tests.support.archives import read_archive
+from tests.support.device_logs import make_receipt
 from tests.support.simulated_disk import SimulatedDisk
 
 CURSOR = "archive"
@@ -80,13 +80,8 @@ class Gateway:
     def ship(self) -> None:
         for archive in self.store.state.kept[:1]:
             self.collected[archive.file_name] = self.folder.read(archive.file_name, 0, archive.size_bytes)
-            receipt = sign_receipt(
-                archive=archive.sha256,
-                size_bytes=archive.size_bytes,
-                device=KEYS.address,
-                received_at_ms=1,
-                collector_key=bytes(COLLECTOR.verify_key),
-                sign=lambda message: COLLECTOR.sign(message).signature,
+            receipt = make_receipt(
+                archive=archive.sha256, size_bytes=archive.size_bytes, device=KEYS.address, key=COLLECTOR
             )
             self.store.release(receipt, device=KEYS.address, collector_key=bytes(COLLECTOR.verify_key))
             self.archiver.restore_reserve()

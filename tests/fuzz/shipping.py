@@ -1,10 +1,10 @@
 """Fuzz what a collector reads of a stranger's request. `python -m tests.fuzz shipping -runs=100000`"""
 
 from protocol.errors import WireError
-from protocol.shipping import ARCHIVES_PATH, UploadClaim, archive_path, digest_in_path, offset_in_header, sign_claim
-from tests.support.archives import BINDING, sign
+from protocol.shipping import ARCHIVES_PATH, UploadClaim, archive_path, digest_in_path, offset_in_header
+from tests.support.device_logs import make_claim
 
-_CLAIM = sign_claim(binding=BINDING, archive=b"a" * 32, size_bytes=9, collector_key=b"c" * 32, sign=sign)
+_CLAIM = make_claim(b"a" * 32)
 SEEDS = [_CLAIM.to_bytes(), _CLAIM.to_header().encode(), archive_path(b"a" * 32).encode(), b"1099511627776"]
 
 

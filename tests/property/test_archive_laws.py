@@ -33,8 +33,10 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
     """Records in the order of a journal: any lanes and chains, positions that increase by any step."""
     records, position = [], 0
     for record in draw(st.lists(BARE_RECORDS, max_size=30)):
-        position += draw(st.integers(1, 1000))
-        records.append(record._replace(position=position))
+        readings = draw(st.integers(1, 3))
+        position += draw(st.integers(0, 1000))
+        records.append(record._replace(position=position, readings=readings))
+        position += readings
     return records
 
 
@@ -69,7 +71,7 @@ def test_what_is_written_is_what_is_read(records: list[Record], lost: list[Loss]
 @settings(max_examples=effort(test=25, soak=2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_at_all_give_a_wire_error(data: bytes, with_preamble: bool) -> None:
-    data = b"HGARCH\x00\x02" + data if with_preamble else data
+    data = b"HGARCH\x00\x03" + data if with_preamble else data
     for attempt in (
         lambda: read_archive(data),
         lambda: Receipt.from_bytes(data),

@@ -7,22 +7,29 @@ from protocol.errors import WireError
 from protocol.shipping import (
     ARCHIVES_PATH,
     MAX_ARCHIVE_BYTES,
+    ClaimStatement,
     UploadClaim,
     archive_path,
+    checkpoint_name,
+    checkpoint_path,
     digest_in_path,
+    log_in_name,
+    log_in_path,
     offset_in_header,
     sign_claim,
 )
 from tests.support.archives import BINDING, sign
+from tests.support.device_logs import log_entry
 
-CLAIMS = st.builds(
-    sign_claim,
+STATEMENTS = st.builds(
+    ClaimStatement,
     binding=st.just(BINDING),
     archive=st.binary(min_size=32, max_size=32),
     size_bytes=st.integers(1, MAX_ARCHIVE_BYTES),
+    entry=st.integers(0, 5).map(log_entry),
     collector_key=st.binary(min_size=32, max_size=32),
-    sign=st.just(sign),
 )
+CLAIMS = st.builds(sign_claim, STATEMENTS, st.just(sign))
 
 
 @given(CLAIMS)
@@ -56,6 +63,18 @@ def test_any_bytes_are_a_claim_or_a_wire_error(data: bytes) -> None:
 def test_a_path_names_a_digest_in_one_spelling_only(path: str) -> None:
     digest = digest_in_path(path, ARCHIVES_PATH)
     assert digest is None or archive_path(digest) == path
+
+
+@given(st.text() | st.from_regex(r"/logs/[0-9a-fA-F]{31,33}/checkpoint", fullmatch=True))
+def test_a_path_names_a_log_in_one_spelling_only(path: str) -> None:
+    log = log_in_path(path)
+    assert log is None or checkpoint_path(log) == path
+
+
+@given(st.text() | st.from_regex(r"[0-9a-fA-F]{39,41}-[0-9a-f]{31,33}\.checkpoint", fullmatch=True))
+def test_a_file_names_a_log_in_one_spelling_only(name: str) -> None:
+    found = log_in_name(name)
+    assert found is None or checkpoint_name(*found) == name
 
 
 @given(st.text() | st.integers().map(str))

@@ -11,11 +11,12 @@ from protocol.binding import Binding, binding_statement
 from protocol.errors import WireError
 from protocol.ethereum import Signer, Statement, address_of, default_backend, eip191_digest
 from protocol.ethereum.login_challenge import TOKEN_CHARACTERS, challenge_text, is_challenge
-from protocol.shipping import UploadClaim, sign_claim
+from protocol.shipping import ClaimStatement, UploadClaim, sign_claim
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 from protocol.streamr.stream_message.signing import signed_payload, verify
 from tests.effort import effort
+from tests.support.device_logs import log_entry
 
 SIGNER = Signer(bytes(range(50, 82)))
 ADDRESS = SIGNER.address
@@ -41,7 +42,7 @@ STATEMENTS = st.sampled_from(
         ATTACKER_BINDING.body.decode("latin-1"),
         f"Headgate device {ADDRESS} signs its archives with the Ed25519 key {bytes(ATTACKER_KEY.verify_key).hex()}.",
         "\x19\x00" + ATTACKER_BINDING.body.decode("latin-1"),
-        "headgate claim 2\n",
+        "headgate claim 3\n",
     ]
 )
 PARTS = st.sampled_from([CHALLENGE, CHALLENGE[:-TOKEN_CHARACTERS], ADDRESS, "0", "\n\n", "{}", "This is a challenge"])
@@ -115,13 +116,10 @@ def _claims(signature: str) -> bool:
             ("signature", bytes.fromhex(signature[2:])),
         ):
             object.__setattr__(binding, name, value)
-        claim = sign_claim(
-            binding=binding,
-            archive=bytes(32),
-            size_bytes=1,
-            collector_key=bytes(32),
-            sign=lambda message: ATTACKER_KEY.sign(message).signature,
+        statement = ClaimStatement(
+            binding=binding, archive=bytes(32), size_bytes=1, entry=log_entry(), collector_key=bytes(32)
         )
+        claim = sign_claim(statement, lambda message: ATTACKER_KEY.sign(message).signature)
         UploadClaim.from_bytes(claim.to_bytes())
     except (ValueError, WireError):
         return False

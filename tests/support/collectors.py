@@ -1,6 +1,7 @@
 """A real collector on a real socket for tests, and the little a device needs to speak to it."""
 
 import asyncio
+import dataclasses
 import hashlib
 import http.client
 import json
@@ -21,8 +22,9 @@ from ingest.collector.server import Collector
 from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.receipt import Receipt
-from protocol.shipping import UPLOAD_OFFSET, UploadClaim, archive_path, receipt_path, sign_claim
-from tests.support.archives import BINDING, record, sign, write_archive
+from protocol.binding import Binding
+from protocol.shipping import UPLOAD_OFFSET, ClaimStatement, UploadClaim, archive_path, receipt_path, sign_claim
+from tests.support.archives import BINDING, entry_of, record, sign, write_archive
 from tests.support.patience import PATIENCE_S
 
 SIGNING_KEY = SigningKey(bytes(range(65, 97)))
@@ -103,11 +105,23 @@ def read_reply(response: http.client.HTTPResponse) -> Reply:
 
 
 def claim_for(data: bytes, *, collector_key: bytes = COLLECTOR_KEY) -> UploadClaim:
-    return claim_of(hashlib.sha256(data).digest(), len(data), collector_key=collector_key)
+    return sign_claim(claim_statement(data, collector_key=collector_key), sign)
 
 
 def claim_of(sha256: bytes, size_bytes: int, *, collector_key: bytes = COLLECTOR_KEY) -> UploadClaim:
-    return sign_claim(binding=BINDING, archive=sha256, size_bytes=size_bytes, collector_key=collector_key, sign=sign)
+    statement = claim_statement(sha256, collector_key=collector_key)
+    return sign_claim(dataclasses.replace(statement, archive=sha256, size_bytes=size_bytes), sign)
+
+
+def claim_statement(data: bytes, *, binding: Binding = BINDING, collector_key: bytes = COLLECTOR_KEY) -> ClaimStatement:
+    """What a device claims that uploads this archive."""
+    return ClaimStatement(
+        binding=binding,
+        archive=hashlib.sha256(data).digest(),
+        size_bytes=max(1, len(data)),
+        entry=entry_of(data),
+        collector_key=collector_key,
+    )
 
 
 def head_of(method: str, claim: UploadClaim, length: int, *more: str) -> bytes:

@@ -5,13 +5,15 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
+from protocol.archive.receipt import Receipt, ReceiptStatement, sign_receipt
 from protocol.devicelog.answer import AnswerStatement, HeartbeatAnswer, LogStatus, NumberRange, sign_answer
 from protocol.devicelog.checkpoint import Checkpoint, CheckpointStatement, LaneState, sign_checkpoint
 from protocol.devicelog.entry import LaneRange, LogEntry
 from protocol.devicelog.frontier import Frontier
-from tests.support.archives import BINDING, sign
+from protocol.devicelog.merkle import EMPTY_ROOT
+from protocol.shipping import ClaimStatement, UploadClaim, sign_claim
+from tests.support.archives import BINDING, LOG, sign
 
-LOG = b"log-of-the-tests"
 COLLECTOR = SigningKey(b"c" * 32)
 COLLECTOR_KEY = bytes(COLLECTOR.verify_key)
 
@@ -31,11 +33,14 @@ def log_entry(number: int = 0, /, **changes: Any) -> LogEntry:
         "log": LOG,
         "previous_log": b"",
         "number": number,
-        "previous": digest(number - 1) if number else b"",
-        "root": frontier(number).root,
         "lanes": (LaneRange(1, 0, 10 * number, 10 * number + 10),),
+        **changes,
     }
-    return LogEntry(**{**fields, **changes})
+    if "root" not in changes:
+        fields["root"] = frontier(number).root
+    if "previous" not in changes:
+        fields["previous"] = digest(number - 1) if number else b""
+    return LogEntry(**fields)
 
 
 def checkpoint_statement(size: int = 3, /, **changes: Any) -> CheckpointStatement:
@@ -59,6 +64,36 @@ def checkpoint_statement(size: int = 3, /, **changes: Any) -> CheckpointStatemen
 
 def checkpoint(size: int = 3, /, **changes: Any) -> Checkpoint:
     return sign_checkpoint(checkpoint_statement(size, **changes), sign)
+
+
+def make_claim(archive: bytes, size_bytes: int = 4096) -> UploadClaim:
+    """A claim to the archive with this digest."""
+    statement = ClaimStatement(
+        binding=BINDING,
+        archive=archive,
+        size_bytes=size_bytes,
+        entry=log_entry(3),
+        collector_key=b"c" * 32,
+    )
+    return sign_claim(statement, sign)
+
+
+def make_receipt(
+    *, archive: bytes, size_bytes: int, device: bytes, key: SigningKey = COLLECTOR, received_at_ms: int = 1
+) -> Receipt:
+    """A receipt that says nothing about the log."""
+    statement = ReceiptStatement(
+        archive=archive,
+        size_bytes=size_bytes,
+        device=device,
+        log=LOG,
+        number=0,
+        held_size=0,
+        held_root=EMPTY_ROOT,
+        received_at_ms=received_at_ms,
+        collector_key=bytes(key.verify_key),
+    )
+    return sign_receipt(statement, lambda message: key.sign(message).signature)
 
 
 def answer_statement(**changes: Any) -> AnswerStatement:

@@ -8,7 +8,7 @@ from typing import Final
 
 from nacl.signing import SigningKey
 
-from protocol.archive.receipt import Receipt, sign_receipt
+from protocol.archive.receipt import Receipt
 from protocol.shipping import (
     ARCHIVES_PATH,
     COMPLETE,
@@ -20,6 +20,7 @@ from protocol.shipping import (
     UploadClaim,
     digest_in_path,
 )
+from tests.support.device_logs import make_receipt
 
 KEY: Final = SigningKey(b"\x09" * 32)
 
@@ -50,13 +51,8 @@ class SmallCollector:
         self._thread.join()
 
     def receipt_for(self, claim: UploadClaim) -> Receipt:
-        return sign_receipt(
-            archive=claim.archive,
-            size_bytes=claim.size_bytes,
-            device=claim.device,
-            received_at_ms=1_700_000_000_000,
-            collector_key=bytes(self.receipt_key.verify_key),
-            sign=lambda message: self.receipt_key.sign(message).signature,
+        return make_receipt(
+            archive=claim.archive, size_bytes=claim.size_bytes, device=claim.device, key=self.receipt_key
         )
 
     def _handler(collector) -> type[http.server.BaseHTTPRequestHandler]:  # noqa: N805 - the handler needs its own self

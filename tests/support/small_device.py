@@ -12,9 +12,9 @@ from agent.clock import SystemClock
 from agent.journal import Entry, Journal, JournalSettings, PendingLoss
 from agent.journal.thread import JournalThread
 from agent.keys import DeviceKeys
-from protocol.archive.receipt import sign_receipt
 from protocol.losses import Loss
 from tests.support.archives import read_archive
+from tests.support.device_logs import make_receipt
 from tests.support.journal_helpers import settings
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -83,13 +83,8 @@ class SmallDevice:
         """The oldest that waits; then the journal may forget what it need not tell any more."""
         for archive in self.archiving.kept[:1]:
             self.collected[archive.file_name] = self.read(archive)
-            receipt = sign_receipt(
-                archive=archive.sha256,
-                size_bytes=archive.size_bytes,
-                device=KEYS.address,
-                received_at_ms=1,
-                collector_key=bytes(COLLECTOR.verify_key),
-                sign=lambda message: COLLECTOR.sign(message).signature,
+            receipt = make_receipt(
+                archive=archive.sha256, size_bytes=archive.size_bytes, device=KEYS.address, key=COLLECTOR
             )
             assert await self.archiving.release(receipt, bytes(COLLECTOR.verify_key)) == archive
         for gap in filter(self.archiving.is_receipted, self.gaps):

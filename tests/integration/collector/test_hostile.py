@@ -23,15 +23,15 @@ from protocol.binding import Binding, sign_binding
 from protocol.ethereum import Signer, checksum_address
 from protocol.shipping import UploadClaim, archive_path, sign_claim
 from runtime.http import HttpLimits
-from tests.support.archives import BINDING, HEADER, IDENTITY, read_at_of, record, sign, write_archive
+from tests.support.archives import BINDING, EMPTY_LOG, HEADER, IDENTITY, read_at_of, record, sign, write_archive
 from tests.support.certificates import make_certificate
 from tests.support.collectors import (
     ARCHIVE,
-    COLLECTOR_KEY,
     DECRYPTION_KEY,
     RunningCollector,
     claim_for,
     claim_of,
+    claim_statement,
     encrypt,
     head_of,
     running_collector,
@@ -326,20 +326,14 @@ def test_an_archive_of_the_device_with_another_archive_key_than_the_confirmed_is
 ) -> None:
     header = dataclasses.replace(HEADER, binding=sign_binding(IDENTITY, bytes(OTHER_KEY.verify_key)))
     writer = ArchiveWriter(header, sign=lambda message: OTHER_KEY.sign(message).signature)
-    reply = collector.put(writer.begin() + writer.add(record(1)) + writer.finish())
+    reply = collector.put(writer.begin() + writer.add(record(1)) + writer.finish(EMPTY_LOG.entry({1: 12})))
     assert reply.code == "archive-invalid"
     assert b"not with the one of the claim" in reply.body
     assert nothing_is_stored(collector)
 
 
 def claim_by(key: SigningKey, binding: Binding) -> UploadClaim:
-    return sign_claim(
-        binding=binding,
-        archive=CLAIM.archive,
-        size_bytes=CLAIM.size_bytes,
-        collector_key=COLLECTOR_KEY,
-        sign=lambda message: key.sign(message).signature,
-    )
+    return sign_claim(claim_statement(ARCHIVE, binding=binding), lambda message: key.sign(message).signature)
 
 
 def test_a_revoked_device_is_refused_from_the_next_request_on(collector: RunningCollector) -> None:
@@ -394,7 +388,7 @@ def test_what_is_no_archive_is_refused_though_it_hashes_to_its_name(collector: R
 def test_an_archive_of_another_device_is_refused(collector: RunningCollector) -> None:
     header = dataclasses.replace(HEADER, binding=OTHER_BINDING)
     writer = ArchiveWriter(header, sign=lambda message: OTHER_KEY.sign(message).signature)
-    foreign = writer.begin() + writer.add(record(1)) + writer.finish()
+    foreign = writer.begin() + writer.add(record(1)) + writer.finish(EMPTY_LOG.entry({1: 12}))
     reply = collector.put(foreign)
     assert reply.code == "archive-invalid"
     assert b"uploaded by" in reply.body
@@ -402,7 +396,8 @@ def test_an_archive_of_another_device_is_refused(collector: RunningCollector) ->
 
 def test_an_archive_whose_signature_is_forged_is_refused(collector: RunningCollector) -> None:
     writer = ArchiveWriter(HEADER, sign=lambda message: OTHER_KEY.sign(message).signature)
-    assert collector.put(writer.begin() + writer.add(record(1)) + writer.finish()).code == "archive-invalid"
+    forged = writer.begin() + writer.add(record(1)) + writer.finish(EMPTY_LOG.entry({1: 12}))
+    assert collector.put(forged).code == "archive-invalid"
 
 
 def test_an_archive_with_an_altered_block_is_refused(collector: RunningCollector) -> None:
@@ -424,11 +419,7 @@ def test_one_device_cannot_take_the_receipt_for_a_encrypted_archive_of_another(c
     collector.intake.allow_list.enrol(other)
     encrypted = encrypt(ARCHIVE, DECRYPTION_KEY.public_key)
     thief = sign_claim(
-        binding=OTHER_BINDING,
-        archive=hashlib.sha256(encrypted).digest(),
-        size_bytes=len(encrypted),
-        collector_key=COLLECTOR_KEY,
-        sign=lambda message: OTHER_KEY.sign(message).signature,
+        claim_statement(encrypted, binding=OTHER_BINDING), lambda message: OTHER_KEY.sign(message).signature
     )
     assert collector.put(encrypted, thief).receipt.device == OTHER_BINDING.address
     assert collector.put(encrypted).receipt.device == BINDING.address

@@ -19,8 +19,9 @@ from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal.thread import JournalThread
 from agent.keys import DeviceKeys
 from agent.ship import Shipper, is_whole
-from protocol.archive.receipt import sign_receipt
+from protocol.devicelog.entry import Replaced
 from protocol.shipping import UPLOAD_OFFSET, Refusal
+from tests.support.device_logs import make_receipt
 from tests.support.patience import PATIENCE_S
 from tests.support.small_collector import KEY, SmallCollector
 from tests.support.within import within
@@ -190,13 +191,8 @@ def test_a_stick_takes_copies_and_brings_receipts_back(tmp_path: Path, collector
         await device.shipper.ship_all()
         assert hashlib.sha256((stick / archive.file_name).read_bytes()).digest() == archive.sha256
         assert device.archiving.kept, "a copy is no receipt"
-        receipt = sign_receipt(
-            archive=archive.sha256,
-            size_bytes=archive.size_bytes,
-            device=device.keys.address,
-            received_at_ms=1,
-            collector_key=bytes(KEY.verify_key),
-            sign=lambda message: KEY.sign(message).signature,
+        receipt = make_receipt(
+            archive=archive.sha256, size_bytes=archive.size_bytes, device=device.keys.address, key=KEY
         )
         (stick / f"{archive.sha256.hex()}.receipt").write_bytes(receipt.to_bytes())
         await device.shipper.ship_all()
@@ -229,7 +225,8 @@ def test_an_archive_that_rotted_is_made_again_from_the_journal(
         assert collector.stored == {}
         await device.archiving.archive_all()
         (again,) = device.archiving.kept
-        assert again.lanes == rotten.lanes
+        assert again.entry.lanes == rotten.entry.lanes
+        assert again.entry.replaces == (Replaced(rotten.entry.number, rotten.sha256),)
         await device.shipper.ship_all()
         assert set(collector.stored) == {again.sha256}
         assert device.waiting() == 0
@@ -288,14 +285,7 @@ def test_a_receipt_that_does_not_fit_holds_up_no_other_archive(tmp_path: Path, c
         journal.commit(0)
         await device.archiving.archive_all()
         (_, second) = device.archiving.kept
-        claim = sign_receipt(
-            archive=first.sha256,
-            size_bytes=1 + first.size_bytes,
-            device=device.keys.address,
-            received_at_ms=1,
-            collector_key=bytes(KEY.verify_key),
-            sign=lambda message: KEY.sign(message).signature,
-        )
+        claim = make_receipt(archive=first.sha256, size_bytes=1 + first.size_bytes, device=device.keys.address, key=KEY)
         (stick / f"{first.sha256.hex()}.receipt").write_bytes(claim.to_bytes())
         with pytest.raises(LinkDown, match="not for this archive"):
             await device.shipper.ship_all()

@@ -20,11 +20,11 @@ from protocol.archive.encryption import is_encrypted
 from protocol.archive.layout import SIGNATURE, FrameKind, bytes_to_sign, encode_frame
 from protocol.archive.manifest import Manifest
 from protocol.archive.random_access import open_archive
-from protocol.archive.receipt import sign_receipt
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.stream_message.signing import sign_message
 from testbed.corpus.archives import Archive, Device, noise
 from tests.support.corpus_scenario import DECRYPTION_KEY, DEVICES, GROUP_KEYS, ONE, TWO, everything
+from tests.support.device_logs import make_receipt
 
 AS_JSON = Device(9).chain("json", as_json=True, linked=False).reading(1.0, 1_790_000_000_001).message.content
 SETTINGS = DecodeSettings(devices=DEVICES, group_keys=GROUP_KEYS, decryption_key=bytes(DECRYPTION_KEY))
@@ -107,13 +107,8 @@ def test_an_arrival_beyond_the_calendar_is_null_and_stops_no_reader(count: int) 
 
 def give_receipt(folder: Path, device: Device, file: bytes) -> None:
     key = SigningKey(noise("collector"))
-    receipt = sign_receipt(
-        archive=hashlib.sha256(file).digest(),
-        size_bytes=len(file),
-        device=bytes.fromhex(device.address[2:]),
-        received_at_ms=1_790_000_000_000,
-        collector_key=bytes(key.verify_key),
-        sign=lambda message: key.sign(message).signature,
+    receipt = make_receipt(
+        archive=hashlib.sha256(file).digest(), size_bytes=len(file), device=bytes.fromhex(device.address[2:]), key=key
     )
     path = folder / device.address[2:] / f"{hashlib.sha256(file).hexdigest()}.receipt"
     path.parent.mkdir(exist_ok=True)

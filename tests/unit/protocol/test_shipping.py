@@ -6,27 +6,36 @@ import pytest
 from nacl.signing import SigningKey
 
 from protocol.binding import sign_binding
+from protocol.devicelog.entry import MAX_LANES, LaneRange, Replaced
+from protocol.devicelog.log import LogHead
 from protocol.errors import WireError
 from protocol.ethereum import Signer
 from protocol.shipping import (
     ARCHIVES_PATH,
+    MAX_ARCHIVE_BYTES,
     MAX_CLAIM_CHARACTERS,
     RECEIPTS_PATH,
+    ClaimStatement,
     Reaction,
     Refusal,
     UploadClaim,
     archive_path,
+    checkpoint_name,
+    checkpoint_path,
     digest_in_path,
+    log_in_name,
+    log_in_path,
     offset_in_header,
     reaction_to,
     receipt_path,
     sign_claim,
 )
 from tests.support.archives import BINDING, sign
+from tests.support.device_logs import log_entry, make_claim
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "shipping"
 DIGEST = bytes(range(32))
-CLAIM = sign_claim(binding=BINDING, archive=DIGEST, size_bytes=4096, collector_key=b"c" * 32, sign=sign)
+CLAIM = make_claim(DIGEST)
 
 
 def test_a_claim_survives_its_header() -> None:
@@ -46,6 +55,7 @@ def test_a_claim_survives_its_header() -> None:
         ("size_bytes", 0),
         ("size_bytes", 2**41),
         ("collector_key", b"d" * 32),
+        ("entry", log_entry(2)),
         ("signature", b"s" * 64),
         ("signature", b""),
     ],
@@ -72,8 +82,8 @@ def test_every_beginning_of_a_claim_is_refused() -> None:
 
 
 def test_a_claim_of_a_later_version_is_unsupported() -> None:
-    later = CLAIM.to_bytes().replace(b"\x67version\x02", b"\x67version\x03")
-    with pytest.raises(WireError, match="version 3"):
+    later = CLAIM.to_bytes().replace(b"\x67version\x03", b"\x67version\x04")
+    with pytest.raises(WireError, match="version 4"):
         UploadClaim.from_bytes(later)
 
 
@@ -88,6 +98,36 @@ def test_paths_name_a_digest_in_exactly_one_way() -> None:
         DIGEST.hex(),
     ):
         assert digest_in_path(path, ARCHIVES_PATH) is None
+
+
+def test_a_path_and_a_file_name_name_a_log_in_exactly_one_way() -> None:
+    log, device = bytes(range(16)), bytes(range(20))
+    path, name = checkpoint_path(log), checkpoint_name(device, log)
+    assert path == "/logs/000102030405060708090a0b0c0d0e0f/checkpoint"
+    assert name == "000102030405060708090a0b0c0d0e0f10111213-000102030405060708090a0b0c0d0e0f.checkpoint"
+    assert log_in_path(path) == log
+    assert log_in_name(name) == (device, log)
+    for other in (path.upper(), path + "\n", path[:-1], path.replace("0f", ""), archive_path(DIGEST)):
+        assert log_in_path(other) is None
+    for other in (name.upper(), name + "\n", "." + name, name.replace("-", ""), name.replace(".c", "xc")):
+        assert log_in_name(other) is None
+
+
+def test_the_largest_claim_fits_its_header() -> None:
+    far = 2**63 - 1
+    largest = log_entry(
+        2**32 - 1,
+        previous_log=b"the-log-before-1",
+        previous=bytes(32),
+        root=bytes(32),
+        replaces=tuple(Replaced(2**32 - 17 + each, bytes(32)) for each in range(16)),
+        lanes=tuple(LaneRange(224 + lane, far, far, far) for lane in range(MAX_LANES)),
+    )
+    statement = ClaimStatement(
+        binding=BINDING, archive=DIGEST, size_bytes=MAX_ARCHIVE_BYTES, entry=largest, collector_key=b"c" * 32
+    )
+    claim = sign_claim(statement, sign)
+    assert UploadClaim.from_header(claim.to_header()) == claim
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "01", "1.0", " 1", "1 ", "1e3", "٣", "9" * 14, "0x10"])
@@ -113,13 +153,15 @@ def test_an_unknown_response_code_has_a_safe_reaction() -> None:
 def test_the_worked_example_of_the_document_is_what_we_write_and_read() -> None:
     example = json.loads((VECTORS / "claim.json").read_text())
     archive_key = SigningKey(bytes.fromhex(example["archive_key_seed"]))
-    claim = sign_claim(
+    head = LogHead(log=bytes.fromhex(example["log"]))
+    statement = ClaimStatement(
         binding=sign_binding(Signer.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
         archive=bytes.fromhex(example["archive"]),
         size_bytes=example["size_bytes"],
+        entry=head.entry({0: example["next_position_of_lane_0"]}),
         collector_key=bytes(SigningKey(bytes.fromhex(example["collector_key_seed"])).verify_key),
-        sign=lambda message: archive_key.sign(message).signature,
     )
+    claim = sign_claim(statement, lambda message: archive_key.sign(message).signature)
     assert claim.to_header() == example["authorization"]
     assert claim.to_bytes().hex() == example["claim"]
     assert UploadClaim.from_header(example["authorization"]) == claim

@@ -6,8 +6,9 @@ import pytest
 from ingest.collector.devices import AllowList, Device, device_from_public_file, parse_address
 from ingest.collector.errors import ConfigError, UploadRefused
 from protocol.ethereum import checksum_address
-from protocol.shipping import Refusal, sign_claim
-from tests.support.archives import BINDING, sign
+from protocol.shipping import Refusal
+from tests.support.archives import BINDING
+from tests.support.device_logs import make_claim
 
 DEVICE = Device(address=BINDING.address, enrolled_at_ms=5, archive_key=BINDING.archive_key, label="boiler house")
 
@@ -59,7 +60,7 @@ def test_a_public_file_is_believed_only_if_its_binding_is_true(tmp_path: Path) -
             device_from_public_file(path, 5, "")
 
 
-CLAIM = sign_claim(binding=BINDING, archive=bytes(32), size_bytes=1, collector_key=bytes(32), sign=sign)
+CLAIM = make_claim(bytes(32))
 KEY = BINDING.archive_key.hex()
 
 

@@ -18,7 +18,7 @@ def test_records_come_back_as_they_went_in() -> None:
 
 
 def test_empty_texts_and_the_largest_numbers_fit() -> None:
-    extreme = [Record(b"", "é" * (MAX_CHAIN_BYTES // 2), 2**53 - 1, 2**32 - 1, 255, 2**63 - 1, 2**53 - 1)]
+    extreme = [Record(b"", "é" * (MAX_CHAIN_BYTES // 2), 2**53 - 1, 2**32 - 1, 255, 2**63 - 1, 2**53 - 1, 65_535)]
     assert decode_block(encode_block(Columns.of(extreme))).records() == extreme
 
 
@@ -34,6 +34,8 @@ def test_empty_texts_and_the_largest_numbers_fit() -> None:
         ("lane", 256),
         ("position", 2**63),
         ("arrived_at_ms", -1),
+        ("readings", 0),
+        ("readings", 65_536),
     ],
 )
 def test_a_record_that_does_not_fit_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
@@ -58,7 +60,7 @@ def test_bytes_after_the_last_text_are_corrupt() -> None:
 
 
 def test_a_text_that_runs_past_the_end_names_its_record() -> None:
-    lengths_at = 8 + 2 * 3 + 7 * (2 + 1 + 8 + 8 + 4 + 8)
+    lengths_at = 8 + 2 * 3 + 7 * (2 + 1 + 8 + 8 + 4 + 8 + 2)
     damaged = bytearray(RAW)
     struct.pack_into(">I", damaged, lengths_at + 4 * 5, 1000)
     with pytest.raises(CorruptArchive) as caught:

@@ -13,6 +13,7 @@ from nacl.signing import SigningKey, VerifyKey
 from protocol.archive.encryption import Decryptor
 from protocol.archive.receipt import Receipt
 from protocol.archive.records import Record
+from protocol.devicelog.log import LogHead
 from protocol.losses import Loss
 from protocol.reference import Reference
 from tests.support.archives import read_archive
@@ -25,7 +26,7 @@ COLLECTOR_BOX = PrivateKey(b"\x04" * 32)
 
 RECORDS = [
     Record(b'["first"]', "boiler", 1_700_000_000_000, 0, 0, 7, 1_700_000_000_001),
-    Record(b'["second"]', "boiler", 1_700_000_000_000, 1, 0, 8, 1_700_000_000_002),
+    Record(b'["second"]', "boiler", 1_700_000_000_000, 1, 0, 8, 1_700_000_000_002, 3),
 ]
 LOSS = Loss(
     number=1,
@@ -44,6 +45,8 @@ def test_the_golden_archive_reads_as_it_was_written() -> None:
     archive, records = read_archive(ARCHIVE)
     assert records == RECORDS
     assert archive.manifest.losses == (LOSS,)
+    assert archive.manifest.entry == LogHead(log=bytes(range(16)), begins={0: 5}).entry({0: 11})
+    assert archive.manifest.readings == 4
     assert archive.header.created_at_ms == 1_700_000_001_000
     assert archive.header.binding.address.hex() == "7e5f4552091a69125d5dfcb7b8c2659029395bdf"
 
@@ -78,7 +81,7 @@ def test_plain_libraries_take_the_archive_apart_and_find_it_true() -> None:
     assert raw.endswith(b'boiler["first"]["second"]')
     manifest_offset, signature = struct.unpack(">Q64s", frames[b"S"][1])
     assert manifest_offset == frames[b"M"][0]
-    signed = b"headgate archive 2\n" + hashlib.sha256(frames[b"M"][1]).digest()
+    signed = b"headgate archive 3\n" + hashlib.sha256(frames[b"M"][1]).digest()
     VerifyKey(header["archive_key"]).verify(signed, signature)
 
 
@@ -91,5 +94,5 @@ def test_plain_libraries_open_the_encrypted_archive() -> None:
 def test_plain_libraries_check_the_receipt() -> None:
     values = cbor2.loads(RECEIPT)
     signature = values.pop("signature")
-    signed = b"headgate receipt 1\n" + cbor2.dumps(values, canonical=True)
+    signed = b"headgate receipt 2\n" + cbor2.dumps(values, canonical=True)
     VerifyKey(values["collector_key"]).verify(signed, signature)

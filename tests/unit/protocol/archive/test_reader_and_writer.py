@@ -25,9 +25,10 @@ from protocol.archive.records import Columns, Record
 from protocol.archive.tally import Tally
 from protocol.archive.writer import ArchiveWriter
 from protocol.errors import Truncated, Unsupported, WireError
-from tests.support.archives import HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
+from tests.support.archives import EMPTY_LOG, HEADER, LOSS, read_archive, read_at_of, record, sign, write_archive
 
 RECORDS = [record(number) for number in range(40)]
+ENTRY = EMPTY_LOG.entry({0: 10_000, 1: 10_000})
 ARCHIVE = write_archive(RECORDS, [LOSS])
 TINY = write_archive(RECORDS[:4], [LOSS], block_target_bytes=150)  # two blocks
 
@@ -45,7 +46,7 @@ def forge(
         entry = BlockEntry(len(body), len(frame), len(raw), len(records), hashlib.sha256(frame).digest())
         tally.add_block(entry, Columns.of(records))
         body += frame
-    payload = (manifest or tally.manifest(hashlib.sha256(start).digest(), ())).to_bytes()
+    payload = (manifest or tally.manifest(hashlib.sha256(start).digest(), ENTRY, ())).to_bytes()
     signature = SIGNATURE.pack(len(body), sign(bytes_to_sign(payload)))
     return body + encode_frame(FrameKind.MANIFEST, payload) + encode_frame(FrameKind.SIGNATURE, signature)
 
@@ -64,12 +65,12 @@ def test_records_losses_and_header_come_back_and_are_accounted_for() -> None:
     ]
     assert archive.manifest.chains[0].first == RECORDS[0].reference
     assert archive.manifest.chains[0].last == RECORDS[39].reference
-    assert [tuple(lane) for lane in archive.manifest.lanes] == [(0, 20, 10, 48), (1, 20, 11, 49)]
+    assert [tuple(lane) for lane in archive.manifest.lanes] == [(0, 20, 20, 10, 48), (1, 20, 20, 11, 49)]
 
 
 def test_the_name_is_what_sha256sum_says() -> None:
     writer = ArchiveWriter(HEADER, sign=sign)
-    data = writer.begin() + writer.add(record(0)) + writer.finish()
+    data = writer.begin() + writer.add(record(0)) + writer.finish(ENTRY)
     assert writer.sha256 == hashlib.sha256(data).digest()
     assert writer.size_bytes == len(data)
 
@@ -106,8 +107,8 @@ def test_bytes_after_the_end_are_refused() -> None:
 def test_what_is_not_an_archive_says_so_at_once() -> None:
     with pytest.raises(CorruptArchive, match="not an archive"):
         read_archive(b"PK\x03\x04")
-    with pytest.raises(Unsupported, match="archive format 0003"):
-        read_archive(b"HGARCH\x00\x03" + ARCHIVE[8:])
+    with pytest.raises(Unsupported, match="archive format 0004"):
+        read_archive(b"HGARCH\x00\x04" + ARCHIVE[8:])
 
 
 def test_any_block_is_read_alone_and_knows_its_place() -> None:
@@ -135,7 +136,7 @@ def test_a_position_that_goes_backwards_names_block_and_record() -> None:
     writer.add(record(4))
     writer.add(record(2))
     with pytest.raises(CorruptArchive, match="position 12 of lane 0 is not after 14"):
-        writer.finish()
+        writer.finish(ENTRY)
 
 
 def test_a_signed_manifest_that_counts_wrongly_is_refused() -> None:
@@ -143,6 +144,7 @@ def test_a_signed_manifest_that_counts_wrongly_is_refused() -> None:
     last_chain = honest.chains[-1]._replace(last=honest.chains[-1].last._replace(sequence=77))
     lying = Manifest(
         header_sha256=honest.header_sha256,
+        entry=ENTRY,
         blocks=honest.blocks,
         chains=(*honest.chains[:-1], last_chain),
         lanes=honest.lanes,
@@ -165,6 +167,7 @@ def test_a_signed_manifest_of_another_block_names_the_block() -> None:
     wrong = honest.blocks[1]._replace(sha256=bytes(32))
     lying = Manifest(
         header_sha256=honest.header_sha256,
+        entry=ENTRY,
         blocks=(honest.blocks[0], wrong),
         chains=honest.chains,
         lanes=honest.lanes,
@@ -178,7 +181,7 @@ def test_a_signed_manifest_of_another_block_names_the_block() -> None:
 def test_a_signature_by_another_key_is_refused() -> None:
     writer = ArchiveWriter(HEADER, sign=lambda _: bytes(64))
     with pytest.raises(CorruptArchive, match="not by the key in the header"):
-        read_archive(writer.begin() + writer.finish())
+        read_archive(writer.begin() + writer.finish(ENTRY))
 
 
 def test_a_frame_that_declares_too_much_is_refused_before_it_is_read() -> None:
@@ -232,7 +235,7 @@ def test_memory_of_writer_and_reader_does_not_grow_with_the_archive(tmp_path: Pa
             file.write(writer.begin())
             for number in range(count):
                 file.write(writer.add(record(number, text=b"%0600d" % number)))
-            file.write(writer.finish())
+            file.write(writer.finish(ENTRY))
         with path.open("rb") as file:
             for block in open_archive(lambda at, size: os.pread(file.fileno(), size, at), writer.size_bytes).blocks():
                 assert block.records

@@ -14,7 +14,8 @@ from protocol.devicelog.answer import (
     sign_answer,
 )
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
-from tests.support.device_logs import COLLECTOR, COLLECTOR_KEY, LOG, answer, answer_statement
+from tests.support.archives import LOG
+from tests.support.device_logs import COLLECTOR, COLLECTOR_KEY, answer, answer_statement
 
 BOUNDS = strict_cbor.CborBounds(MAX_ANSWER_BYTES, 1000, 8)
 OTHER = SigningKey(b"x" * 32)

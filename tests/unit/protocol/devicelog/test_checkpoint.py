@@ -7,7 +7,8 @@ from protocol import strict_cbor
 from protocol.devicelog.checkpoint import MAX_CHECKPOINT_BYTES, Checkpoint, LaneState, Relation
 from protocol.devicelog.entry import MAX_LANES
 from protocol.errors import Corrupt, Truncated, Unsupported, WireError
-from tests.support.device_logs import LOG, checkpoint, checkpoint_statement, digest
+from tests.support.archives import LOG
+from tests.support.device_logs import checkpoint, checkpoint_statement, digest
 
 BOUNDS = strict_cbor.CborBounds(MAX_CHECKPOINT_BYTES, 1000, 8)
 FAR = 2**63 - 1

@@ -4,7 +4,8 @@ import pytest
 
 from protocol.devicelog.entry import LaneRange, LogEntry, Replaced
 from protocol.errors import Corrupt
-from tests.support.device_logs import LOG, digest, log_entry
+from tests.support.archives import LOG
+from tests.support.device_logs import digest, log_entry
 
 
 @pytest.mark.parametrize(
