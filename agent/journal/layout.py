@@ -63,9 +63,9 @@ from agent.journal.records import (
     MAX_POSITION,
     MAX_RECORD_READINGS,
     Entry,
-    LossTally,
     Record,
     damage,
+    loss_of,
     positions_from,
 )
 from protocol.losses import Cause, Loss
@@ -166,7 +166,7 @@ class Head(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The whole records of a block, and its losses."""
+    """The whole records of a block, and its losses: one for each lost record, or one for all if they are not known."""
 
     records: list[Record]
     losses: list[Loss]
@@ -415,13 +415,13 @@ def _salvage(head: Head, body: bytes, seed: int) -> Contents:
 
 
 def _salvage_by_index(head: Head, rows: Sequence[_Row], payloads: Sequence[bytes | None]) -> Contents:
-    found: list[Record] = []
-    lost: list[Record] = []
+    contents = Contents([], [])
     for row, payload in zip(rows, payloads, strict=True):
-        (lost if payload is None else found).append(_record(head, row, payload or b""))
-    tally = LossTally(Cause.DAMAGED)
-    tally.add_records(lost)
-    return Contents(found, tally.losses())
+        if payload is None:
+            contents.losses.append(loss_of(_record(head, row, b""), Cause.DAMAGED))
+        else:
+            contents.records.append(_record(head, row, payload))
+    return contents
 
 
 def _salvage_without_index(head: Head, rows: Sequence[_Row], payloads: Sequence[bytes | None]) -> Contents:

@@ -87,6 +87,15 @@ def damage(lane: int, first_position: int, end_position: int, count: int | None 
     )
 
 
+def not_below(loss: Loss, position: int) -> Loss | None:
+    """What is lost to a reader that has everything below `position`; a record that it has in part is lost as a whole."""
+    if loss.last_position < position:
+        return None
+    if loss.chain or loss.first_position >= position:
+        return loss
+    return replace(loss, first_position=position, count=min(loss.count, loss.last_position + 1 - position))
+
+
 def joined(one: Loss, other: Loss) -> Loss:
     """Both losses, which have one cause, as one. A chain that differs becomes unknown."""
     chain, first, last = "", None, None

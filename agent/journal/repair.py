@@ -11,11 +11,12 @@ from agent.journal.disk import Disk
 from agent.journal.inspection import Progress, View, inspect_journal
 from agent.journal.lane import Lane
 from agent.journal.layout import PAGE_BYTES
+from agent.journal.records import LossTally
 from agent.journal.settings import JournalSettings
 from agent.journal.shedding import Rewriter
 from agent.journal.state import STATE_NAMES, load_copy
 from agent.journal.store import Store
-from protocol.losses import Loss
+from protocol.losses import Cause, Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
         position = lane.first_position
         for chunk in view.chunks(lane):
             records += len(chunk.records)
-            suspects += chunk.losses
+            suspects += _by_chain(chunk.losses)
             done, position = done + chunk.end_position - position, chunk.end_position
             if progress is not None:
                 progress(done, total)
@@ -53,6 +54,13 @@ def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
         known=tuple(loss for loss in lost if later.knows_of(loss)),
         bad_state_copies=tuple(sorted(bad_copies & _bad_state_copies(disk))),
     )
+
+
+def _by_chain(losses: list[Loss]) -> list[Loss]:
+    tally = LossTally(Cause.DAMAGED)
+    for loss in losses:
+        tally.add(loss)
+    return tally.losses()
 
 
 def _bad_state_copies(disk: Disk) -> set[str]:

@@ -1,6 +1,7 @@
 """The shared state of an open journal (lanes, files, cursors, losses, totals), and how it becomes durable."""
 
 import contextlib
+from collections.abc import Iterable
 
 import zstandard
 
@@ -9,7 +10,7 @@ from agent.journal.disk import Disk
 from agent.journal.lane import Chunk, Lane, LaneReader
 from agent.journal.layout import PAGE_BYTES, Compress, Head
 from agent.journal.losses import LossLedger, PendingLoss
-from agent.journal.records import LossTally, damage
+from agent.journal.records import LossTally, damage, not_below
 from agent.journal.recovery import rebuild_state, recover_lane
 from agent.journal.segments import SegmentPool, file_name, read_page
 from agent.journal.settings import JournalSettings
@@ -147,8 +148,7 @@ class Store:
 
     def give_up(self, lane: Lane, losses: list[Loss]) -> None:
         """Record as lost what is dropped because the journal is full; durable with the next save."""
-        self._record_losses(lane, losses)
-        self.totals.shed_readings += sum(loss.count for loss in losses)
+        self.totals.shed_readings += self._record_losses(lane, losses)
 
     def report_damage(self, lane: Lane, chunk: Chunk) -> None:
         """Record damage that a reader found as lost, once, however often it is found; and damage that was added since.
@@ -169,16 +169,20 @@ class Store:
         if unreported < sum(loss.count for loss in losses):
             first = min(loss.first_position for loss in losses)
             losses = [damage(lane.number, first, chunk.end_position, count=unreported)]
-        self._record_losses(lane, losses)
-        self.totals.damaged_readings += unreported
+        self.totals.damaged_readings += self._record_losses(lane, losses)
 
-    def _record_losses(self, lane: Lane, losses: list[Loss]) -> None:
-        """Record losses; records that every cursor has passed are none."""
+    def _record_losses(self, lane: Lane, losses: Iterable[Loss]) -> int:
+        """Record losses, all of one cause, and count their readings; those that every cursor has passed are none."""
+        tally = self.new_tally(lane, Cause.DAMAGED)
         for loss in losses:
-            if missed_by := self.behind(lane, loss.last_position + 1):
-                copied_by = tuple(name for name in missed_by if self.copied_below(lane, name) > loss.last_position)
-                self.losses.record([loss], missed_by, copied_by)
-                self.is_vital_unsaved = True
+            if missed := not_below(loss, self.released_position(lane)):
+                tally.add(missed)
+        for loss in tally.losses():
+            missed_by = self.behind(lane, loss.last_position + 1)
+            copied_by = tuple(name for name in missed_by if self.copied_below(lane, name) > loss.last_position)
+            self.losses.record([loss], missed_by, copied_by)
+            self.is_vital_unsaved = True
+        return sum(loss.count for loss in tally.losses())
 
     # Durability
 
@@ -239,8 +243,7 @@ class Store:
         lane.next_position = position
         if lane.segments:
             lane.segments[-1].left_out += loss.count
-        self._record_losses(lane, [loss])
-        self.totals.damaged_readings += loss.count
+        self.totals.damaged_readings += self._record_losses(lane, [loss])
         self.is_vital_unsaved = True
 
     def _sync_names(self) -> None:
