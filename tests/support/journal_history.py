@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from agent.journal import Entry, Journal, JournalSettings, PendingLoss, Record
 from agent.journal.state import STATE_NAMES
 from protocol.losses import Cause
+from tests.support.journal_account import Account, check_losses, positions_of
 from tests.support.simulated_disk import SimulatedDisk
 
 CURSORS = ("publisher", "archiver")
@@ -36,6 +37,7 @@ class Oracle:
     committed: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     acknowledged: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     reported: dict[int, PendingLoss] = field(default_factory=dict)  # gaps that were acknowledged
+    account: Account = field(default_factory=lambda: Account(CURSORS))
     sequence: int = 0
 
 
@@ -92,7 +94,8 @@ class History:
         for _ in range(self.chance.choice((1, 2, 6))):
             self.oracle.sequence += 1
             payload = self.chance.randbytes(self.chance.choice((0, 100, 1500, 3000)))
-            entry = Entry(payload, self.chance.choice(CHAINS), self.now_ms, self.oracle.sequence)
+            readings = self.chance.choice((1, 1, 2, 7, 40))
+            entry = Entry(payload, self.chance.choice(CHAINS), self.now_ms, self.oracle.sequence, readings)
             position = self.journal.append(lane, entry)
             self.oracle.appended[lane][position] = entry
 
@@ -112,9 +115,12 @@ class History:
         for _ in range(self.chance.choice((1, 3, 10))):
             records = cursor.take(self.chance.choice((1, 7, 100)))
             if records and self.chance.random() < 0.8:
-                cursor.acknowledge(records[0].lane, records[-1].position)
+                cursor.acknowledge(records[0].lane, records[-1].next_position - 1)
                 key = name, records[0].lane
-                self.oracle.acknowledged[key] = max(self.oracle.acknowledged[key], records[-1].position + 1)
+                self.oracle.acknowledged[key] = max(self.oracle.acknowledged[key], records[-1].next_position)
+                self.oracle.account.acknowledge(name, records)
+            elif records:
+                cursor.rewind()
 
     def _report_losses(self) -> None:
         for gap in self.journal.pending_losses():
@@ -160,7 +166,8 @@ class History:
             self.seen.add("torn tail")
         if stats.written_bytes > self.settings.max_bytes:
             self.seen.add("reused file")
-        gaps = {gap.number: gap for gap in journal.pending_losses()}
+        journal.pending_losses()
+        gaps = {gap.number: gap for gap in journal._store.losses.pending()}
         by_lane: dict[int, list[Record]] = {lane: [] for lane in LANES}
         cursors = [journal.cursor(name) for name in CURSORS]
         for lane in LANES:
@@ -170,7 +177,15 @@ class History:
             for name in CURSORS:
                 assert journal.cursor(name).position(lane) <= self.oracle.acknowledged[name, lane]
             self._check_lane(lane, by_lane[lane], list({**self.oracle.reported, **gaps}.values()))
+            self._check_account(journal, lane, by_lane[lane], [*{**self.oracle.reported, **gaps}.values()])
         return by_lane
+
+    def _check_account(self, journal: Journal, lane: int, records: list[Record], gaps: list[PendingLoss]) -> None:
+        """Every position below the next one is delivered, readable or lost, and the losses add up."""
+        stats = journal.stats(self.now_ms).lanes.get(lane)
+        readable = {position for record in records for position in positions_of(record)}
+        lost = self.oracle.account.lost(journal, lane, readable, stats.next_position if stats else 0)
+        check_losses(lost, [gap for gap in gaps if gap.loss.lane == lane])
 
     def _is_settled(self) -> bool:
         """Whether no segment is being written: losing the state and the power at once is more than is promised."""
@@ -190,7 +205,7 @@ class History:
 
     def _check_lane(self, lane: int, records: list[Record], gaps: list[PendingLoss]) -> None:
         appended = self.oracle.appended[lane]
-        assert all(before.position < after.position for before, after in itertools.pairwise(records))
+        assert all(before.next_position <= after.position for before, after in itertools.pairwise(records))
         assert all(record.entry == appended.get(record.position) for record in records), "a record was invented"
         assert all(record.lane == lane for record in records), "a record of another lane"
         readable = {record.position for record in records}
@@ -208,7 +223,7 @@ class History:
         """It tells no more than is gone."""
         span = range(gap.loss.first_position, gap.loss.last_position + 1)
         of_chain = [at for at in span if at in appended and gap.loss.chain in ("", appended[at].chain)]
-        assert gap.loss.count <= len(of_chain) - len(readable.intersection(of_chain)), gap
+        assert gap.loss.count <= sum(appended[at].readings for at in of_chain if at not in readable), gap
 
     def _go_on_with(self, disk: SimulatedDisk) -> None:
         """What was in flight and survived counts as committed from now on; what did not never happened."""
@@ -232,13 +247,15 @@ class History:
                     del oracle.appended[lane][position]
             for name in CURSORS:
                 oracle.acknowledged[name, lane] = self.journal.cursor(name).position(lane)
+        self.oracle.account.go_back(self.journal)
         for number in told_again:
             self.oracle.reported.pop(number, None)
         self.is_open = True
 
 
 def _explained(position: int, entry: Entry, gaps: list[PendingLoss]) -> bool:
+    last = position + entry.readings - 1
     return any(
-        gap.loss.first_position <= position <= gap.loss.last_position and gap.loss.chain in ("", entry.chain)
+        gap.loss.first_position <= position and last <= gap.loss.last_position and gap.loss.chain in ("", entry.chain)
         for gap in gaps
     )
