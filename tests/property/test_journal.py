@@ -74,15 +74,15 @@ def test_a_damaged_block_gives_true_records_and_counts_every_other_reading(
     _check_account(true_records, records, losses, head.readings)
 
 
-@given(PLACES, ENTRIES, st.data())
+@given(PLACES, ENTRIES, COMPRESSORS, st.data())
 def test_a_damaged_rewritten_block_does_not_count_what_was_left_out_on_purpose(
-    place: Place, entries: list[Entry], data: st.DataObject
+    place: Place, entries: list[Entry], compress: Compress | None, data: st.DataObject
 ) -> None:
     everything = list(zip(positions_from(0, [entry.readings for entry in entries]), entries, strict=False))
     kept = data.draw(st.lists(st.sampled_from(everything), min_size=1, unique_by=lambda each: each[0]).map(sorted))
     end_position = sum(entry.readings for entry in entries)
     positions, kept_entries = zip(*kept, strict=True)
-    block = encode_block(place, 0, kept_entries, None, positions, end_position)
+    block = encode_block(place, 0, kept_entries, compress, positions, end_position)
     head = parse_head(block)
     assert head is not None
     assert (head.span, head.readings) == (end_position, sum(entry.readings for entry in kept_entries))

@@ -42,10 +42,14 @@ def positions_of(record: Record) -> range:
     return range(record.position, record.next_position)
 
 
-def check_losses(lost: set[int], gaps: Sequence[PendingLoss], *, is_rotten: bool = False) -> None:
-    """`is_rotten`: damage hides how many of the readings in a thinned block every cursor had got before."""
+def check_losses(lost: set[int], gaps: Sequence[PendingLoss], *, is_misread: bool = False) -> None:
+    """`is_misread`: reads failed that work again, so that more is reported than is lost.
+
+    In a thinned lane damage may also hide how many of the readings in a block every cursor had got before.
+    """
     named = set[int]().union(*(range(gap.loss.first_position, gap.loss.last_position + 1) for gap in gaps))
     assert lost <= named, f"{sorted(lost - named)} are lost, and no loss says so"
     counted = sum(gap.loss.count for gap in gaps)
-    unknown = sum(gap.loss.count for gap in gaps if is_rotten and gap.loss.cause == Cause.DAMAGED)
-    assert len(lost) <= counted <= len(lost) + unknown, f"{len(lost)} readings are lost, and {counted} are reported"
+    is_hidden = is_misread or any(gap.loss.cause == Cause.THINNED for gap in gaps)
+    hidden = sum(gap.loss.count for gap in gaps if is_hidden and gap.loss.cause == Cause.DAMAGED)
+    assert len(lost) <= counted <= len(lost) + hidden, f"{len(lost)} readings are lost, and {counted} are reported"

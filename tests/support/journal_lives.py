@@ -70,7 +70,6 @@ class JournalLives:
         self.seen: Counter[str] = Counter()
         self.is_damaged = False  # something was, or was passed over, so that gaps may say so
         self.is_misread = False  # a read failed that works again, so that gaps may say too much
-        self.is_rotten = False
         self.crash_in = 0  # operations; 0: never
         self._is_calm = True
         self.settings = self._draw_settings()
@@ -306,7 +305,7 @@ class JournalLives:
             at = self.chance.choice(written or [0])
             for content in (file.content, file.durable):
                 content[at : at + 512] = bytes(512)
-            self.is_damaged = self.is_rotten = True
+            self.is_damaged = True
             self.seen["rot"] += 1
 
     # The oracle
@@ -379,7 +378,7 @@ class JournalLives:
     def _check_account(self, lane: int, records: list[Record], next_position: int, gaps: list[PendingLoss]) -> None:
         positions = {position for record in records for position in positions_of(record)}
         lost = self.oracle.account.lost(self.journal, lane, positions, next_position)
-        check_losses(lost, gaps, is_rotten=self.is_rotten or self.is_misread)
+        check_losses(lost, gaps, is_misread=self.is_misread)
 
 
 def live(seed: int, steps: int, harms: frozenset[str] | None = None) -> Counter[str]:

@@ -146,3 +146,12 @@ def test_a_segment_stays_until_the_last_reading_in_it_is_acknowledged() -> None:
     assert journal.stats(NOW_MS).lanes[0].segments == 2
     cursor.acknowledge(0, 39)
     assert journal.stats(NOW_MS).lanes[0].segments == 1
+
+
+def test_a_record_comes_once_also_if_others_are_shed_meanwhile() -> None:
+    journal = open_journal(SimulatedDisk(), settings(segments=4))
+    commit(journal, 0, *(entry(number, 700, readings=5) for number in range(4)))
+    cursor = journal.cursor("publisher")
+    assert [record.position for record in cursor.take(2)] == [0, 5]
+    journal._store.lanes[0].changes += 1  # as if something before it was shed
+    assert [record.position for record in cursor.take(9)] == [10, 15]

@@ -1,10 +1,10 @@
-from agent.journal.records import LossTally, Record, damage, joined, loss_of
+from agent.journal.records import LossTally, Record, damage, joined, loss_of, not_below
 from protocol.losses import Cause
 from protocol.reference import Reference
 
 
-def _record(position: int, chain: str = "a") -> Record:
-    return Record(position, 1, b"", chain, 1000 + position, position, 0)
+def _record(position: int, chain: str = "a", readings: int = 1) -> Record:
+    return Record(position, 1, b"", chain, 1000 + position, position, 0, readings)
 
 
 def test_losses_add_up_by_chain() -> None:
@@ -15,6 +15,30 @@ def test_losses_add_up_by_chain() -> None:
     assert (first.chain, first.first_position, first.last_position, first.count) == ("a", 4, 9, 3)
     assert (first.first, first.last) == (Reference(1004, 4), Reference(1009, 9))
     assert (second.chain, second.count) == ("b", 1)
+
+
+def test_losses_count_readings() -> None:
+    tally = LossTally(Cause.SHED, copied_below=8)
+    tally.add_records([_record(0, readings=3), _record(5, readings=2), _record(7, readings=4), _record(11)])
+    copied, others = tally.losses()
+    assert (copied.first_position, copied.last_position, copied.count) == (0, 6, 5)
+    assert (others.first_position, others.last_position, others.count) == (7, 11, 5), "one is copied only in part"
+    [alone] = [loss_of(_record(7, readings=4), Cause.SHED)]
+    assert (alone.first_position, alone.last_position, alone.count) == (7, 10, 4)
+
+
+def test_a_record_and_its_entry_carry_the_readings() -> None:
+    record = _record(5, readings=7)
+    assert (record.next_position, record.entry.readings) == (12, 7)
+
+
+def test_a_loss_is_less_to_a_reader_that_had_a_part_of_it() -> None:
+    everything = damage(0, 10, 20)
+    assert [not_below(everything, position) for position in (10, 20)] == [everything, None]
+    assert not_below(everything, 17) == damage(0, 17, 20)
+    assert not_below(damage(0, 10, 20, count=2), 17) == damage(0, 17, 20, count=2)
+    record = loss_of(_record(10, readings=10), Cause.SHED)
+    assert [not_below(record, position) for position in (17, 20)] == [record, None], "it comes as a whole or not at all"
 
 
 def test_joined_losses_of_different_chains_have_no_chain() -> None:

@@ -2,6 +2,10 @@ import random
 
 import pytest
 
+from agent.journal import Journal
+from agent.journal.layout import PAGE_BYTES
+from agent.journal.repair import repair, verify
+from agent.journal.segments import file_name
 from agent.journal.state import STATE_NAMES
 from protocol.losses import Cause
 from tests.support.journal_helpers import (
@@ -13,6 +17,7 @@ from tests.support.journal_helpers import (
     read_all,
     sequences,
     settings,
+    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -140,3 +145,49 @@ def test_a_gap_that_was_given_out_is_on_the_medium_before_and_is_never_joined_af
     fill_segments(journal, 4, 6, end)
     given.update({gap.number: gap.loss.count for gap in journal.pending_losses()})
     assert sum(given.values()) == journal.stats(NOW_MS).shed_readings
+
+
+# Thinned messages with several readings
+
+
+READINGS = (5, 7, 11, 13, 17, 19, 23, 29)  # of the entries in turn, so that no two sums are alike
+
+
+def _thinned(disk: SimulatedDisk) -> Journal:
+    """Eight messages of a page each, in two segments, of which four are left in a segment of one page each."""
+    using = settings(segments=4, thinned_lanes=frozenset({4}), compression="none")
+    journal = open_journal(disk, using)
+    fill_segments(journal, 0, 1)
+    for number, readings in enumerate(READINGS):
+        commit(journal, 4, entry(number, 3800, readings=readings))
+    commit(journal, 0, entry(4, 3000))
+    return journal
+
+
+def test_thinning_drops_every_second_message_and_counts_its_readings() -> None:
+    disk = SimulatedDisk()
+    journal = _thinned(disk)
+    records = read_all(journal, lane=4)
+    assert [(record.sequence, record.readings) for record in records] == [(0, 5), (2, 11), (4, 17), (6, 23)]
+    assert [record.position for record in records] == [0, 12, 36, 72]
+    assert told(journal) == [(5, sum(READINGS) - 1, 7 + 13 + 19 + 29, Cause.THINNED)]
+    assert journal.append(4, entry(9)) == sum(READINGS)
+    assert verify(disk).is_sound
+
+
+@pytest.mark.parametrize(("page", "position", "end"), [(0, 0, 12), (1, 12, 36), (2, 36, 72), (3, 72, sum(READINGS))])
+def test_a_thinned_block_that_is_gone_costs_only_what_was_left_in_it(page: int, position: int, end: int) -> None:
+    disk = SimulatedDisk()
+    journal = _thinned(disk)
+    [segment] = journal._store.lanes[4].segments
+    disk.files[file_name(segment.file)].content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES] = bytes(PAGE_BYTES)
+    for _ in range(2):
+        assert len(read_all(journal, lane=4)) == 3
+        journal.cursor("publisher").rewind()
+    assert told(journal)[1:] == [(position, end - 1, READINGS[2 * page], Cause.DAMAGED)]
+    journal.close(NOW_MS)
+    repair(disk, new_journal_id=1, now_ms=NOW_MS)
+    assert verify(disk).is_sound
+    journal = open_journal(disk)
+    assert len(read_all(journal, lane=4)) == 3
+    assert len(told(journal)) == 2, "it is not counted again"
