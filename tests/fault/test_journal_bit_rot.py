@@ -205,16 +205,19 @@ def test_a_block_that_rots_again_is_reported_with_what_it_lost_since() -> None:
     assert journal.stats(NOW_MS).damaged_readings == READINGS[3] + READINGS[1]
 
 
-def test_a_damaged_block_that_vanishes_is_reported_with_what_it_lost_since() -> None:
+def test_blocks_that_vanish_are_reported_without_the_damage_that_was_reported_before() -> None:
     disk = _filled_disk("none")
     journal = _open(disk, "none")
     _rot(disk, 1, byte=1000)
     _drain(journal, "publisher")
     [before] = _told(journal)
-    disk.files["0000.segment"].content[BLOCK_BYTES : 2 * BLOCK_BYTES] = bytes(BLOCK_BYTES)
+    disk.files["0000.segment"].content[BLOCK_BYTES : 3 * BLOCK_BYTES] = bytes(2 * BLOCK_BYTES)
     _drain(journal, "archiver")
-    assert _told(journal) == [before, READINGS_PER_BLOCK - before]
-    assert journal.stats(NOW_MS).damaged_readings == READINGS_PER_BLOCK
+    assert _told(journal) == [before, 2 * READINGS_PER_BLOCK - before]
+    assert journal.stats(NOW_MS).damaged_readings == 2 * READINGS_PER_BLOCK
+    journal.cursor("publisher").rewind()
+    _drain(journal, "publisher")
+    assert len(_told(journal)) == 2
 
 
 def test_damage_to_what_every_cursor_has_passed_is_no_loss() -> None:

@@ -8,10 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.journal import Entry, Journal, JournalSettings, Record
-from agent.journal.layout import MAX_BODY_BYTES, Compress, Place, decode_block, encode_block, parse_foot, parse_head
+from agent.journal.layout import (
+    HEAD_BYTES,
+    MAX_BODY_BYTES,
+    Compress,
+    Head,
+    Place,
+    decode_block,
+    encode_block,
+    parse_foot,
+    parse_head,
+)
 from agent.journal.records import positions_from
 from agent.journal.state import decode_state
 from protocol.losses import Loss
+from tests.support.journal_account import positions_of
 from tests.support.journal_helpers import NOW_MS, commit, entry, open_journal, settings
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -69,7 +80,7 @@ def test_a_damaged_block_gives_true_records_and_counts_every_other_reading(
     block = encode_block(place, 0, entries, compress)
     head = parse_head(block)
     assert head is not None
-    records, losses = decode_block(head, _damaged(block, harm))
+    records, losses = decode_block(head, _damaged(block, head, harm))
     true_records = dict(zip(positions_from(0, [entry.readings for entry in entries]), entries, strict=False))
     _check_account(true_records, records, losses, head.readings)
 
@@ -86,14 +97,15 @@ def test_a_damaged_rewritten_block_does_not_count_what_was_left_out_on_purpose(
     head = parse_head(block)
     assert head is not None
     assert (head.span, head.readings) == (end_position, sum(entry.readings for entry in kept_entries))
-    records, losses = decode_block(head, _damaged(block, data.draw(HARM)))
+    records, losses = decode_block(head, _damaged(block, head, data.draw(HARM)))
     _check_account(dict(kept), records, losses, head.readings)
 
 
-def _damaged(block: bytes, harm: list[tuple[int, int]]) -> bytes:
+def _damaged(block: bytes, head: Head, harm: list[tuple[int, int]]) -> bytes:
+    """Its body, which is small beside the zeros that fill the page."""
     damaged = bytearray(block)
     for offset, change in harm:
-        damaged[offset % len(damaged)] ^= change
+        damaged[HEAD_BYTES + head.table_bytes + offset % head.stored_bytes] ^= change
     return bytes(damaged)
 
 
@@ -167,12 +179,12 @@ def test_whatever_is_damaged_each_loss_of_a_cursor_is_reported(
                 _rot_one_byte(disk, what, how)
             case "read":
                 while taken := journal.cursor(what).take(how):
-                    got.update(record.position for record in taken if what == "archiver")
+                    got.update(at for record in taken if what == "archiver" for at in positions_of(record))
                     if how < 1000:
                         break
             case "write":
-                commit(journal, 0, *(entry(written + number, 700) for number in range(what)))
-                written += what
+                commit(journal, 0, *(entry(written + number, 700, readings=1 + 3 * number) for number in range(what)))
+                written = journal.durable_position(0)
             case _:
                 journal.close(NOW_MS)
                 journal = open_journal(disk, using)

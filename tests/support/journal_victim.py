@@ -25,6 +25,10 @@ def payload_at(lane: int, position: int) -> bytes:
     return random.Random(lane * 1_000_003 + position).randbytes(position % 700)
 
 
+def readings_at(position: int) -> int:
+    return 1 + position % 7
+
+
 def open_journal(directory: Path) -> Journal:
     return Journal(DirectoryDisk(directory), SETTINGS, new_journal_id=random.getrandbits(64), now_ms=_now_ms())
 
@@ -37,14 +41,14 @@ def main(directory: Path, seed: int) -> None:
         for lane in LANES:
             for _ in range(chance.randint(0, 40)):
                 position = next_positions[lane]
-                entry = Entry(payload_at(lane, position), "chain", position, 0)
+                entry = Entry(payload_at(lane, position), "chain", position, 0, readings_at(position))
                 assert journal.append(lane, entry) == position
-                next_positions[lane] = position + 1
+                next_positions[lane] = position + entry.readings
         journal.commit(_now_ms())
         print(*(f"{lane}:{position}" for lane, position in next_positions.items()), flush=True)
         publisher = journal.cursor("publisher")
         if taken := publisher.take(50):
-            publisher.acknowledge(taken[0].lane, taken[-1].position)
+            publisher.acknowledge(taken[0].lane, taken[-1].next_position - 1)
 
 
 def next_position(journal: Journal, lane: int) -> int:
