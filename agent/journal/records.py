@@ -88,7 +88,7 @@ def damage(lane: int, first_position: int, end_position: int, count: int | None 
 
 
 def not_below(loss: Loss, position: int) -> Loss | None:
-    """What is lost to a reader that has everything below `position`; a record that it has in part is lost as a whole."""
+    """What is lost to a reader that has everything below `position`. A record that it has in part is lost whole."""
     if loss.last_position < position:
         return None
     if loss.chain or loss.first_position >= position:
