@@ -189,6 +189,7 @@ def decode_block_frame(frame: bytes, *, index: int, offset: int, first_record: i
         frame_bytes=len(frame),
         raw_bytes=len(raw),
         records=len(columns.texts),
+        readings=sum(columns.readings),
         sha256=hashlib.sha256(frame).digest(),
     )
     return Block(index=index, entry=entry, first_record=first_record, columns=columns)

@@ -14,6 +14,7 @@ from protocol.archive.limits import (
     MAX_LOSSES,
     MAX_RAW_BLOCK_BYTES,
     MAX_RAW_BYTES,
+    MAX_READINGS_PER_RECORD,
     MAX_RECORDS,
     MAX_RECORDS_PER_BLOCK,
 )
@@ -32,12 +33,14 @@ class BlockEntry(NamedTuple):
     frame_bytes: int  # head included
     raw_bytes: int  # decompressed
     records: int
+    readings: int
     sha256: bytes  # of the frame, head included
 
 
 class ChainEntry(NamedTuple):
     chain: str
     records: int
+    readings: int
     first: Reference  # of the chain's first and last record in the order of the file
     last: Reference
 
@@ -65,7 +68,7 @@ class Manifest:
 
     @property
     def readings(self) -> int:
-        return sum(lane.readings for lane in self.lanes)
+        return sum(block.readings for block in self.blocks)
 
     def __post_init__(self) -> None:
         check_within("header digest bytes", len(self.header_sha256), DIGEST_BYTES, DIGEST_BYTES)
@@ -84,10 +87,8 @@ class Manifest:
     def _check_sums(self) -> None:
         check_within("records", self.records, 0, MAX_RECORDS)
         check_within("decompressed bytes", sum(block.raw_bytes for block in self.blocks), 0, MAX_RAW_BYTES)
-        by_chain = sum(each.records for each in self.chains)
-        by_lane = sum(each.records for each in self.lanes)
-        if not self.records == by_chain == by_lane:
-            raise ValueError(f"{self.records} records in blocks, {by_chain} in chains, {by_lane} in lanes")
+        _check_sum("records", self.records, self.chains, self.lanes)
+        _check_sum("readings", self.readings, self.chains, self.lanes)
         if len({each.chain for each in self.chains}) != len(self.chains):
             raise ValueError("a chain is listed twice")
         if not all(before.lane < after.lane for before, after in pairwise(self.lanes)):
@@ -101,7 +102,7 @@ class Manifest:
                 "header_sha256": self.header_sha256,
                 "entry": self.entry.to_cbor(),
                 "blocks": [list(block) for block in self.blocks],
-                "chains": [[each.chain, each.records, list(each.first), list(each.last)] for each in self.chains],
+                "chains": [_chain_to_cbor(each) for each in self.chains],
                 "lanes": [list(lane) for lane in self.lanes],
                 "losses": [loss.to_cbor() for loss in self.losses],
             }
@@ -125,17 +126,25 @@ class Manifest:
             )
 
 
+def _check_sum(what: str, total: int, chains: tuple[ChainEntry, ...], lanes: tuple[LaneEntry, ...]) -> None:
+    by_chain, by_lane = (sum(getattr(each, what) for each in entries) for entries in (chains, lanes))
+    if not total == by_chain == by_lane:
+        raise ValueError(f"{total} {what} in blocks, {by_chain} in chains, {by_lane} in lanes")
+
+
 def _check_block(block: BlockEntry) -> None:
     check_within("block offset", block.offset, 0, MAX_POSITION)
     check_within("block frame bytes", block.frame_bytes, 1, MAX_BLOCK_BYTES + 5)
     check_within("block bytes", block.raw_bytes, 1, MAX_RAW_BLOCK_BYTES)
     check_within("block records", block.records, 1, MAX_RECORDS_PER_BLOCK)
+    check_within("block readings", block.readings, block.records, block.records * MAX_READINGS_PER_RECORD)
     check_within("block digest bytes", len(block.sha256), DIGEST_BYTES, DIGEST_BYTES)
 
 
 def _check_chain(entry: ChainEntry) -> None:
     check_chain(entry.chain)
     check_within("chain records", entry.records, 1, MAX_RECORDS)
+    check_within("chain readings", entry.readings, entry.records, entry.records * MAX_READINGS_PER_RECORD)
     check_reference("chain's first", entry.first)
     check_reference("chain's last", entry.last)
 
@@ -152,11 +161,16 @@ def _check_lane(lane: LaneEntry, entry: LogEntry) -> None:
 
 
 def _block_from_cbor(value: CborValue) -> BlockEntry:
-    *numbers, sha256 = items(value, 5)
-    offset, frame_bytes, raw_bytes, records = (field(number, int) for number in numbers)
-    return BlockEntry(offset, frame_bytes, raw_bytes, records, field(sha256, bytes))
+    *numbers, sha256 = items(value, 6)
+    offset, frame_bytes, raw_bytes, records, readings = (field(number, int) for number in numbers)
+    return BlockEntry(offset, frame_bytes, raw_bytes, records, readings, field(sha256, bytes))
+
+
+def _chain_to_cbor(entry: ChainEntry) -> CborValue:
+    return [entry.chain, entry.records, entry.readings, list(entry.first), list(entry.last)]
 
 
 def _chain_from_cbor(value: CborValue) -> ChainEntry:
-    chain, records, first, last = items(value, 4)
-    return ChainEntry(field(chain, str), field(records, int), Reference.from_cbor(first), Reference.from_cbor(last))
+    chain, records, readings, first, last = items(value, 5)
+    references = Reference.from_cbor(first), Reference.from_cbor(last)
+    return ChainEntry(field(chain, str), field(records, int), field(readings, int), *references)

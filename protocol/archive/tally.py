@@ -19,6 +19,7 @@ class Tally:
         self.records = 0
         self.raw_bytes = 0  # decompressed
         self._chain_records: Counter[str] = Counter()
+        self._chain_readings: Counter[str] = Counter()
         self._chain_first: dict[str, tuple[int, int]] = {}
         self._chain_last: dict[str, tuple[int, int]] = {}
         self._lane_records: Counter[int] = Counter()
@@ -36,6 +37,8 @@ class Tally:
             self._chain_first.setdefault(chain, firsts[chain])
         self._chain_last.update(zip(chains, references, strict=True))
         self._chain_records.update(chains)
+        for chain, count in zip(chains, columns.readings, strict=True):
+            self._chain_readings[chain] += count
         self._lane_records.update(columns.lanes)
         self.blocks.append(entry)
         self.records += entry.records
@@ -69,7 +72,13 @@ class Tally:
             entry=entry,
             blocks=tuple(self.blocks),
             chains=tuple(
-                ChainEntry(chain, self._chain_records[chain], Reference(*first), Reference(*self._chain_last[chain]))
+                ChainEntry(
+                    chain,
+                    self._chain_records[chain],
+                    self._chain_readings[chain],
+                    Reference(*first),
+                    Reference(*self._chain_last[chain]),
+                )
                 for chain, first in self._chain_first.items()
             ),
             lanes=self.lanes,

@@ -126,6 +126,7 @@ class ArchiveWriter:
             frame_bytes=len(frame),
             raw_bytes=len(raw),
             records=len(self._pending),
+            readings=sum(columns.readings),
             sha256=hashlib.sha256(frame).digest(),
         )
         self._tally.add_block(entry, columns)

@@ -73,11 +73,11 @@ def test_plain_libraries_take_the_archive_apart_and_find_it_true() -> None:
         frames[kind] = (offset, ARCHIVE[offset + 5 : offset + 5 + length])
         offset += 5 + length
     header, manifest = cbor2.loads(frames[b"H"][1]), cbor2.loads(frames[b"M"][1])
-    block_offset, block_bytes, raw_bytes, records, digest = manifest["blocks"][0]
+    block_offset, block_bytes, raw_bytes, records, readings, digest = manifest["blocks"][0]
     raw = zstandard.decompress(frames[b"B"][1])
     assert hashlib.sha256(ARCHIVE[:block_offset]).digest() == manifest["header_sha256"]
     assert hashlib.sha256(ARCHIVE[block_offset : block_offset + block_bytes]).digest() == digest
-    assert (len(raw), records) == (raw_bytes, 2)
+    assert (len(raw), records, readings) == (raw_bytes, 2, 4)
     assert raw.endswith(b'boiler["first"]["second"]')
     manifest_offset, signature = struct.unpack(">Q64s", frames[b"S"][1])
     assert manifest_offset == frames[b"M"][0]

@@ -12,12 +12,16 @@ from tests.support.archives import LOSS
 from tests.support.device_logs import log_entry
 
 ENTRY = log_entry(2, lanes=(LaneRange(0, 0, 0, 12), LaneRange(3, 5, 7, 8)))
-BLOCKS = (BlockEntry(100, 50, 400, 3, b"1" * 32), BlockEntry(150, 60, 500, 4, b"2" * 32))
+BLOCKS = (BlockEntry(100, 50, 400, 3, 5, b"1" * 32), BlockEntry(150, 60, 500, 4, 4, b"2" * 32))
+CHAINS = (
+    ChainEntry("a", 5, 7, Reference(1, 0), Reference(9, 1)),
+    ChainEntry("b", 2, 2, Reference(2, 0), Reference(2, 1)),
+)
 MANIFEST = Manifest(
     header_sha256=b"h" * 32,
     entry=ENTRY,
     blocks=BLOCKS,
-    chains=(ChainEntry("a", 5, Reference(1, 0), Reference(9, 1)), ChainEntry("b", 2, Reference(2, 0), Reference(2, 1))),
+    chains=CHAINS,
     lanes=(LaneEntry(0, 6, 8, 0, 9), LaneEntry(3, 1, 1, 7, 7)),
     losses=(LOSS,),
 )
@@ -36,6 +40,10 @@ def test_round_trip() -> None:
         ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(offset=151))}, "do not follow"),
         ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(raw_bytes=2**40))}, "block bytes"),
         ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(records=0))}, "block records"),
+        ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(readings=3))}, "block readings 3"),
+        ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(readings=5))}, "10 readings in blocks, 9 in chains, 9 in lanes"),
+        ({"chains": (CHAINS[0], CHAINS[1]._replace(readings=1))}, "chain readings 1"),
+        ({"chains": (CHAINS[0], CHAINS[1]._replace(readings=3))}, "9 readings in blocks, 10 in chains, 9 in lanes"),
         ({"blocks": (BLOCKS[0], BLOCKS[1]._replace(sha256=b""))}, "block digest"),
         ({"lanes": (LaneEntry(3, 1, 1, 7, 7), LaneEntry(0, 6, 8, 0, 9))}, "lanes are not in order"),
         ({"lanes": (LaneEntry(0, 7, 7, 9, 0),)}, "first position"),
@@ -44,7 +52,7 @@ def test_round_trip() -> None:
         ({"lanes": (LaneEntry(0, 7, 7, 0, 12),)}, "lane 0 has positions outside 0..12"),
         ({"lanes": (LaneEntry(0, 6, 6, 0, 9), LaneEntry(3, 1, 1, 6, 6))}, "lane 3 has positions outside 7..8"),
         ({"lanes": (LaneEntry(0, 6, 6, 0, 9), LaneEntry(4, 1, 1, 6, 6))}, "lane 4 has positions outside 0..0"),
-        ({"chains": (ChainEntry("", 7, Reference(1, 0), Reference(1, 0)),)}, "chain key"),
+        ({"chains": (ChainEntry("", 7, 9, Reference(1, 0), Reference(1, 0)),)}, "chain key"),
         ({"chains": (MANIFEST.chains[0], MANIFEST.chains[1]._replace(chain="a"))}, "twice"),
         ({"losses": (LOSS,) * 4097}, "losses"),
     ],

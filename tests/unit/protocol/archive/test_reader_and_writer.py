@@ -43,7 +43,8 @@ def forge(
         raw = encode_block(Columns.of(records))
         frame = encode_frame(kind, compressor(3).compress(raw) + bytes(cut))
         frame = frame[: len(frame) - cut]
-        entry = BlockEntry(len(body), len(frame), len(raw), len(records), hashlib.sha256(frame).digest())
+        readings = sum(record.readings for record in records)
+        entry = BlockEntry(len(body), len(frame), len(raw), len(records), readings, hashlib.sha256(frame).digest())
         tally.add_block(entry, Columns.of(records))
         body += frame
     payload = (manifest or tally.manifest(hashlib.sha256(start).digest(), ENTRY, ())).to_bytes()
@@ -58,10 +59,10 @@ def test_records_losses_and_header_come_back_and_are_accounted_for() -> None:
     assert archive.manifest.losses == (LOSS,)
     assert archive.manifest.records == 40
     assert len(archive.manifest.blocks) > 3
-    assert [(each.chain, each.records) for each in archive.manifest.chains] == [
-        ("chain-0", 14),
-        ("chain-1", 13),
-        ("chain-2", 13),
+    assert [(each.chain, each.records, each.readings) for each in archive.manifest.chains] == [
+        ("chain-0", 14, 14),
+        ("chain-1", 13, 13),
+        ("chain-2", 13, 13),
     ]
     assert archive.manifest.chains[0].first == RECORDS[0].reference
     assert archive.manifest.chains[0].last == RECORDS[39].reference
