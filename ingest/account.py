@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from ingest.decoded import MAX_INTEGER
+from ingest.device_logs import LogAccount, LogName, Range
+from ingest.log_ledger import ARCHIVE_MISSING, LaneName, missing_places
 from ingest.spans import Hole, Ref, Span, holes_between, overlaps, unite
 from ingest.summary import ArchiveSummary, ChainSummary, Correction, loss_from_json, span_from_json
+from protocol.devicelog.checkpoint import Checkpoint
 from protocol.losses import Loss
 
 Lane = tuple[str, int]  # a journal, and one of its lanes
@@ -95,6 +98,7 @@ class Account:
     losses: dict[tuple[str, str, int], Loss] = field(default_factory=dict)  # by device, journal and number
     corrections: dict[Boot, Correction] = field(default_factory=dict)
     boot_dates: dict[Boot, set[str]] = field(default_factory=dict)  # where messages lie whose time a correction tells
+    logs: dict[LogName, LogAccount] = field(default_factory=dict)
 
     def suspects(self, summaries: Iterable[ArchiveSummary]) -> list[Suspect]:
         """Where the new archives overlap each other or what is known. Elsewhere no message can come twice."""
@@ -115,9 +119,21 @@ class Account:
             for chain, found in summary.chains.items():
                 self.chains.setdefault(ChainName(device, chain), ChainAccount()).add(found, summary.journal or "")
             self._note_losses(device, summary.losses)
+            self._enter_log(device, summary)
         for name, count in duplicates.items():
             self.chains[name].ingested -= count
             self.chains[name].duplicate += count
+
+    def _enter_log(self, device: str, summary: ArchiveSummary) -> None:
+        if summary.entry is not None:
+            log = self.logs.setdefault(LogName(device, summary.entry.log.hex()), LogAccount())
+            log.add_archive(summary.entry, summary.lane_readings, summary.landed_at_ms, summary.journal or "")
+
+    def add_checkpoints(self, checkpoints: Iterable[tuple[Checkpoint, int]]) -> None:
+        """Enter checkpoints, each with the time at which it came."""
+        for checkpoint, landed_at_ms in checkpoints:
+            name = LogName(f"0x{checkpoint.device.hex()}", checkpoint.log.hex())
+            self.logs.setdefault(name, LogAccount()).add_checkpoint(checkpoint, landed_at_ms)
 
     def add_duplicates(self, duplicates: Iterable[ArchiveSummary]) -> None:
         """Count the records of archives that were entered before and were delivered again in another file."""
@@ -160,11 +176,13 @@ class Account:
                 by_chain.setdefault(ChainName(device, loss.chain), []).append(loss)
             else:
                 chainless.setdefault(device, _Chainless()).add(journal, loss)
-        return [
-            chainless[name.device].explain(gap, account.lane) if name.device in chainless else gap
-            for name, account in sorted(self.chains.items())
-            for gap in _explain(name, holes_between(account.spans), by_chain.get(name, []), account.held)
-        ]
+        missing = missing_places(self.logs)
+        found = []
+        for name, account in sorted(self.chains.items()):
+            for gap in _explain(name, holes_between(account.spans), by_chain.get(name, []), account.held):
+                explained = chainless[name.device].explain(gap, account.lane) if name.device in chainless else gap
+                found.append(_name_missing_archive(explained, account.lane, missing))
+        return found
 
     def ledger(self) -> list[dict[str, Any]]:
         """The rows of the ledger, in the order of their chains."""
@@ -180,6 +198,7 @@ class Account:
             "losses": [[device, journal, loss] for (device, journal, _), loss in self.losses.items()],
             "corrections": [[boot.device, correction] for boot, correction in self.corrections.items()],
             "boot_dates": [[*boot, sorted(dates)] for boot, dates in self.boot_dates.items()],
+            "logs": [[*name, log.to_json()] for name, log in self.logs.items()],
         }
         return orjson.dumps(values, default=tuple)
 
@@ -193,6 +212,7 @@ class Account:
             losses={(device, journal, loss.number): loss for device, journal, loss in losses},
             corrections={Boot(device, each[0]): Correction(*each) for device, each in values["corrections"]},
             boot_dates={Boot(device, boot): set(dates) for device, boot, dates in values["boot_dates"]},
+            logs={LogName(device, log): LogAccount.from_json(rest) for device, log, rest in values["logs"]},
         )
 
 
@@ -262,6 +282,15 @@ class _Chainless:
                 self._remaining[journal, loss.number] -= used
                 gap = gap._replace(explained=gap.explained + used, cause=_both(gap.cause, loss.cause))
         return gap
+
+
+def _name_missing_archive(gap: Gap, lane: Lane | None, missing: Mapping[LaneName, list[Range]]) -> Gap:
+    """The cause of a gap that no loss explains and where an archive is missing. It stays unexplained."""
+    if lane is None or gap.hole.places is None or not _unexplained(gap):
+        return gap
+    after, before = gap.hole.places
+    is_there = any(first < before and after < end - 1 for first, end in missing.get((gap.name.device, *lane), ()))
+    return gap._replace(cause=_both(gap.cause, ARCHIVE_MISSING)) if is_there else gap
 
 
 def _both(causes: str | None, another: str) -> str:

@@ -212,8 +212,19 @@ def _run_job(arguments: argparse.Namespace) -> int:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: stopping.set())
         run_job(spark, settings, Progress(quiet=arguments.quiet), stopping)
-        is_wanted = arguments.report is not None or arguments.json
-        return _write_report(spark, settings.tables, arguments.report, arguments.json) if is_wanted else 0
+        if arguments.report is not None or arguments.json:
+            return _write_report(spark, settings.tables, arguments.report, arguments.json)
+    return _judge(settings.tables, quiet=arguments.quiet)
+
+
+def _judge(tables: Path, *, quiet: bool) -> int:
+    """Print the totals. The exit code says whether everything is accounted for."""
+    from ingest.totals import read_totals
+
+    totals = read_totals(tables)
+    if not (quiet and totals.complete):
+        print(totals.as_line(), file=sys.stderr)
+    return 0 if totals.complete else 1
 
 
 def _job_settings(arguments: argparse.Namespace) -> "JobSettings":
@@ -261,7 +272,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _write_report(spark: "SparkSession", tables: Path, page: Path | None, as_json: bool) -> int:
-    """The page, the figures on stdout, or both. The exit code says whether the ledger balances."""
+    """The page, the figures on stdout, or both. The exit code says whether everything is accounted for."""
     from ingest import plain_values
     from ingest.facts import collect_facts
     from ingest.report import render_page

@@ -56,12 +56,13 @@ class LogAccount:
     last_sign_ms: int = 0
     lanes: dict[int, LaneAccount] = field(default_factory=dict)
     numbers: list[Range] = field(default_factory=list)  # of archives that arrived or were replaced, united
+    received: list[Range] = field(default_factory=list)  # numbers that did not arrive, and that a receipt names
     checkpoint: Checkpoint | None = None  # the newest
     is_forked: bool = False
 
-    def add_archive(self, entry: LogEntry, readings: Mapping[int, int], landed_at_ms: int) -> None:
+    def add_archive(self, entry: LogEntry, readings: Mapping[int, int], landed_at_ms: int, journal: str = "") -> None:
         """Enter an archive that was never entered before, with the number of its readings by lane."""
-        self.previous_log = entry.previous_log.hex()
+        self.previous_log, self.journal = entry.previous_log.hex(), journal
         self._note_sign(landed_at_ms)
         own = (entry.number, entry.number + 1)
         self.is_forked |= not subtract(own, self.numbers)
@@ -85,18 +86,18 @@ class LogAccount:
         last = self.numbers[-1][1] if self.numbers else 0
         return subtract((0, max(last, self.checkpoint.size if self.checkpoint else 0)), self.numbers)
 
-    def missing(self, lane: int, received: Sequence[Range] = (), *, is_abandoned: bool = False) -> list[Range]:
-        """The positions that should have arrived. `received`: the numbers that a receipt names."""
+    def missing(self, lane: int, *, is_abandoned: bool = False) -> list[Range]:
+        """The positions that should have arrived."""
         account = self.lanes[lane]
         gaps = subtract((account.begin, self._end(lane, is_abandoned=is_abandoned)), account.covered)
-        if is_abandoned or self.checkpoint is None or self._all_received(received):
+        if is_abandoned or self.checkpoint is None or self._all_received():
             return gaps
         waiting = self._waiting(lane)
         return [part for gap in gaps for part in subtract(gap, [waiting])]
 
-    def totals(self, lane: int, received: Sequence[Range] = (), *, is_abandoned: bool = False) -> LaneTotals:
+    def totals(self, lane: int, *, is_abandoned: bool = False) -> LaneTotals:
         account = self.lanes[lane]
-        missing = length(self.missing(lane, received, is_abandoned=is_abandoned))
+        missing = length(self.missing(lane, is_abandoned=is_abandoned))
         covered = length(account.covered)
         return LaneTotals(
             arrived=account.readings,
@@ -117,10 +118,10 @@ class LogAccount:
         stated = [each for each in self.checkpoint.lanes if each.lane == lane] if self.checkpoint else []
         return (stated[0].released, stated[0].archived) if stated else (0, 0)
 
-    def _all_received(self, received: Sequence[Range]) -> bool:
+    def _all_received(self) -> bool:
         """Whether every archive that did not arrive here has a receipt, so that none of them waits on the device."""
         gaps = self.missing_numbers()
-        return bool(gaps) and not any(subtract(gap, received) for gap in gaps)
+        return bool(gaps) and not any(subtract(gap, self.received) for gap in gaps)
 
     def _lane(self, lane: int, begin: int) -> LaneAccount:
         return self.lanes.setdefault(lane, LaneAccount(begin))
@@ -133,11 +134,12 @@ class LogAccount:
         lanes = [[lane, each.begin, each.covered, each.readings] for lane, each in self.lanes.items()]
         checkpoint = None if self.checkpoint is None else self.checkpoint.to_bytes().hex()
         signs = (self.first_sign_ms, self.last_sign_ms)
-        return [self.previous_log, self.journal, *signs, lanes, self.numbers, checkpoint, self.is_forked]
+        numbers = (self.numbers, self.received)
+        return [self.previous_log, self.journal, *signs, lanes, *numbers, checkpoint, self.is_forked]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> "LogAccount":
-        previous_log, journal, first_sign_ms, last_sign_ms, lanes, numbers, checkpoint, is_forked = values
+        previous_log, journal, first_sign_ms, last_sign_ms, lanes, numbers, received, checkpoint, is_forked = values
         return cls(
             previous_log=previous_log,
             journal=journal,
@@ -145,6 +147,7 @@ class LogAccount:
             last_sign_ms=last_sign_ms,
             lanes={lane: LaneAccount(begin, _ranges(covered), readings) for lane, begin, covered, readings in lanes},
             numbers=_ranges(numbers),
+            received=_ranges(received),
             checkpoint=None if checkpoint is None else Checkpoint.from_bytes(bytes.fromhex(checkpoint)),
             is_forked=is_forked,
         )

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from ingest.plain_values import collect_rows
 from ingest.query import ask, open_views
+from ingest.totals import read_totals
 
 MAX_CURVES: Final = 12
 MAX_POINTS: Final = 400
@@ -47,6 +48,7 @@ _LEDGER: Final = """
     SELECT l.*, coalesce(m.counted, 0) AS counted FROM ledger l
     LEFT JOIN (SELECT device, chain, count(*) AS counted FROM messages GROUP BY device, chain) m
     ON m.device = l.device AND m.chain = l.chain ORDER BY l.device, l.chain"""
+_LOGS: Final = "SELECT * FROM logs ORDER BY complete, device, log, lane"
 _GAPS: Final = f"""
     SELECT * FROM gaps WHERE state = 'open' ORDER BY device, chain, before_timestamp_ms LIMIT {MAX_GAPS}"""  # noqa: S608
 _SENSORS: Final = f"""
@@ -62,7 +64,8 @@ def collect_facts(spark: SparkSession, tables: Path) -> dict[str, Any]:
 def _collect(spark: SparkSession, tables: Path) -> dict[str, Any]:
     open_views(spark, tables)
     ledger = _rows(spark, _LEDGER)
-    totals = _rows(spark, _TOTALS)[0]
+    accounted = read_totals(tables)
+    totals = {**_rows(spark, _TOTALS)[0], **accounted.as_dict()}
     step_s = _step_s(totals["first"], totals["last"], MAX_COLUMNS, HOUR_S)
     return {
         "totals": totals,
@@ -74,8 +77,9 @@ def _collect(spark: SparkSession, tables: Path) -> dict[str, Any]:
         "quarantine": _rows(spark, _QUARANTINE),
         "gaps": _rows(spark, _GAPS),
         "ledger": ledger,
+        "logs": _rows(spark, _LOGS),
         "curves": [_curve(spark, sensor) for sensor in _rows(spark, _SENSORS)],
-        "balanced": all(row["balanced"] and row["counted"] == row["ingested"] for row in ledger),
+        "balanced": accounted.complete and all(row["counted"] == row["ingested"] for row in ledger),
     }
 
 

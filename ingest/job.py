@@ -25,12 +25,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings, KnownVerdicts
+from ingest.checkpoints import Beside, Warn, read_checkpoints
 from ingest.collector.devices import addresses_in
 from ingest.decode import decode_archives
 from ingest.deliveries import Deliveries, Waiting
 from ingest.handed_over import HandedOver
 from ingest.known import Announcer
-from ingest.load import Loaded, load_batch, unlock_archives
+from ingest.load import Loaded, load_batch, load_beside, unlock_archives
 from ingest.progress import Progress
 from ingest.store import Store, TableFormat
 
@@ -73,7 +74,7 @@ def run_job(
         shown.expect(there if settings.again else there - len(deliveries))
 
         under_way = threading.Lock()
-        runner = _BatchRunner(spark, store, settings, deliveries)
+        runner = _BatchRunner(spark, store, settings, deliveries, shown.warn)
         runner.unlock()
 
         failures: list[Exception] = []
@@ -94,6 +95,7 @@ def run_job(
             _with_a_readable_checkpoint(store, run_stream, failures)
         except StreamingQueryException as error:
             raise (failures or [error])[0] from None
+        runner.settle()
         shown.finish()
 
 
@@ -121,18 +123,33 @@ def _await_end(query: StreamingQuery, stopping: threading.Event, under_way: thre
 class _BatchRunner:
     """Ingests batches, with the state that the Spark driver holds between them."""
 
-    def __init__(self, spark: SparkSession, store: Store, settings: JobSettings, deliveries: Deliveries) -> None:
+    def __init__(
+        self, spark: SparkSession, store: Store, settings: JobSettings, deliveries: Deliveries, warn: Warn
+    ) -> None:
         self._spark = spark
         self._store = store
         self._settings = settings
         self._deliveries = deliveries
         self._announcer = Announcer(spark, deliveries)
         self._handed_over = HandedOver(store)
+        self._warn = warn
+        self._beside = self._read_beside()
 
     def ingest(self, files: DataFrame) -> Loaded:
         """One batch of files of the landing area, in one commit."""
         with self._decoded(files, known=self._announcer.announce()) as (decoded, folder):
-            return load_batch(self._store, decoded, folder, self._deliveries, self._handed_over)
+            loaded = load_batch(self._store, decoded, folder, self._deliveries, self._handed_over, self._beside)
+        self._beside = self._read_beside()
+        return loaded
+
+    def settle(self) -> None:
+        """Enter what came beside the archives, also where no archive came."""
+        load_beside(self._store, self._beside)
+
+    def _read_beside(self) -> Beside:
+        """Read before the next archives are listed: what a checkpoint speaks of must have had time to arrive."""
+        checkpoints = read_checkpoints(self._settings.landing, self._devices(), self._warn)
+        return Beside(tuple(checkpoints), self._settings.decode.receipts)
 
     def unlock(self) -> None:
         """Open what waited for a key that is known by now, in a commit of its own, until nothing more can be opened.

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from ingest.account import Boot, ChainName
+from ingest.account import Account, Boot, ChainName, Gap
+from ingest.checkpoints import Beside
 from ingest.clean import (
     SIGNED_TEXT,
     apply_corrections,
@@ -28,9 +29,19 @@ from ingest.clean import (
 from ingest.decoded import LATEST_MS
 from ingest.deliveries import Deliveries
 from ingest.handed_over import HandedOver
+from ingest.log_ledger import make_log_ledger
 from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
-from ingest.small_tables import CLOSED, OPEN, archive_rows, closed_gaps, gap_rows, write_rows
+from ingest.small_tables import (
+    CLOSED,
+    OPEN,
+    archive_rows,
+    closed_gaps,
+    gap_rows,
+    log_gap_rows,
+    log_rows,
+    write_rows,
+)
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
 from ingest.summary import DUPLICATE, KNOWN, UNLOCKED, VERIFIED, ArchiveSummary, Correction, Locked
 
@@ -47,20 +58,29 @@ class Loaded:
 
 
 def load_batch(
-    store: Store, decoded: DataFrame, folder: Path, deliveries: Deliveries, handed_over: HandedOver
+    store: Store, decoded: DataFrame, folder: Path, deliveries: Deliveries, handed_over: HandedOver, beside: Beside
 ) -> Loaded:
     """Enter decoded rows into the tables: all of them in one commit, or, if they bring nothing new, none.
 
-    `folder` is where the decoder has written the messages.
+    `folder` is where the decoder has written the messages; `beside` is what came with the archives.
     """
     delivered, files = _collect(decoded)
     handed_over.add(delivered)
     chosen = _choose(delivered)
     duplicates = deliveries.duplicates(delivered, chosen)
     if chosen or duplicates:
-        _Batch(store, decoded, delivered, chosen, duplicates, _Staged(folder, files)).load()
+        _Batch(store, decoded, delivered, chosen, duplicates, _Staged(folder, files)).load(beside)
         deliveries.enter(chosen, duplicates)
     return Loaded(archives=len(delivered), records=sum(summary.records or 0 for summary in delivered))
+
+
+def load_beside(store: Store, beside: Beside) -> None:
+    """Enter what checkpoints and receipts tell, in a commit of its own, if it is anything new."""
+    account = store.account()
+    gaps_before, known = account.gaps(), account.to_json()
+    beside.enter(account)
+    if account.to_json() != known:
+        store.commit(account, _ledger_changes(store, account, gaps_before))
 
 
 def _collect(decoded: DataFrame) -> tuple[list[ArchiveSummary], list[Path]]:
@@ -145,10 +165,11 @@ class _Batch:
         self._gaps_before = self._account.gaps()
         self._changes: dict[str, Change] = {}
 
-    def load(self) -> None:
+    def load(self, beside: Beside) -> None:
         if self._summaries:
             self._enter_messages()
         self._account.add_duplicates(self._duplicate_archives)
+        beside.enter(self._account)
         self._write_small_tables()
         self._store.commit(self._account, self._changes)
 
@@ -296,23 +317,32 @@ class _Batch:
             self._account.boot_dates.setdefault(Boot(row.device, row.boot), set()).add(row.date.isoformat())
 
     def _write_small_tables(self) -> None:
-        now = self._account.gaps()
-        closed = self._closed_before() + gap_rows(closed_gaps(self._gaps_before, now), CLOSED)
-        self._replace("gaps", closed + gap_rows(now, OPEN))
-        self._replace("ledger", self._account.ledger())
+        self._changes |= _ledger_changes(self._store, self._account, self._gaps_before)
         duplicates = [replace(each, verdict=DUPLICATE) for each in self._duplicate_archives]
         archives = archive_rows([*self._summaries, *duplicates])
-        self._changes["archives"] = Change([self._write_small("archives", archives)])
+        self._changes["archives"] = Change([_write_small(self._store, "archives", archives)])
 
-    def _closed_before(self) -> list[dict[str, Any]]:
-        files = [self._store.path("gaps", file) for file in self._store.files("gaps")]
-        return [row for file in files for row in pq.read_table(file, filters=[("state", "=", CLOSED)]).to_pylist()]
 
-    def _replace(self, table: str, rows: list[dict[str, Any]]) -> None:
-        self._changes[table] = Change([self._write_small(table, rows)], self._store.files(table))
+def _ledger_changes(store: Store, account: Account, gaps_before: list[Gap]) -> dict[str, Change]:
+    """The tables that each commit writes anew: gaps, ledger and logs."""
+    now = account.gaps()
+    logs = make_log_ledger(account.logs, account.losses)
+    closed = _closed_before(store) + gap_rows(closed_gaps(gaps_before, now), CLOSED)
+    rows = {
+        "gaps": closed + gap_rows(now, OPEN) + log_gap_rows(logs.gaps),
+        "ledger": account.ledger(),
+        "logs": log_rows(logs.rows),
+    }
+    return {table: Change([_write_small(store, table, rows[table])], store.files(table)) for table in rows}
 
-    def _write_small(self, table: str, rows: list[dict[str, Any]]) -> Path:
-        return write_rows(table, rows, self._store.work(table) / "all.parquet")
+
+def _closed_before(store: Store) -> list[dict[str, Any]]:
+    files = [store.path("gaps", file) for file in store.files("gaps")]
+    return [row for file in files for row in pq.read_table(file, filters=[("state", "=", CLOSED)]).to_pylist()]
+
+
+def _write_small(store: Store, table: str, rows: list[dict[str, Any]]) -> Path:
+    return write_rows(table, rows, store.work(table) / "all.parquet")
 
 
 def _days(locked: Locked) -> Iterator[str]:

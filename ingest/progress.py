@@ -30,6 +30,10 @@ class Progress:
     def finish(self) -> None:
         self._say(f"done: {self._done()}")
 
+    def warn(self, problem: str) -> None:
+        """Also where progress is not shown."""
+        print(f"headgate: {problem}", file=self._stream, flush=True)
+
     def _done(self) -> str:
         spent_s = max(time.monotonic() - self._started_s, 1e-3)
         return f"{self.archives} archives, {self.records} records, {self.records / spent_s:.0f} records/s"

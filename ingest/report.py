@@ -13,10 +13,16 @@ LEDGER_COLUMNS: Final = (
     "device", "chain", "produced", "archived", "ingested", "duplicate", "quarantined", "held", "lost_explained",
     "lost_unexplained", "broken_links", "archives", "balanced",
 )  # fmt: skip
-GAP_COLUMNS: Final = ("device", "chain", "after", "before", "missing", "explained", "held", "cause")
+LOG_COLUMNS: Final = (
+    "device", "log", "lane", "produced", "arrived", "lost_explained", "lost_unexplained", "missing", "on_device",
+    "archives", "missing_archives", "checkpoint_at", "abandoned", "forked", "complete",
+)  # fmt: skip
+GAP_COLUMNS: Final = ("device", "chain", "log", "after", "before", "missing", "explained", "held", "cause")
 DEVICE_COLUMNS: Final = ("device", "messages", "archives", "open_gaps", "first", "last")
 QUARANTINE_COLUMNS: Final = ("reason", "rows", "records")
-TEXT_COLUMNS: Final = frozenset({"device", "chain", "cause", "reason"})
+TEXT_COLUMNS: Final = frozenset({"device", "chain", "log", "missing_archives", "cause", "reason"})
+ALARMS: Final = frozenset({"forked"})  # good where they are false
+NEITHER: Final = frozenset({"abandoned"})  # neither good nor bad
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 MAX_ROWS: Final = 500  # of a table
@@ -41,6 +47,7 @@ def render_page(facts: Mapping[str, Any]) -> str:
             ),
         ),
         _section("Devices", "", _table(DEVICE_COLUMNS, facts["devices"])),
+        _section("Device logs", "one row per log and lane, in readings", _table(LOG_COLUMNS, facts["logs"])),
         _section("Open gaps", "holes in the chains, and what explains them", _gaps(facts["gaps"])),
         _section("Ledger", "one row per chain", _table(LEDGER_COLUMNS, sorted(facts["ledger"], key=_worst_first))),
         _pair(*map(_curve, facts["curves"])),
@@ -54,24 +61,36 @@ def render_page(facts: Mapping[str, Any]) -> str:
 
 
 def _verdict(facts: Mapping[str, Any]) -> str:
-    lost = sum(row["lost_unexplained"] for row in facts["ledger"])
-    if not facts["balanced"]:
-        return '<p class="verdict no">The ledger does not balance: see the rows that say so.</p>'
-    if lost:
-        return f'<p class="verdict no">The ledger balances, but {lost:,} lost without a word: see the open gaps.</p>'
-    return '<p class="verdict yes">The ledger balances: every message is ingested, in quarantine or explained.</p>'
+    problems = [
+        f"{facts['totals'][name]:,} readings {text}"
+        for name, text in (("missing", "missing"), ("lost_unexplained", "lost, unexplained"))
+        if facts["totals"][name]
+    ]
+    if any(row["forked"] for row in facts["logs"]):
+        problems.append("a device log is forked")
+    if not facts["balanced"] and not problems:
+        problems.append("the ledger does not balance")
+    if problems:
+        return f'<p class="verdict no">Not complete: {", ".join(problems)}. See device logs, gaps and ledger.</p>'
+    on_device = f"; {facts['totals']['on_device']:,} still on devices" if facts["totals"]["on_device"] else ""
+    return (
+        '<p class="verdict yes">Complete: every reading is ingested, in quarantine, or lost and explained'
+        f"{on_device}.</p>"
+    )
 
 
 def _tiles(facts: Mapping[str, Any]) -> str:
-    totals, ledger = facts["totals"], facts["ledger"]
-    lost = sum(row["lost_unexplained"] for row in ledger)
+    totals = facts["totals"]
     tiles = [
-        (totals["messages"], "messages", False),
+        (totals["produced"], "readings produced", False),
+        (totals["ingested"], "ingested", False),
         (totals["devices"], f"devices, {totals['chains']} chains", False),
-        (sum(row["duplicate"] for row in ledger), "duplicates, counted out", False),
-        (sum(row["rows"] for row in facts["quarantine"]), "in quarantine", False),
-        (sum(row["lost_explained"] for row in ledger), "lost, and explained", False),
-        (lost, "lost without a word", lost > 0),
+        (totals["duplicate"], "duplicates, counted out", False),
+        (totals["quarantined"], "in quarantine", False),
+        (totals["on_device"], "still on devices", False),
+        (totals["lost_explained"], "lost, explained", False),
+        (totals["lost_unexplained"], "lost, unexplained", totals["lost_unexplained"] > 0),
+        (totals["missing"], "missing", totals["missing"] > 0),
     ]
     shown = (
         f'<div class="tile{" no" if is_bad else ""}"><b>{number(value)}</b><span>{escape(name)}</span></div>'
@@ -142,11 +161,15 @@ def _gaps_per_device(devices: list[dict[str, Any]]) -> str:
 
 
 def _gaps(gaps: list[dict[str, Any]]) -> str:
-    shown = [
-        {**gap, "after": _moment(gap["after_timestamp_ms"]), "before": _moment(gap["before_timestamp_ms"])}
-        for gap in gaps
-    ]
+    shown = [{**gap, "after": _edge(gap, "after"), "before": _edge(gap, "before")} for gap in gaps]
     return _table(GAP_COLUMNS, shown)
+
+
+def _edge(gap: Mapping[str, Any], side: str) -> str:
+    """A time in a chain, or a position in a device log."""
+    if gap["log"] is None:
+        return _moment(gap[f"{side}_timestamp_ms"])
+    return f"lane {gap['lane']}, position {gap['first_position' if side == 'after' else 'next_position']:,}"
 
 
 def _curve(curve: Mapping[str, Any]) -> str:
@@ -168,8 +191,12 @@ def _table(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(column: str, value: Any) -> str:
     if isinstance(value, bool):
-        return f'<td class="{"yes" if value else "no"}">{"yes" if value else "NO"}</td>'
-    if column == "device":
+        is_good = value != (column in ALARMS)
+        text = "yes" if value else "no"
+        if column in NEITHER:
+            return f"<td>{text}</td>"
+        return f'<td class="{"yes" if is_good else "no"}">{text if is_good else text.upper()}</td>'
+    if column in ("device", "log") and value:
         return f"<td{_side(column)}>{_address(str(value))}</td>"
     return f"<td{_side(column)}>{escape(_text(value))}</td>"
 

@@ -25,6 +25,11 @@ def describe_gaps(gaps: list[dict[str, Any]]) -> list[str]:
 
 
 def _describe(gap: dict[str, Any]) -> str:
+    if gap["log"] is not None:
+        places = f"positions {gap['first_position']} to {gap['next_position'] - 1}"
+        return (
+            f"{gap['device']} log {gap['log']} lane {gap['lane']}: {gap['missing']} missing, {places}: {gap['cause']}"
+        )
     after = "the beginning" if gap["after_timestamp_ms"] is None else utc_text(gap["after_timestamp_ms"])
     missing = "an unknown number" if gap["missing"] is None else str(gap["missing"])
     causes = [gap["cause"]] if gap["cause"] else []
@@ -39,8 +44,9 @@ def resend_requests(tables: Path, gaps: list[dict[str, Any]]) -> list[dict[str, 
 
     Without those of chains of which the table has no message any more: nobody knows their streams.
     """
-    streams = _streams(tables, {ChainName(gap["device"], gap["chain"]) for gap in gaps})
-    named = ((gap, streams.get(ChainName(gap["device"], gap["chain"]))) for gap in gaps if gap["state"] == OPEN)
+    in_chains = [gap for gap in gaps if gap["state"] == OPEN and gap["log"] is None]
+    streams = _streams(tables, {ChainName(gap["device"], gap["chain"]) for gap in in_chains})
+    named = ((gap, streams.get(ChainName(gap["device"], gap["chain"]))) for gap in in_chains)
     return [_request(gap, *stream) for gap, stream in named if stream is not None]
 
 

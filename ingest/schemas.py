@@ -98,8 +98,31 @@ GAPS: Final = _schema(
     missing=_LONG,  # how many, by the chain positions; null where these do not tell
     explained=_LONG,  # how many of them the device gave up, as it says in signed notices
     held=_LONG,  # how many of them are in quarantine
-    cause=_TEXT,  # of the notices; null where nothing explains the hole
+    cause=_TEXT,  # of the notices, or that an archive is missing; null where nothing explains the hole
     state=_TEXT,  # open, or closed since an archive filled it
+    log=_TEXT,  # these four of a gap in a device log, which has no chain: an archive did not arrive
+    lane=_INT,
+    first_position=_LONG,
+    next_position=_LONG,
+)
+LOGS: Final = _schema(
+    device=_TEXT,
+    log=_TEXT,
+    lane=_INT,
+    journal=_TEXT,
+    previous_log=_TEXT,  # the log that this one continues
+    produced=_LONG,  # this and the next six: readings
+    arrived=_LONG,
+    lost_explained=_LONG,
+    lost_unexplained=_LONG,
+    missing=_LONG,  # that no archive brought which should have arrived
+    on_device=_LONG,  # by the newest checkpoint
+    archives=_LONG,
+    missing_archives=_TEXT,  # their numbers; some may still be on the device
+    checkpoint_at=_TIME,  # of the newest checkpoint, by the device's clock
+    abandoned=BooleanType(),  # the device went on with another log
+    forked=BooleanType(),  # two archives or checkpoints contradict each other
+    complete=BooleanType(),
 )
 ROLLUPS: Final = _schema(
     device=_TEXT,
@@ -150,6 +173,7 @@ TABLES: Final = {
     "gaps": GAPS,
     "rollups": ROLLUPS,
     "ledger": LEDGER,
+    "logs": LOGS,
     "archives": ARCHIVES,
 }
 MESSAGES_IN_FILES: Final = _schema(**MESSAGE_COLUMNS)

@@ -61,6 +61,15 @@ def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
     }
 
 
+def log_gap_rows(gaps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Gaps of device logs. They are open: one that is filled leaves no trace."""
+    return [{**gap, "state": OPEN} for gap in gaps]
+
+
+def log_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "checkpoint_at": _device_time(row["checkpoint_ms"])} for row in rows]
+
+
 def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
     return [
         {

@@ -3,13 +3,16 @@
 The decoder sends one summary per archive beside the rows; gaps and ledger are made of summaries alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import orjson
 
 from ingest.reasons import Reason
 from ingest.spans import Span
+from protocol import strict_cbor
+from protocol.archive.limits import MANIFEST_BOUNDS
+from protocol.devicelog.entry import LogEntry
 from protocol.losses import Loss
 from protocol.reference import Reference
 
@@ -84,6 +87,8 @@ class ArchiveSummary:
     created_at_ms: int | None = None
     records: int | None = None
     chains: dict[str, ChainSummary] = field(default_factory=dict)
+    entry: LogEntry | None = None  # its place in the device log; None where its manifest could not be read
+    lane_readings: dict[int, int] = field(default_factory=dict)  # by its manifest
     losses: list[tuple[str, Loss]] = field(default_factory=list)  # each with its journal
     corrections: list[Correction] = field(default_factory=list)
     boots: list[str] = field(default_factory=list)  # in which messages were made without knowing the time, in hex
@@ -91,17 +96,26 @@ class ArchiveSummary:
     handed_over: list[tuple[str, str, str]] = field(default_factory=list, repr=False)  # stream, key id, key in hex
 
     def to_json(self) -> str:
-        return orjson.dumps(self, default=tuple).decode()
+        entry = self.entry and strict_cbor.encode(self.entry.to_cbor()).hex()
+        lane_readings = list(self.lane_readings.items())
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return orjson.dumps({**values, "entry": entry, "lane_readings": lane_readings}, default=tuple).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "ArchiveSummary":
         values: dict[str, Any] = orjson.loads(text)
+        values["entry"] = values["entry"] and _entry_from_hex(values["entry"])
+        values["lane_readings"] = dict(values["lane_readings"])
         values["chains"] = {name: _chain_from_json(chain) for name, chain in values["chains"].items()}
         values["losses"] = [(journal, loss_from_json(loss)) for journal, loss in values["losses"]]
         values["locked"] = values["locked"] and _locked(values["locked"])
         values["handed_over"] = [tuple(each) for each in values["handed_over"]]
         values["corrections"] = [Correction(*correction) for correction in values["corrections"]]
         return cls(**values)
+
+
+def _entry_from_hex(text: str) -> LogEntry:
+    return LogEntry.from_cbor(strict_cbor.decode(bytes.fromhex(text), MANIFEST_BOUNDS))
 
 
 def _chain_from_json(values: dict[str, Any]) -> ChainSummary:
