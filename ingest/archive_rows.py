@@ -95,7 +95,7 @@ def decode_archive(
             _check_bringer(archive, settings.receipts, file_digest)
     except Quarantined as problem:
         summary.verdict = problem.reason
-        summary.chains = {}
+        summary.chains, summary.entry = {}, None
         if not _is_known(summary, settings):
             yield rows.quarantine([_whole_archive(problem, data)])
     else:
@@ -161,6 +161,8 @@ def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
     summary.journal = header.journal_id.hex()
     summary.created_at_ms = header.created_at_ms
     summary.records = manifest.records
+    summary.entry = manifest.entry
+    summary.lane_readings = {lane.lane: lane.readings for lane in manifest.lanes}
     summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in manifest.chains}
 
 

@@ -99,6 +99,7 @@ GAP: dict[str, Any] = {
     "held": 1,
     "cause": None,
     "state": "open",
+    "log": None,
 }
 
 
@@ -106,6 +107,12 @@ def test_a_gap_is_one_line() -> None:
     (line,) = describe_gaps([GAP])
     assert line == ("0xd1 boiler: 3 missing, the beginning to 2026-09-21T14:13:21.000+00:00: 1 in quarantine (open)")
     assert "unexplained" in describe_gaps([{**GAP, "held": 0}])[0]
+
+
+def test_a_gap_in_a_device_log_is_one_line() -> None:
+    gap = {"log": "7c", "lane": 4, "first_position": 10, "next_position": 13, "cause": "archive missing"}
+    (line,) = describe_gaps([{**GAP, **gap, "chain": None}])
+    assert line == "0xd1 log 7c lane 4: 3 missing, positions 10 to 12: archive missing"
     assert describe_gaps([]) == ["no gaps"]
 
 

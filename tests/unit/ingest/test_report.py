@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.plots import BOTTOM, HALF, HEIGHT, LEFT, RIGHT, TIME_TICK, TOP, Point, bar_plot, line_plot, stacked_plot
-from ingest.report import LEDGER_COLUMNS, MAX_ROWS, render_page
+from ingest.report import LEDGER_COLUMNS, LOG_COLUMNS, MAX_ROWS, render_page
 
 HOUR_S = 3600
 START = datetime(2026, 1, 1, tzinfo=UTC)
+TOTALS: dict[str, Any] = {
+    "messages": 3, "devices": 1, "chains": 1, "first": START, "last": START, "produced": 3, "archived": 3,
+    "ingested": 3, "duplicate": 0, "quarantined": 0, "lost_explained": 0, "lost_unexplained": 0, "missing": 0,
+    "on_device": 0, "complete": True,
+}  # fmt: skip
 FACTS: dict[str, Any] = {
-    "totals": {"messages": 3, "devices": 1, "chains": 1, "first": START, "last": START},
+    "totals": TOTALS,
     "devices": [{"device": "0xd1", "messages": 3, "archives": 1, "open_gaps": 0, "first": START, "last": START}],
     "volume": [{"device": "0xd1", "hour": START, "messages": 3}],
     "volume_step_s": HOUR_S,
@@ -22,6 +27,7 @@ FACTS: dict[str, Any] = {
     "quarantine": [{"reason": "<script>", "rows": 1, "records": 1}],
     "gaps": [],
     "ledger": [],
+    "logs": [],
     "curves": [],
     "balanced": True,
 }
@@ -33,18 +39,26 @@ def test_whatever_a_device_says_cannot_become_markup() -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_the_page_says_whether_the_ledger_balances() -> None:
-    assert "The ledger balances: every message" in render_page(FACTS)
-    assert "does not balance" in render_page({**FACTS, "balanced": False})
+def _with(**totals: int) -> dict[str, Any]:
+    return {**FACTS, "totals": {**TOTALS, **totals}, "balanced": not totals}
 
 
-def test_a_ledger_that_balances_by_unexplained_losses_is_no_good_news() -> None:
-    row: dict[str, Any] = dict.fromkeys(
-        ("produced", "archived", "ingested", "duplicate", "quarantined", "held", "archives"), 0
-    )
-    row |= {"device": "0xd1", "chain": "c", "lost_explained": 5, "lost_unexplained": 3, "broken_links": 0}
-    page = render_page({**FACTS, "ledger": [{**row, "balanced": True}]})
-    assert 'class="verdict no">The ledger balances, but 3 lost without a word' in page
+def test_the_banner_says_whether_everything_is_accounted_for() -> None:
+    assert 'class="verdict yes">Complete: every reading is ingested' in render_page(FACTS)
+    assert "; 7 still on devices." in render_page({**_with(on_device=7), "balanced": True})
+    assert "Not complete: the ledger does not balance." in render_page({**FACTS, "balanced": False})
+
+
+def test_the_banner_names_what_is_missing() -> None:
+    page = render_page(_with(missing=1200, lost_unexplained=3))
+    assert 'class="verdict no">Not complete: 1,200 readings missing, 3 readings lost, unexplained.' in page
+
+
+def test_a_forked_log_is_named() -> None:
+    log = dict.fromkeys(LOG_COLUMNS, 0) | {"device": "0xd1", "log": "7c", "forked": True, "complete": False}
+    page = render_page({**FACTS, "logs": [log], "balanced": False})
+    assert "Not complete: a device log is forked." in page
+    assert '<td class="no">YES</td>' in page
 
 
 def test_latency_is_shown_in_units_of_its_size() -> None:
@@ -83,13 +97,16 @@ def test_any_range_of_values_has_a_few_ticks(low: float, spread: float) -> None:
 
 def test_the_page_draws_gaps_and_curves() -> None:
     gap = dict.fromkeys(("missing", "explained", "held", "cause", "after_timestamp_ms"), None)
-    gap |= {"device": "0xd1", "chain": "boiler", "before_timestamp_ms": 1_790_000_000_000}
+    gap |= {"device": "0xd1", "chain": "boiler", "log": None, "before_timestamp_ms": 1_790_000_000_000}
     point = {"at": START, "min": 1.0, "mean": 2.0, "max": 3.0}
     curve = {"quantity": "temperature", "sensor": "boiler", "unit": "Cel", "device": "0xd1", "readings": 1}
     far = {**gap, "after_timestamp_ms": 2**53 - 2, "before_timestamp_ms": 2**53 - 1}
-    page = render_page({**FACTS, "gaps": [gap, far], "curves": [{**curve, "step_s": 60, "points": [point]}]})
+    in_log = {**gap, "chain": None, "log": "7c", "lane": 4, "first_position": 1000, "next_position": 1250}
+    page = render_page({**FACTS, "gaps": [gap, far, in_log], "curves": [{**curve, "step_s": 60, "points": [point]}]})
     assert "9007199254740991 ms" in page
     assert "the beginning" in page
+    assert "lane 4, position 1,000" in page
+    assert "lane 4, position 1,250" in page
     assert "temperature of boiler" in page
     assert "2026-09-21 14:13:20" in page
 
