@@ -109,16 +109,12 @@ class Sender:
     def in_flight(self) -> int:
         return self._window.in_flight
 
-    async def run(self, *, until_drained: bool = False) -> None:
-        """Send until cancelled, or until everything in the journal is settled.
-
-        It may be cancelled and called again: then it begins with the first record that is not settled.
-        """
+    async def run(self) -> None:
+        """Send until cancelled. It may then be called again: it begins with the first record that is not settled."""
         await self._begin_again()
         try:
             while True:
-                if await self._use_one_connection(until_drained=until_drained):
-                    return
+                await self._use_one_connection()
                 await asyncio.sleep(self._settings.backoff.wait_s(self.status.failures, self._clocks.chance()))
         finally:
             self.status.is_up = False
@@ -128,15 +124,12 @@ class Sender:
         self._window.disconnect()
         await self._source.rewind()
 
-    async def _use_one_connection(self, *, until_drained: bool) -> bool:
-        """Whether all is done; False when the link went down."""
+    async def _use_one_connection(self) -> None:
         try:
             await self._connect()
-            await self._carry(until_drained=until_drained)
+            await self._carry()
         except LinkDown as problem:
             await self._note_loss(problem)
-            return False
-        return True
 
     async def _connect(self) -> None:
         try:
@@ -175,9 +168,9 @@ class Sender:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._publisher.close()
 
-    async def _carry(self, *, until_drained: bool) -> None:
+    async def _carry(self) -> None:
         """Feed and collect side by side; whichever ends first ends the other. Raises: LinkDown."""
-        feeding = asyncio.create_task(self._feed(until_drained=until_drained), name="feed")
+        feeding = asyncio.create_task(self._feed(), name="feed")
         collecting = asyncio.create_task(self._collect(), name="collect")
         try:
             done, _ = await asyncio.wait({feeding, collecting}, return_when=asyncio.FIRST_COMPLETED)
@@ -188,13 +181,10 @@ class Sender:
         for task in done:
             task.result()
 
-    async def _feed(self, *, until_drained: bool) -> None:
+    async def _feed(self) -> None:
         while True:
-            records = await self._step()
-            if records:
+            if records := await self._step():
                 await self._send(records)
-            elif until_drained and self._is_drained():
-                return
             else:
                 await self._wait_for_work()
 
@@ -207,9 +197,6 @@ class Sender:
         if len(to_send) < len(records):
             self._source.notify()  # some were settled on an earlier connection: they are acknowledged at once
         return to_send
-
-    def _is_drained(self) -> bool:
-        return not (self._window.in_flight or self._window.has_settled() or self._is_held_back)
 
     def _room(self) -> int:
         return (1 if self._suspects else self._publisher.max_in_flight) - self._window.in_flight

@@ -16,13 +16,14 @@ import pytest
 
 from agent.errors import StorageError
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings, Record
-from agent.publish import CursorSource, Quarantine, Sender, SenderSettings
+from agent.publish import CursorSource, Quarantine, SenderSettings
 from agent.publish.contract import Outcome, OutcomeQueue, Publisher, RejectedRun, run_of
 from agent.publish.file import FilePublisher
 from agent.publish.rotation import rotated
 from runtime.backoff import Backoff
 from tests.effort import seeds
 from tests.support.crashing_folder import CrashingFolder
+from tests.support.draining_sender import DrainingSender
 from tests.support.patience import PATIENCE_S
 
 SETTINGS = JournalSettings(max_bytes=4 << 20, segment_bytes=64 << 10, compression="none", positions_interval_ms=0)
@@ -76,12 +77,12 @@ class Device:
         path = folder / "quarantine" / "cloud.jsonl"
         quarantine = Quarantine(path, "cloud", max_bytes=500, max_files=3, on_removal=record_lost)
         source = CursorSource(journal.cursor("publisher"))
-        asyncio.run(self.deliver(Sender(self.publisher(folder), source, quarantine, QUICK)))
+        asyncio.run(self.deliver(DrainingSender(self.publisher(folder), source, quarantine, QUICK)))
         journal.close(1)
 
-    async def deliver(self, delivery: Sender) -> None:
+    async def deliver(self, delivery: DrainingSender) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            await delivery.run(until_drained=True)
+            await delivery.run_until_drained()
 
     def check(self, folder: Path) -> None:
         """Where each committed record is, by what the next life finds."""

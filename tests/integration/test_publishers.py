@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
-from agent.publish import CursorSource, Quarantine, Sender, SenderSettings
+from agent.publish import CursorSource, Quarantine, SenderSettings
 from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
@@ -29,6 +29,7 @@ from tests.support.destinations import (
     MakeDestination,
     NodeDestination,
 )
+from tests.support.draining_sender import DrainingSender
 from tests.support.patience import PATIENCE_S
 from tests.support.proxies import flap, proxy_to
 
@@ -73,7 +74,9 @@ class Device:
         self._cursor = self.journal.cursor("publisher")
         self._source = CursorSource(self._cursor)
         self._last: dict[str, MessageRef] = {}
-        self.delivery = Sender(destination.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS)
+        self.delivery = DrainingSender(
+            destination.publisher(port), self._source, Quarantine(self.quarantine, "test"), SETTINGS
+        )
 
     def next_message(self, chain: str, **content: Any) -> StreamMessage:
         previous = self._last.get(chain)
@@ -107,7 +110,7 @@ class Device:
 
     async def drain(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            await self.delivery.run(until_drained=True)
+            await self.delivery.run_until_drained()
         assert self._cursor.waiting_lanes() == []
         assert [self._cursor.position(lane) for lane in range(3)] == [
             self.journal.cursor("publisher").position(lane) for lane in range(3)

@@ -19,7 +19,6 @@ from agent.publish import (
     Outcome,
     Quarantine,
     RejectedRun,
-    Sender,
     SenderSettings,
     run_of,
 )
@@ -27,6 +26,7 @@ from agent.publish.contract import OutcomeQueue
 from agent.publish.feed import Window
 from runtime.backoff import Backoff
 from tests.effort import effort
+from tests.support.draining_sender import DrainingSender
 from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import filled_journal, record
 
@@ -110,11 +110,11 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
     journal, publisher = filled_journal(*LANES), UnreliablePublisher(Random(seed))
     cursor = journal.cursor("publisher")
 
-    async def scenario(folder: str) -> Sender:
+    async def scenario(folder: str) -> DrainingSender:
         quarantine = Quarantine(Path(folder) / "aside.jsonl", "test")
-        delivery = Sender(publisher, CursorSource(cursor), quarantine, QUICK)
+        delivery = DrainingSender(publisher, CursorSource(cursor), quarantine, QUICK)
         async with asyncio.timeout(PATIENCE_S):
-            await delivery.run(until_drained=True)
+            await delivery.run_until_drained()
         return delivery
 
     with tempfile.TemporaryDirectory() as folder:

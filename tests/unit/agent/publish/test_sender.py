@@ -15,12 +15,12 @@ from agent.publish import (
     Outcome,
     Quarantine,
     RejectedRun,
-    Sender,
     SenderSettings,
     run_of,
 )
 from agent.publish.contract import OutcomeQueue
 from runtime.backoff import Backoff
+from tests.support.draining_sender import DrainingSender
 from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import NOW_MS, filled_journal, source_of
 from tests.support.within import within
@@ -66,12 +66,12 @@ def deliver(
     folder: Path,
     settings: SenderSettings = QUICK,
     clocks: Clocks | None = None,
-) -> Sender:
-    async def scenario() -> Sender:
+) -> DrainingSender:
+    async def scenario() -> DrainingSender:
         quarantine = Quarantine(folder / "aside.jsonl", "fake")
-        delivery = Sender(publisher, source_of(journal), quarantine, settings, clocks)
+        delivery = DrainingSender(publisher, source_of(journal), quarantine, settings, clocks)
         async with asyncio.timeout(PATIENCE_S):
-            await delivery.run(until_drained=True)
+            await delivery.run_until_drained()
         return delivery
 
     return asyncio.run(scenario())
@@ -130,8 +130,8 @@ def test_while_the_disk_refuses_the_quarantine_the_message_stays_in_the_journal(
 
     async def scenario() -> None:
         journal = filled_journal((0, "a", 3))
-        delivery = Sender(Refusing(), source_of(journal), Quarantine(tmp_path / "aside.jsonl", "fake"), QUICK)
-        running = asyncio.create_task(delivery.run(until_drained=True))
+        delivery = DrainingSender(Refusing(), source_of(journal), Quarantine(tmp_path / "aside.jsonl", "fake"), QUICK)
+        running = asyncio.create_task(delivery.run_until_drained())
         async with asyncio.timeout(PATIENCE_S):
             while "aside.jsonl" not in delivery.status.blocked:  # noqa: ASYNC110 - a status knows no events
                 await asyncio.sleep(0.001)
@@ -194,9 +194,11 @@ def test_a_backlog_goes_at_its_rate(tmp_path: Path) -> None:
         clocks = Clocks(now_s=lambda: 1.0, now_ms=lambda: NOW_MS + 60_000)
         settings = SenderSettings(backoff=QUICK.backoff, backlog_per_s=15)
         journal = filled_journal((0, "a", 60), (1, "live", 0))
-        delivery = Sender(publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings, clocks)
+        delivery = DrainingSender(
+            publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings, clocks
+        )
         with pytest.raises(TimeoutError):
-            await within(0.3, delivery.run(until_drained=True))
+            await within(0.3, delivery.run_until_drained())
         return sum(publisher.batches)
 
     assert asyncio.run(scenario()) == 15
@@ -217,13 +219,13 @@ def test_a_delivery_that_was_stopped_begins_with_what_is_not_settled(tmp_path: P
     async def scenario() -> list[int]:
         publisher, journal = SilentAtFirst(), filled_journal((0, "a", 5))
         settings = SenderSettings(deadline_s=3_600)
-        delivery = Sender(publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings)
+        delivery = DrainingSender(publisher, source_of(journal), Quarantine(tmp_path / "aside", "fake"), settings)
         first = asyncio.create_task(delivery.run())
         await publisher.has_sent.wait()
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         async with asyncio.timeout(PATIENCE_S):
-            await delivery.run(until_drained=True)
+            await delivery.run_until_drained()
         return [len(sent) for sent in publisher.sent]
 
     assert asyncio.run(scenario()) == [5, 5]
