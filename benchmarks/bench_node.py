@@ -37,7 +37,7 @@ RESENT = 100_000
 IDLE_CONNECTIONS = 400
 TIMEOUT_S = 120
 
-SIGNER = Signer.from_hex("11" * 32)
+SIGNER = Signer(b"\x11" * 32)
 STREAM = "bench"
 SETTINGS = f"""
 [limits]

@@ -10,8 +10,7 @@ another.
 | `sign_statement` | a statement of Headgate, such as a binding | 0x00 |
 """
 
-import binascii
-from typing import Final, NoReturn, Self
+from typing import Final, NoReturn
 
 from protocol.ethereum.hashing import address_of, eip191_digest
 from protocol.ethereum.login_challenge import is_challenge
@@ -35,15 +34,6 @@ class Signer:
         self.sign_message_digests = self._key.sign_all  # of payloads that this program built; each → r ‖ s ‖ v
         self.public_key = self._key.public_key  # x ‖ y, 64 bytes
         self.address = address_of(self.public_key)  # lower case, with 0x
-
-    @classmethod
-    def from_hex(cls, secret: str, *, backend: Backend | None = None) -> Self:
-        """The key as 64 hex digits, with or without 0x."""
-        try:
-            raw = binascii.unhexlify(secret.removeprefix("0x"))
-        except ValueError:
-            raise ValueError("the private key is not hex digits") from None
-        return cls(raw, backend=backend)
 
     def sign_message(self, payload: str) -> str:
         """The signature over the payload of a StreamMessage: 0x and the lower-case hex of r ‖ s ‖ v, v being 27 or 28.

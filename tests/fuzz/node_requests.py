@@ -21,7 +21,7 @@ from protocol.streamr.stream_message.signing import sign_message
 if TYPE_CHECKING:
     from node.http import WebsocketConnection
 
-_SIGNER = Signer.from_hex("11" * 32)
+_SIGNER = Signer(b"\x11" * 32)
 _SIGNED = sign_message(StreamMessage(MessageID("s", 0, 1, 0, _SIGNER.address, "c"), "{}"), _SIGNER)
 _PLAIN = StreamMessage(MessageID("s", 0, 2, 0, "", "c"), "{}")
 SEEDS = [

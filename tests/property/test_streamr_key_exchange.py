@@ -75,4 +75,4 @@ def test_in_any_order_of_arrival_the_subscriber_gets_every_key(order: list[int])
     for place in order:
         subscriber.receive(said[place])
     assert [subscriber.key_for(encrypted_with(key)) for key in KEYS] == KEYS
-    assert subscriber.pending_requests == 0
+    assert subscriber.next_deadline_ms is None

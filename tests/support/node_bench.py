@@ -22,8 +22,8 @@ from protocol.streamr.stream_message.signing import sign_message
 from tests.support.patience import PATIENCE_S
 from tests.support.within import within
 
-ALICE = Signer.from_hex("11" * 32)
-BOB = Signer.from_hex("22" * 32)
+ALICE = Signer(b"\x11" * 32)
+BOB = Signer(b"\x22" * 32)
 MODERN = "?controlLayerVersion=2&messageLayerVersion=32"
 
 

@@ -6,8 +6,8 @@ from protocol.streamr.ids import MessageID, MessageRef
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
 
-ALICE = Signer.from_hex("11" * 32)
-BOB = Signer.from_hex("22" * 32)
+ALICE = Signer(b"\x11" * 32)
+BOB = Signer(b"\x22" * 32)
 STREAM_ID = f"{ALICE.address}/boiler"
 NOW_MS = 1_700_000_000_000
 

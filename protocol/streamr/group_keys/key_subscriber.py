@@ -103,10 +103,6 @@ class KeySubscriber:
         self._rings: dict[PublisherStream, KeyRing] = {}  # least recently used first
 
     @property
-    def pending_requests(self) -> int:
-        return len(self._pending)
-
-    @property
     def next_deadline_ms(self) -> int | None:
         """When `tick` is due next; None while no request is pending."""
         return min((pending.deadline_ms for pending in self._pending.values()), default=None)

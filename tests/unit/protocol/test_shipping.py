@@ -155,7 +155,7 @@ def test_the_worked_example_of_the_document_is_what_we_write_and_read() -> None:
     archive_key = SigningKey(bytes.fromhex(example["archive_key_seed"]))
     head = LogHead(log=bytes.fromhex(example["log"]))
     statement = ClaimStatement(
-        binding=sign_binding(Signer.from_hex(example["device_secret"]), bytes(archive_key.verify_key)),
+        binding=sign_binding(Signer(bytes.fromhex(example["device_secret"])), bytes(archive_key.verify_key)),
         archive=bytes.fromhex(example["archive"]),
         size_bytes=example["size_bytes"],
         entry=head.entry({0: example["next_position_of_lane_0"]}),

@@ -69,7 +69,7 @@ def a_message(**changes: Any) -> StreamMessage:
 
 
 def a_signed_message() -> StreamMessage:
-    return sign_message(a_message(), Signer.from_hex(SECRET))
+    return sign_message(a_message(), Signer(bytes.fromhex(SECRET)))
 
 
 def with_s_negated(signature: str) -> str:
@@ -87,7 +87,7 @@ def test_every_vector_is_there() -> None:
 def test_we_sign_exactly_as_real_clients_do(backend: Backend) -> None:
     for vector in ETH_VECTORS:
         unsigned = message_of(vector, signature_type=SignatureType.NONE, signature=None)
-        signed = sign_message(unsigned, Signer.from_hex(vector["privateKey"], backend=backend))
+        signed = sign_message(unsigned, Signer(bytes.fromhex(vector["privateKey"]), backend=backend))
         assert signed == message_of(vector), vector["note"]
 
 
@@ -103,7 +103,7 @@ def test_signed_messages_are_written_as_real_clients_write_them_in_every_version
     written = 0
     for vector in ETH_VECTORS:
         unsigned = message_of(vector, signature_type=SignatureType.NONE, signature=None)
-        signed = sign_message(unsigned, Signer.from_hex(vector["privateKey"]))
+        signed = sign_message(unsigned, Signer(bytes.fromhex(vector["privateKey"])))
         for version, serialized in vector["serialized"].items():
             assert signed.serialize(int(version)) == serialized, vector["note"]
             assert verify(parse_stream_message(serialized)) is Verdict.VERIFIED, vector["note"]
@@ -150,7 +150,7 @@ def message_with_payload(payload: str, address: str, signature: str) -> StreamMe
 
 @on_every_backend
 def test_legacy_signature_in_the_form_of_the_documents_is_verified(backend: Backend) -> None:
-    signer = Signer.from_hex(SECRET, backend=backend)
+    signer = Signer(bytes.fromhex(SECRET), backend=backend)
     message = a_message(
         message_id=MessageID("stream-id", 7, 2, 0, ADDRESS, "chain"),
         signature_type=SignatureType.ETH_LEGACY,
@@ -230,7 +230,7 @@ def test_message_of_another_publisher_is_not_signed() -> None:
 def test_legacy_message_is_not_signed() -> None:
     message = a_message(message_id=MessageID("stream-id", 0, 2, 0, ADDRESS), version=29, legacy=LegacyOffsets(offset=2))
     with pytest.raises(ValueError, match="version"):
-        sign_message(message, Signer.from_hex(SECRET))
+        sign_message(message, Signer(bytes.fromhex(SECRET)))
 
 
 @on_every_backend
