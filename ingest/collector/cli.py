@@ -31,6 +31,7 @@ from ingest.collector.keys import (
     load_signing_key,
     public_as_dict,
 )
+from ingest.collector.log_report import as_table, read_reports
 from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 from protocol.ethereum import checksum_address
 from runtime.durable_files import PRIVATE_DIRECTORY, make_directory
@@ -57,6 +58,8 @@ LIMIT_OPTIONS = {
     "min_free_bytes": "bytes to leave free on the disk",
     "device_bytes_per_s": "upload rate limit per device, in bytes per second",
     "device_requests_per_s": "request rate limit per device, per second",
+    "max_logs_per_device": "most device logs per device",
+    "max_fork_bytes_per_device": "most bytes of evidence of forked logs per device",
 }
 
 T = TypeVar("T")
@@ -93,6 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("device", metavar="ADDRESS")
     devices = actions.add_parser("devices", parents=[common], help="list enrolled and revoked devices")
     devices.add_argument("--json", action="store_true", help="one JSON object per line")
+    logs = actions.add_parser(
+        "logs", parents=[common], help="show what is held and missing of the device logs, and what is on the devices"
+    )
+    logs.add_argument("--device", metavar="ADDRESS", help="only the logs of this device")
+    logs.add_argument("--json", action="store_true", help="one JSON object per line")
     keys = actions.add_parser("keys", help="manage the collector's keys")
     key_actions = keys.add_subparsers(dest="key_action", required=True, metavar="ACTION")
     key_actions.add_parser("init", parents=[common], help="create new keys; existing keys are never replaced")
@@ -150,6 +158,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(_device_line(device))
         case "devices":
             _list_devices(AllowList(state / "devices"), as_json=arguments.json)
+        case "logs":
+            _list_logs(state, arguments)
         case "keys" if arguments.key_action == "init":
             _show_keys(create_keys(state / "keys", secrets.token_bytes), as_json=False)
             print(f"{state / 'keys'}: keys created; keep a copy in a safe place", file=sys.stderr)
@@ -287,6 +297,18 @@ def _list_devices(allow_list: AllowList, *, as_json: bool) -> None:
     for device in allow_list.devices():
         offered = None if device.offered_key is None else device.offered_key.hex()
         print(json.dumps({**device.as_dict(), "offered_key": offered}) if as_json else _device_line(device))
+
+
+def _list_logs(state: Path, arguments: argparse.Namespace) -> None:
+    device = None if arguments.device is None else parse_address(arguments.device)
+    reports = list(read_reports(state / "logs", AllowList(state / "devices"), device))
+    if arguments.json:
+        for each in reports:
+            print(json.dumps(each.as_dict()))
+    elif reports:
+        print(as_table(reports))
+    else:
+        print(f"{state / 'logs'}: no logs", file=sys.stderr)
 
 
 def _device_line(device: Device) -> str:

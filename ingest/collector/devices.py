@@ -20,7 +20,7 @@ from pathlib import Path
 from ingest.collector.errors import ConfigError, UploadRefused
 from protocol.binding import ED25519_KEY_BYTES, Binding
 from protocol.ethereum import checksum_address
-from protocol.shipping import Refusal, UploadClaim
+from protocol.shipping import Refusal
 from runtime.durable_files import PRIVATE_DIRECTORY, make_directory, replace_file
 
 MAX_DEVICE_FILE_BYTES = 4096
@@ -121,10 +121,10 @@ class AllowList:
             if device is not None:
                 yield device
 
-    def check(self, claim: UploadClaim) -> None:
-        """Raises: UploadRefused unless the claim's device may upload archives, with the key that signed the claim."""
-        device = self.find(claim.device)
-        name = checksum_address(claim.device)
+    def check(self, binding: Binding) -> None:
+        """Raises: UploadRefused unless the device may upload archives, with the archive key that is bound to it."""
+        device = self.find(binding.address)
+        name = checksum_address(binding.address)
         if device is None:
             raise UploadRefused(
                 Refusal.DEVICE_UNKNOWN, f"{name} is not enrolled; enrol it with headgate collector enrol"
@@ -132,8 +132,8 @@ class AllowList:
         if device.is_revoked:
             raise UploadRefused(Refusal.DEVICE_REVOKED, f"{name} was revoked")
         if device.archive_key is None:
-            raise self._unconfirmed(device, claim.binding.archive_key)
-        if device.archive_key != claim.binding.archive_key:
+            raise self._unconfirmed(device, binding.archive_key)
+        if device.archive_key != binding.archive_key:
             problem = f"{name} has another archive key; enrol the output of headgate keys export-public"
             raise UploadRefused(Refusal.DEVICE_UNKNOWN, problem)
 

@@ -1,7 +1,8 @@
-"""The landing area: `<sha256>.hga`, flat, each file whole, checked and durable from the moment it has its name.
+"""The landing area: `<sha256>.hga` and `<device>-<log>.checkpoint`, flat, each file whole, checked and durable from the
+moment it has its name.
 
-The ingest lists only this folder. The times of a file are those of its arrival, whatever a device's clock is: Spark's
-file source skips files that are much older than the newest.
+The ingest lists only this folder. A checkpoint is replaced by a newer one of the same log. The times of a file are
+those of its arrival, whatever a device's clock is: Spark's file source skips files that are much older than the newest.
 """
 
 import os
@@ -9,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ingest.collector.errors import ConfigError
-from runtime.durable_files import make_directory, sync_directory
+from protocol.devicelog.checkpoint import Checkpoint
+from protocol.shipping import checkpoint_name
+from runtime.durable_files import make_directory, replace_file, sync_directory
 
 SUFFIX = ".hga"
 LANDING_FOLDER = 0o750
@@ -40,6 +43,14 @@ class Landing:
             raise
         upload.replace(self.path(sha256))
         sync_directory(self._folder)
+
+    def holds_checkpoint(self, device: bytes, log: bytes) -> bool:
+        return (self._folder / checkpoint_name(device, log)).is_file()
+
+    def store_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint of its log; its time is now. Durable when this returns. Raises: OSError."""
+        name = checkpoint_name(checkpoint.device, checkpoint.log)
+        replace_file(self._folder / name, checkpoint.to_bytes(), mode=ARCHIVE_MODE)
 
     def check_moves_from(self, uploads: Path) -> None:
         """Raises: ConfigError unless a file can be moved here from `uploads` in one step."""

@@ -123,7 +123,7 @@ class DeviceLog:
         if state != self.state or not path.exists():
             self._logs.prepare(self._folder)
             replace_file(path, state.to_bytes())
-            if state.forks_found > self.state.forks_found:
+            if len(state.forks) > len(self.state.forks):
                 log.error("a device log is forked; log=%s problem=%s", path.parent, state.forks[-1].contradiction)
             self.state = state
             self._logs.note(path, state)

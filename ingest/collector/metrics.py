@@ -21,6 +21,7 @@ class Metrics:
         self.bytes_stored = 0
         self.bytes_received = 0
         self.receipts_repeated = 0
+        self.heartbeats = 0
         self.parts_expired = 0
 
     def as_text(self, gauges: Mapping[str, int]) -> bytes:
@@ -34,6 +35,7 @@ class Metrics:
             "bytes_stored": self.bytes_stored,
             "bytes_received": self.bytes_received,
             "receipts_repeated": self.receipts_repeated,
+            "heartbeats": self.heartbeats,
             "connections_accepted": self.http.accepted,
             "connections_evicted": self.http.evicted,
             "partial_uploads_expired": self.parts_expired,

@@ -10,16 +10,11 @@ from pathlib import Path
 from nacl.signing import SigningKey
 
 from protocol.archive.receipt import Receipt, ReceiptStatement, sign_receipt, unsigned
-from protocol.devicelog.merkle import EMPTY_ROOT
+from protocol.devicelog.frontier import Frontier
 from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
 from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory, replace_file
 
 SUFFIX = ".receipt"
-
-
-def held_log(_claim: UploadClaim) -> tuple[int, bytes]:
-    """How much of the claim's log is stored without a hole: size and root."""
-    return 0, EMPTY_ROOT
 
 
 class Receipts:
@@ -45,18 +40,20 @@ class Receipts:
             replace_file(path, receipt.to_bytes())
         return receipt.to_bytes()
 
-    def issue(self, claim: UploadClaim, now_ms: int) -> bytes:
-        """Sign and store a receipt. Call it only for an archive that is checked and durable."""
+    def issue(self, claim: UploadClaim, held: Frontier, now_ms: int) -> bytes:
+        """Sign and store a receipt. Call it only for an archive that is checked, durable and in the state of its log.
+
+        `held`: what is held of that log without a hole.
+        """
         path = self._path(claim)
-        held_size, held_root = held_log(claim)
         statement = ReceiptStatement(
             archive=claim.archive,
             size_bytes=claim.size_bytes,
             device=claim.device,
             log=claim.entry.log,
             number=claim.entry.number,
-            held_size=held_size,
-            held_root=held_root,
+            held_size=held.size,
+            held_root=held.root,
             received_at_ms=now_ms,
             collector_key=self.collector_key,
         )
@@ -66,7 +63,10 @@ class Receipts:
         return receipt
 
     def _sign(self, statement: ReceiptStatement) -> Receipt:
-        return sign_receipt(statement, lambda message: self._key.sign(message).signature)
+        return sign_receipt(statement, self.sign)
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message).signature
 
     def _path(self, claim: UploadClaim) -> Path:
         return self._folder / claim.device.hex() / f"{claim.archive.hex()}{SUFFIX}"

@@ -10,14 +10,16 @@ from typing import Final
 from ingest.collector.blocking import Workers
 from ingest.collector.device_limits import ArchiveLocks, DeviceRates
 from ingest.collector.errors import UploadRefused
-from ingest.collector.intake import Intake, describe
+from ingest.collector.intake import Intake, describe, now_ms
 from ingest.collector.metrics import Metrics
 from ingest.collector.settings import Limits
 from ingest.collector.uploads import UploadFile
+from protocol.devicelog.checkpoint import MAX_CHECKPOINT_BYTES
 from protocol.errors import HeadgateError, WireError
 from protocol.shipping import (
     ARCHIVES_PATH,
     COMPLETE,
+    CONTENT_TYPE_CHECKPOINT,
     CONTENT_TYPE_PROBLEM,
     CONTENT_TYPE_RECEIPT,
     INCOMPLETE,
@@ -27,6 +29,7 @@ from protocol.shipping import (
     Refusal,
     UploadClaim,
     digest_in_path,
+    log_in_path,
     offset_in_header,
 )
 from runtime.http import ClientGone, HttpError, Request, Response
@@ -109,6 +112,7 @@ class MonitoringRoutes(_Refuser):
         gauges = {
             "uploads_active": self._intake.uploads.active,
             "free_bytes": await self._disk.run(self._intake.uploads.free_bytes),
+            **self._intake.logs.totals,
         }
         return Response(content_type=CONTENT_TYPE, body=self._metrics.as_text(gauges))
 
@@ -148,15 +152,27 @@ class Routes(_Refuser):
     async def _dispatch(self, request: Request) -> Response:
         if self._monitoring is not None and (found := await self._monitoring.find(request)) is not None:
             return found
+        if (device_log := log_in_path(request.target)) is not None:
+            _check_method(request, ("PUT",))
+            return await self._answer_checkpoint(request, device_log)
         for prefix, methods in _METHODS.items():
             digest = digest_in_path(request.target, prefix)
             if digest is not None:
-                if request.method not in methods:
-                    raise UploadRefused(Refusal.METHOD_NOT_ALLOWED, f"only {', '.join(methods)} are allowed here")
+                _check_method(request, methods)
                 claim = await self._admit(request, digest)
                 request.admit()
                 return await self._serve_archive(request, claim)
-        raise UploadRefused(Refusal.NOT_FOUND, "expected /archives/<sha256> or /receipts/<sha256>, in lower case")
+        expected = "/archives/<sha256>, /receipts/<sha256> or /logs/<log>/checkpoint"
+        raise UploadRefused(Refusal.NOT_FOUND, f"expected {expected}, in lower case")
+
+    async def _answer_checkpoint(self, request: Request, device_log: bytes) -> Response:
+        data = await _checkpoint_in(request)
+        checkpoint = await self._disk.run(self._intake.heartbeats.admit, data, device_log)
+        self._rates.count_request(checkpoint.device, time.monotonic())
+        request.admit()
+        answer = await self._disk.run(self._intake.heartbeats.accept, checkpoint, now_ms())
+        self._metrics.heartbeats += 1
+        return Response(content_type=CONTENT_TYPE_CHECKPOINT, body=answer)
 
     async def _admit(self, request: Request, digest: bytes) -> UploadClaim:
         claim = _claim_of(request, digest)
@@ -177,7 +193,7 @@ class Routes(_Refuser):
             return await self._upload(request, claim, _offset_of(request), length)
 
     async def _find_receipt(self, claim: UploadClaim) -> bytes | None:
-        receipt = await self._disk.run(self._intake.receipts.find, claim)
+        receipt = await self._disk.run(self._intake.find_receipt, claim)
         if receipt is None and await self._disk.run(self._intake.landing.holds, claim.archive):
             receipt = await self._checks.run(self._intake.issue_missing_receipt, claim)
         return receipt
@@ -230,6 +246,20 @@ def _fault(error: OSError | HeadgateError) -> UploadRefused:
     if isinstance(error, OSError) and error.errno in _DISK_IS_FULL:
         return UploadRefused(Refusal.NO_SPACE, "the collector's disk is full", retry_after_s=300)
     return UploadRefused(Refusal.FAULT, "internal error of the collector; see its log", retry_after_s=60)
+
+
+def _check_method(request: Request, allowed: tuple[str, ...]) -> None:
+    if request.method not in allowed:
+        raise UploadRefused(Refusal.METHOD_NOT_ALLOWED, f"only {', '.join(allowed)} are allowed here")
+
+
+async def _checkpoint_in(request: Request) -> bytes:
+    """The body. Raises: UploadRefused if it is larger than any checkpoint."""
+    if request.content_length is None:
+        raise UploadRefused(Refusal.LENGTH_REQUIRED, "Content-Length is required")
+    if request.content_length > MAX_CHECKPOINT_BYTES:
+        raise UploadRefused(Refusal.TOO_LARGE, f"a checkpoint has at most {MAX_CHECKPOINT_BYTES} bytes")
+    return await request.body.read()
 
 
 def _claim_of(request: Request, digest: bytes) -> UploadClaim:

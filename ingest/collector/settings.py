@@ -19,6 +19,8 @@ class Limits:
     max_connections: int = 256
     max_connections_per_address: int = 64
     max_uploads_per_device: int = 4  # unfinished ones; beyond it the oldest is deleted
+    max_logs_per_device: int = 256
+    max_fork_bytes_per_device: int = 256 * MEBI  # of evidence
     upload_expiry_s: int = 7 * 24 * 3600  # since its last byte
     min_free_bytes: int = 256 * MEBI  # stays free on the landing area's disk
     device_bytes_per_s: int = 64 * MEBI
@@ -62,6 +64,14 @@ class Folders:
     @property
     def receipts(self) -> Path:
         return self.state / "receipts"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def forks(self) -> Path:
+        return self.state / "forks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

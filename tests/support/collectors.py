@@ -23,7 +23,17 @@ from ingest.collector.settings import Folders, Limits, Settings, TlsFiles
 from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.receipt import Receipt
 from protocol.binding import Binding
-from protocol.shipping import UPLOAD_OFFSET, ClaimStatement, UploadClaim, archive_path, receipt_path, sign_claim
+from protocol.devicelog.answer import HeartbeatAnswer
+from protocol.devicelog.checkpoint import Checkpoint
+from protocol.shipping import (
+    UPLOAD_OFFSET,
+    ClaimStatement,
+    UploadClaim,
+    archive_path,
+    checkpoint_path,
+    receipt_path,
+    sign_claim,
+)
 from tests.support.archives import BINDING, entry_of, record, sign, write_archive
 from tests.support.patience import PATIENCE_S
 
@@ -61,7 +71,8 @@ class RunningCollector:
     intake: Intake
 
     def landed(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.folders.landing.iterdir()}
+        """The archives in the landing area."""
+        return {path.name: path.read_bytes() for path in self.folders.landing.glob("*.hga")}
 
     def parts(self) -> dict[str, int]:
         return {path.name: path.stat().st_size for path in self.folders.uploads.glob("*/*.part")}
@@ -94,6 +105,14 @@ class RunningCollector:
 
     def get_receipt(self, claim: UploadClaim) -> Reply:
         return self.ask("GET", receipt_path(claim.archive), Authorization=claim.to_header())
+
+    def beat(self, checkpoint: Checkpoint) -> HeartbeatAnswer:
+        reply = self.put_checkpoint(checkpoint.to_bytes(), checkpoint.log)
+        assert reply.status == 200, reply
+        return HeartbeatAnswer.from_bytes(reply.body)
+
+    def put_checkpoint(self, data: bytes, log: bytes) -> Reply:
+        return self.ask("PUT", checkpoint_path(log), data)
 
     def metric(self, name: str) -> int:
         lines = self.ask("GET", "/metrics").body.decode().splitlines()

@@ -54,6 +54,7 @@ COVERED_BY = {
         "ingest/report_style.py",
         "ingest/session.py",
     ),
+    "tests/integration/collector/test_device_logs.py": ("ingest/collector/heartbeats.py",),
     "tests/integration/collector/test_shipping.py": (
         "ingest/collector/intake.py",
         "ingest/collector/landing.py",

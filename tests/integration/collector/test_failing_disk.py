@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -25,10 +26,13 @@ def test_a_receipt_that_cannot_be_written_is_given_later_and_the_archive_is_not_
 def test_an_archive_that_cannot_be_synced_is_sent_again_in_full(
     collector: RunningCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+    real = os.fsync
 
-    collector.patch(ARCHIVE[:10], 0, claim_for(ARCHIVE))  # so that no folder has to be made
+    def broken(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().suffix == ".part":
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
     with monkeypatch.context() as failing:
         failing.setattr(os, "fsync", broken)
         assert collector.put(ARCHIVE).code == "fault"

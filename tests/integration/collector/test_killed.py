@@ -17,8 +17,10 @@ from tests.effort import FIRST_SEED, effort
 from tests.support.archives import BINDING, record, write_archive
 from tests.support.collector_process import CollectorProcess, collector_process, make_state
 from tests.support.collectors import ARCHIVE, Reply, RunningCollector, claim_for, read_reply
+from tests.support.device_logs import checkpoint
 from tests.support.patience import PATIENCE_S
 
+LOG_FOLDER = claim_for(ARCHIVE).entry.log.hex()
 KILLS = effort(test=12, soak=120)
 UPLOADERS = 3
 ARCHIVES_PER_UPLOADER = effort(test=10, soak=80)
@@ -123,14 +125,19 @@ def test_an_archive_is_durable_before_it_has_its_name_and_the_name_before_the_re
     collector: RunningCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    real_fsync, real_replace, real_link = os.fsync, os.replace, os.link
+    real_fsync, real_fdatasync, real_replace, real_link = os.fsync, os.fdatasync, os.replace, os.link
 
     def shown(path: str | os.PathLike[str]) -> str:
-        return Path(path).name if Path(path).suffix else f"{Path(path).name}/"
+        name = "/".join(Path(path).parts[-2:]) if Path(path).parent.name == LOG_FOLDER else Path(path).name
+        return f"{name}/" if Path(path).is_dir() else name
 
     def fsync(descriptor: int) -> None:
         real_fsync(descriptor)
         steps.append(f"fsync {shown(Path(f'/proc/self/fd/{descriptor}').readlink())}")
+
+    def fdatasync(descriptor: int) -> None:
+        real_fdatasync(descriptor)
+        steps.append(f"fdatasync {shown(Path(f'/proc/self/fd/{descriptor}').readlink())}")
 
     def replace(source: Path, target: Path) -> None:
         steps.append(f"rename to {shown(target)}")
@@ -140,8 +147,10 @@ def test_an_archive_is_durable_before_it_has_its_name_and_the_name_before_the_re
         steps.append(f"link to {shown(target)}")
         real_link(source, target)
 
-    collector.patch(ARCHIVE[:10], 0, claim_for(ARCHIVE))  # so that folders are there
+    collector.patch(ARCHIVE[:10], 0, claim_for(ARCHIVE))
+    collector.beat(checkpoint(0, log=claim_for(ARCHIVE).entry.log))  # so that folders are there
     monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
     monkeypatch.setattr(os, "replace", replace)
     monkeypatch.setattr(os, "link", link)
     assert collector.put(ARCHIVE).status == 201
@@ -151,6 +160,10 @@ def test_an_archive_is_durable_before_it_has_its_name_and_the_name_before_the_re
         f"fsync {name}.part",
         f"rename to {name}.hga",
         "fsync landing/",
+        f"fdatasync {LOG_FOLDER}/leaves-000000",
+        f"fsync {LOG_FOLDER}/.state.new",
+        f"rename to {LOG_FOLDER}/state",
+        f"fsync {LOG_FOLDER}/",
         "fsync state/",  # the name of receipts/, before anything is put below it
         "fsync receipts/",
         f"fsync .{name}.receipt.new",

@@ -69,7 +69,7 @@ def offered(folder: Path) -> AllowList:
     allow_list = AllowList(folder)
     allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=5))
     with pytest.raises(UploadRefused) as caught:
-        allow_list.check(CLAIM)
+        allow_list.check(CLAIM.binding)
     assert caught.value.refusal is Refusal.KEY_UNCONFIRMED
     return allow_list
 
@@ -79,9 +79,9 @@ def test_a_key_that_is_offered_waits_for_the_operator_and_counts_once_confirmed(
     (device,) = allow_list.devices()
     assert (device.archive_key, device.offered_key) == (None, BINDING.archive_key)
     with pytest.raises(UploadRefused):
-        allow_list.check(CLAIM)
+        allow_list.check(CLAIM.binding)
     assert allow_list.confirm(BINDING.address, KEY[:16].upper()).archive_key == BINDING.archive_key
-    allow_list.check(CLAIM)
+    allow_list.check(CLAIM.binding)
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
@@ -91,14 +91,14 @@ def test_what_does_not_name_the_offered_key_confirms_nothing(tmp_path: Path, key
     with pytest.raises(ConfigError):
         allow_list.confirm(BINDING.address, key)
     with pytest.raises(UploadRefused):
-        allow_list.check(CLAIM)
+        allow_list.check(CLAIM.binding)
 
 
 def test_the_operator_may_name_another_key_than_the_offered_one_in_full(tmp_path: Path) -> None:
     allow_list = offered(tmp_path)
     assert allow_list.confirm(BINDING.address, "ab" * 32).archive_key == b"\xab" * 32
     with pytest.raises(UploadRefused) as caught:
-        allow_list.check(CLAIM)
+        allow_list.check(CLAIM.binding)
     assert caught.value.refusal is Refusal.DEVICE_UNKNOWN
 
 
@@ -107,7 +107,7 @@ def test_an_offer_cannot_undo_a_revocation(tmp_path: Path) -> None:
     allow_list.enrol(Device(address=BINDING.address, enrolled_at_ms=5))
     allow_list.revoke(BINDING.address, now_ms=7)
     with pytest.raises(UploadRefused) as caught:
-        allow_list.check(CLAIM)
+        allow_list.check(CLAIM.binding)
     assert caught.value.refusal is Refusal.DEVICE_REVOKED
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
