@@ -24,6 +24,7 @@ class Verdict:
     """The result of a check of all records."""
 
     records: int  # whole ones
+    readings: int  # in these
     damage: tuple[Loss, ...]  # not known to the journal yet
     known: tuple[Loss, ...]  # reported before, or torn by power loss before it was committed
     bad_state_copies: tuple[str, ...]  # one of the two may be torn by power loss, which costs nothing
@@ -37,12 +38,13 @@ def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
     """Read and check everything. Raises: OSError if the directory cannot be read."""
     view, bad_copies = inspect_journal(disk), _bad_state_copies(disk)
     total = sum(lane.next_position - lane.first_position for lane in view.lanes.values())
-    records, done, suspects = 0, 0, []
+    records, readings, done, suspects = 0, 0, 0, []
     for lane in view.lanes.values():
         position = lane.first_position
         for chunk in view.chunks(lane):
             records += len(chunk.records)
             suspects += _by_chain(chunk.losses)
+            readings += sum([record.readings for record in chunk.records])
             done, position = done + chunk.end_position - position, chunk.end_position
             if progress is not None:
                 progress(done, total)
@@ -50,6 +52,7 @@ def verify(disk: Disk, progress: Progress | None = None) -> Verdict:
     lost = [loss for loss in suspects if later.still_lacks(loss)]
     return Verdict(
         records=records,
+        readings=readings,
         damage=tuple(loss for loss in lost if not later.knows_of(loss)),
         known=tuple(loss for loss in lost if later.knows_of(loss)),
         bad_state_copies=tuple(sorted(bad_copies & _bad_state_copies(disk))),

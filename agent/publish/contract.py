@@ -15,7 +15,8 @@ drives it and does all that, the same for every kind.
    wait until the destination accepts more; it does not wait for acknowledgements.
 3. `outcomes` waits for the next outcomes. `Acknowledged` means that the destination has stored the messages;
    `RejectedRun`, that it never will, and why. Both concern a run: everything that was sent of a lane from one position
-   to another. Each record gets one of the two, once per connection and in any order, or the connection ends.
+   to another, whole messages always (`run_of`). Each record gets one of the two, once per connection and in any order,
+   or the connection ends.
 4. When the connection is lost, `send` and `outcomes` raise `LinkDown`. Silence is not detected here: `Sender` closes a
    connection on which records are in flight and nothing was acknowledged within its deadline.
 5. `close` may be called at any time and more than once. It does not raise.
@@ -50,8 +51,8 @@ class RejectedRun(NamedTuple):
 
 
 def run_of(records: Sequence[Record]) -> tuple[int, int, int]:
-    """Lane, first and last position of records that are a run."""
-    return records[0].lane, records[0].position, records[-1].position
+    """Lane, first and last position of records that are a run: the last one is that of the last reading."""
+    return records[0].lane, records[0].position, records[-1].next_position - 1
 
 
 Outcome = Acknowledged | RejectedRun

@@ -7,6 +7,8 @@ connection repeats records and never skips one.
     lane 1:   ── acknowledged ──►│ 7 settled │ 8 settled │ 9 in flight │ 10 settled │ 11 in flight
                                  └ 8 may be acknowledged ┘              └ waits for 9 ┘
 
+A record of n readings is settled as a whole and acknowledged by the position of its last reading.
+
 After a lost connection the records that are not settled are sent again; settled ones are remembered and not sent again.
 """
 
@@ -110,10 +112,10 @@ class Window:
         """The records of the run that are in flight."""
         return self._lane(lane).in_flight_records(first, last)
 
-    def settle(self, lane: int, first: int, last: int) -> int:
-        """Settle a run and return how many of it were in flight; a repeated or late acknowledgement changes nothing."""
+    def settle(self, lane: int, first: int, last: int) -> list[Record]:
+        """Settle a run and return those of it that were in flight; a repeated or late outcome changes nothing."""
         settled = self._lane(lane).settle(first, last)
-        self.in_flight -= settled
+        self.in_flight -= len(settled)
         return settled
 
     def take_settled(self) -> dict[int, int]:
@@ -168,11 +170,10 @@ class _LaneWindow:
             self._in_flight_records[each] for each in self._positions_in(first, last) if each in self._in_flight_records
         ]
 
-    def settle(self, first: int, last: int) -> int:
-        before, remove = len(self._in_flight_records), self._in_flight_records.pop
-        for position in self._positions_in(first, last):
-            remove(position, None)
-        return before - len(self._in_flight_records)
+    def settle(self, first: int, last: int) -> list[Record]:
+        remove = self._in_flight_records.pop
+        removed = [remove(position, None) for position in self._positions_in(first, last)]
+        return [record for record in removed if record is not None]
 
     def has_settled(self) -> bool:
         return bool(self._positions) and self._positions[0] not in self._in_flight_records

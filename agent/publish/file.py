@@ -174,7 +174,7 @@ class FilePublisher:
     def _note_removal(self, count: int, path: Path) -> None:
         self.removed += count
         log.warning(
-            "size limit reached, oldest published messages removed; publisher=%s path=%s count=%d max_bytes=%d",
+            "size limit reached, oldest published messages removed; publisher=%s path=%s messages=%d max_bytes=%d",
             self.name, path, count, self._max_bytes,
         )  # fmt: skip
 

@@ -89,7 +89,8 @@ class Quarantine:
         if self._on_removal is not None:
             self._on_removal(records)
         remove_rotated(oldest)
-        log.warning("oldest refused messages removed; file=%s count=%d", oldest, len(records))
+        readings = sum(record.readings for record in records)
+        log.warning("oldest refused messages removed; file=%s readings=%d messages=%d", oldest, readings, len(records))
 
     def _append(self, lines: bytes) -> None:
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
@@ -120,6 +121,7 @@ class Quarantine:
             "chain": record.chain,
             "timestamp_ms": record.timestamp_ms,
             "sequence": record.sequence,
+            "readings": record.readings,
             **_payload_fields(record.payload),
         }
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
@@ -143,4 +145,5 @@ def _records_in(path: Path) -> Iterator[Record]:
                 if place not in seen:
                     seen.add(place)
                     reference = str(found["chain"]), int(found["timestamp_ms"]), int(found["sequence"])
-                    yield Record(place[1], place[0], b"", *reference, int(found["quarantined_at_ms"]))
+                    at_ms, readings = int(found["quarantined_at_ms"]), int(found["readings"])
+                    yield Record(place[1], place[0], b"", *reference, at_ms, readings)

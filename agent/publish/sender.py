@@ -62,17 +62,20 @@ class Clocks:
 
 @dataclass(slots=True)
 class LinkStatus:
-    """The state of a link, as the status shows it; its field names are released. Counts only rise."""
+    """The state of a link, as the status shows it. Counts only rise."""
 
     is_up: bool = False
     problem: str = ""  # why it is down, or was last
     blocked: str = ""  # why nothing more is sent although it is up
     failures: int = 0  # in a row
     connections: int = 0
-    sent: int = 0
-    acknowledged: int = 0
-    quarantined: int = 0
-    removed: int = 0  # by the destination's own limit, after they were acknowledged
+    readings_sent: int = 0
+    messages_sent: int = 0
+    readings_acknowledged: int = 0
+    messages_acknowledged: int = 0
+    readings_quarantined: int = 0
+    messages_quarantined: int = 0
+    messages_removed: int = 0  # by the destination's own limit, after they were acknowledged
     last_acknowledged_at_ms: int | None = None
 
 
@@ -226,7 +229,8 @@ class Sender:
     async def _send(self, records: list[Record]) -> None:
         if self._window.in_flight == len(records):  # nothing was in flight: the deadline begins here
             self._progress_at_s = self._clocks.now_s()
-        self.status.sent += len(records)
+        self.status.messages_sent += len(records)
+        self.status.readings_sent += _readings(records)
         await self._publisher.send(records)
 
     async def _wait_for_work(self) -> None:
@@ -268,16 +272,18 @@ class Sender:
         }
         if refused:  # on the disk before the journal may drop it
             await self._quarantine_records(list(refused.values()))
-        settled = sum([self._window.settle(*outcome[:3]) for outcome in outcomes])
-        self.status.acknowledged += settled - len(refused)
-        self._note_progress(settled)
+        settled = [record for outcome in outcomes for record in self._window.settle(*outcome[:3])]
+        acknowledged = [record for record in settled if (record.lane, record.position) not in refused]
+        self.status.messages_acknowledged += len(acknowledged)
+        self.status.readings_acknowledged += _readings(acknowledged)
+        self._note_progress(len(settled))
 
     def _note_progress(self, settled: int) -> None:
         self._suspects = max(self._suspects - settled, 0)
         if not self._suspects:
             self._losses_with.clear()
         self.status.last_acknowledged_at_ms = self._clocks.now_ms()
-        self.status.removed = getattr(self._publisher, "removed", 0)
+        self.status.messages_removed = getattr(self._publisher, "removed", 0)
         self._progress_at_s = self._clocks.now_s()
         self._source.notify()
 
@@ -286,11 +292,14 @@ class Sender:
             if FUTURE_TIMESTAMP in reason:
                 self._on_future(record.timestamp_ms)
         await self._store(refused)
-        self.status.quarantined += len(refused)
+        readings = _readings([record for record, _ in refused])
+        self.status.messages_quarantined += len(refused)
+        self.status.readings_quarantined += readings
         record, reason = refused[0]
         log.error(
-            "messages refused by the destination and quarantined; publisher=%s count=%d chain=%s file=%s reason=%s",
-            self._publisher.name, len(refused), record.chain, self._quarantine.path, reason,
+            "readings refused by the destination and quarantined; publisher=%s readings=%d messages=%d chain=%s file=%s"
+            " reason=%s",
+            self._publisher.name, readings, len(refused), record.chain, self._quarantine.path, reason,
         )  # fmt: skip
 
     async def _store(self, refused: list[RejectedRecord]) -> None:
@@ -309,3 +318,7 @@ class Sender:
                     log.info("refused messages can be stored again; publisher=%s", self._publisher.name)
                 self.status.blocked = ""
                 return
+
+
+def _readings(records: Sequence[Record]) -> int:
+    return sum([record.readings for record in records])

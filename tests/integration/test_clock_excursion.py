@@ -79,10 +79,10 @@ class Life:
             self.stop.set()
 
     def accepted(self) -> int:
-        return self.pipeline.links["node"].sender.status.acknowledged
+        return self.pipeline.links["node"].sender.status.messages_acknowledged
 
     def refused(self) -> int:
-        return self.pipeline.links["node"].sender.status.quarantined
+        return self.pipeline.links["node"].sender.status.messages_quarantined
 
 
 @pytest.mark.parametrize("is_synchronised", [True, False])

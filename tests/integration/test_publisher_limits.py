@@ -39,7 +39,7 @@ def test_a_topic_that_a_broker_forbids_sets_its_messages_aside(tmp_path: Path) -
         device = asyncio.run(scenario())
     finally:
         destination.close()
-    assert (device.delivery.status.acknowledged, device.delivery.status.quarantined) == (9, 1)
+    assert (device.delivery.status.messages_acknowledged, device.delivery.status.messages_quarantined) == (9, 1)
     assert "Not authorized" in reasons(device)[0]
 
 
@@ -63,6 +63,6 @@ def test_a_message_too_big_for_a_node_is_found_and_quarantined(tmp_path: Path) -
         received = destination.received(30)
     finally:
         destination.stop()
-    assert device.delivery.status.quarantined == 1
+    assert device.delivery.status.messages_quarantined == 1
     assert len(reasons(device)) == 1  # in the node's words, or ours where the close came too fast to be heard
     assert sorted(content["n"] for content in received if content["chain"] == "slow") == [*range(5), *range(6, 11)]

@@ -158,8 +158,8 @@ def test_a_backlog_and_live_data_arrive_in_order(destination: Destination, tmp_p
                 device.store_some(20)
                 await asyncio.sleep(0)
             await device.drain()
-            assert device.delivery.status.acknowledged >= 360
-            assert device.delivery.status.quarantined == 0
+            assert device.delivery.status.messages_acknowledged >= 360
+            assert device.delivery.status.messages_quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(destination, 120)
@@ -178,7 +178,7 @@ def test_a_destination_restarted_in_the_middle_loses_nothing(destination: Destin
                 device.store_some(30)
                 await asyncio.to_thread(destination.start)
             await device.drain()
-            assert device.delivery.status.quarantined == 0
+            assert device.delivery.status.messages_quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(destination, 90)
@@ -193,7 +193,7 @@ def test_a_flapping_link_loses_nothing(destination: Destination, tmp_path: Path)
             await device.drain()
             flapping.cancel()
             assert proxy.connections > 1
-            assert device.delivery.status.quarantined == 0
+            assert device.delivery.status.messages_quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(destination, 150)
@@ -212,7 +212,7 @@ def test_a_half_open_connection_is_noticed_by_its_deadline(destination: Destinat
                 await until(lambda: not device.delivery.status.is_up and device.delivery.status.failures > 0)
                 await proxy.heal()
             await device.drain()
-            assert device.delivery.status.quarantined == 0
+            assert device.delivery.status.messages_quarantined == 0
 
     asyncio.run(scenario())
     check_arrived(destination, 20)
@@ -231,7 +231,7 @@ def test_a_refused_message_is_quarantined_and_the_next_goes_on(destination: Dest
 
     device = asyncio.run(scenario())
     check_arrived(destination, 11, missing={("slow", 5)})
-    assert device.delivery.status.quarantined == 1
+    assert device.delivery.status.messages_quarantined == 1
     (reported,) = map(json.loads, device.quarantine.read_text().splitlines())
     assert (reported["chain"], reported["position"]) == ("slow", 5)
     assert reported["reason"]

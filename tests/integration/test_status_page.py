@@ -77,7 +77,7 @@ def test_programs_get_metrics_health_and_status(tmp_path: Path) -> None:
         assert status["device"]["name"] == "bench"
         families = text_string_to_metric_families(agent.get("/metrics")[1].decode())
         samples = {sample.name: sample.value for family in families for sample in family.samples}
-        assert samples["headgate_agent_messages_total"] > 20
+        assert samples["headgate_agent_readings_committed_total"] > 20
         assert samples["headgate_agent_link_up"] == 1
         assert agent.get("/status.json", Host="evil.example")[0] == 421
         top = subprocess.run(

@@ -105,9 +105,10 @@ class UnreliablePublisher:
 
 
 @settings(max_examples=effort(test=15, soak=1_000), deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(seed: int) -> None:
-    journal, publisher = filled_journal(*LANES), UnreliablePublisher(Random(seed))
+@given(seed=st.integers(0, 2**32), readings=st.integers(1, 3))
+def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(seed: int, readings: int) -> None:
+    """With messages of one reading, and with packs: positions number readings."""
+    journal, publisher = filled_journal(*LANES, readings=readings), UnreliablePublisher(Random(seed))
     cursor = journal.cursor("publisher")
 
     async def scenario(folder: str) -> DrainingSender:
@@ -119,24 +120,28 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
 
     with tempfile.TemporaryDirectory() as folder:
         delivery = asyncio.run(scenario(folder))
-    assert {lane: cursor.position(lane) for lane in (0, 4)} == {0: 19, 4: 15}
+    assert {lane: cursor.position(lane) for lane in (0, 4)} == {0: 19 * readings, 4: 15 * readings}
+    assert cursor.waiting_lanes() == []
     assert len(publisher.settled) == 34
-    assert delivery.status.acknowledged == sum(publisher.settled.values())
-    assert delivery.status.quarantined == 34 - delivery.status.acknowledged
+    assert delivery.status.messages_acknowledged == sum(publisher.settled.values())
+    assert delivery.status.messages_quarantined == 34 - delivery.status.messages_acknowledged
+    assert delivery.status.readings_acknowledged == readings * delivery.status.messages_acknowledged
+    assert delivery.status.readings_quarantined == readings * delivery.status.messages_quarantined
+    assert delivery.status.readings_sent == readings * delivery.status.messages_sent
     for sent in publisher.sent:
         for lane in (0, 4):
             positions = [each.position for each in sent if each.lane == lane]
             assert positions == sorted(set(positions)), "out of order, or repeated on one link"
-    check_nothing_is_skipped(publisher.sent)
+    check_nothing_is_skipped(publisher.sent, readings)
 
 
-def check_nothing_is_skipped(connections: list[list[Record]]) -> None:
+def check_nothing_is_skipped(connections: list[list[Record]], readings: int) -> None:
     """A link begins no later than where the one before had come, and every position was sent before any later one."""
     for lane in (0, 4):
-        furthest = -1
+        furthest = -readings
         for sent in connections:
             for position in (each.position for each in sent if each.lane == lane):
-                assert position <= furthest + 1, "a record was passed over"
+                assert position <= furthest + readings, "a record was passed over"
                 furthest = max(furthest, position)
 
 
@@ -149,23 +154,27 @@ def check_nothing_is_skipped(connections: list[list[Record]]) -> None:
             st.tuples(st.just("disconnect"), st.just(0)),
         ),
         max_size=60,
-    )
+    ),
+    readings=st.integers(1, 3),
 )
-def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]]) -> None:
+def test_the_window_tells_of_exactly_the_settled_run(steps: list[tuple[str, Any]], readings: int) -> None:
+    """Numbers are those of records; each has as many positions as readings."""
     window, settled, reported, taken = Window(), set[int](), -1, 0
     for action, number in steps:
         if action == "take":
-            to_send = window.add([record(position) for position in range(taken, taken + number)])
-            assert [each.position for each in to_send] == [p for p in range(taken, taken + number) if p not in settled]
+            added = range(taken, taken + number)
+            to_send = window.add([record(each * readings, readings=readings) for each in added])
+            assert [each.position // readings for each in to_send] == [each for each in added if each not in settled]
             taken += number
         elif action == "settle":
             first, last = number[0], sum(number)
             open_ones = [p for p in range(max(first, reported + 1), min(last + 1, taken)) if p not in settled]
-            assert [each.position for each in window.in_flight_records(0, first, last)] == open_ones
-            assert window.settle(0, first, last) == len(open_ones)
+            run = 0, first * readings, (last + 1) * readings - 1
+            assert [each.position // readings for each in window.in_flight_records(*run)] == open_ones
+            assert [each.position // readings for each in window.settle(*run)] == open_ones
             settled.update(open_ones)
         elif action == "tell":
-            reported = window.take_settled().get(0, reported)
+            reported = (window.take_settled().get(0, (reported + 1) * readings - 1) + 1) // readings - 1
             assert settled >= set(range(reported + 1))
             assert reported + 1 not in settled or reported + 1 >= taken
         elif action == "disconnect":

@@ -30,12 +30,12 @@ from agent.operator.terminal import bytes_text, duration_text
 
 DESCRIPTION = (
     "Forecast how long each lane of the journal can buffer while nothing is published, and how large the"
-    " journal must be for an outage, at the message rate found in the journal or at --rate. Exit code 1: the"
+    " journal must be for an outage, at the rate of readings found in the journal or at --rate. Exit code 1: the"
     " journal is too small."
 )
 UNITS_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 DEFAULT_OFFLINE = "6h"
-DEFAULT_MESSAGE_BYTES = 700  # a signed message around one reading
+DEFAULT_READING_BYTES = 700  # a signed message around one reading
 MEASURED_SEGMENTS: Final = 2  # rates are measured in the last two
 PLANNED_LANE: Final = 4  # the default priority of a rule
 STATE_PAGES: Final = 2  # written each time positions are saved
@@ -47,7 +47,7 @@ class LaneLoad:
 
     lane: int
     live_bytes: int
-    messages_per_s: float
+    readings_per_s: float
     bytes_per_s: float
 
 
@@ -55,7 +55,7 @@ class LaneLoad:
 class Outage:
     """The forecast for a journal while nothing is published."""
 
-    holds_s: dict[int, float | None]  # by lane: time to its first loss; None: never, because it gets no messages
+    holds_s: dict[int, float | None]  # by lane: time to its first loss; None: never, because it gets no readings
     usable_bytes: int  # for records, when it is empty
 
 
@@ -72,15 +72,15 @@ def _measure(view: View, lane: Lane, until_ms: int) -> LaneLoad:
     first_position = recent[0].first_position
     began_ms, later_position = _end_of_first_commit(view, lane, first_position)
     passed_s = (until_ms - began_ms) / 1000
-    messages_per_s = (lane.next_position - later_position) / passed_s if passed_s >= 1 else 0.0
+    readings_per_s = (lane.next_position - later_position) / passed_s if passed_s >= 1 else 0.0
     recent_bytes = lane.used_bytes(view.pages) - PAGE_BYTES * sum(
         view.pages.get(segment.file, 0) for segment in lane.segments[:-MEASURED_SEGMENTS]
     )
     return LaneLoad(
         lane=lane.number,
         live_bytes=lane.used_bytes(view.pages),
-        messages_per_s=messages_per_s,
-        bytes_per_s=messages_per_s * recent_bytes / (lane.next_position - first_position),
+        readings_per_s=readings_per_s,
+        bytes_per_s=readings_per_s * recent_bytes / (lane.next_position - first_position),
     )
 
 
@@ -96,17 +96,20 @@ def _end_of_first_commit(view: View, lane: Lane, position: int) -> tuple[int, in
     return began_ms or 0, position
 
 
-def plan_lane(messages_per_s: float, payload_bytes: int, settings: JournalSettings) -> LaneLoad:
-    """The load of one lane at this rate, with the commits of the settings and without compression."""
+def plan_lane(readings_per_s: float, payload_bytes: int, settings: JournalSettings) -> LaneLoad:
+    """The load of one lane at this rate, with the commits of the settings and without compression.
+
+    Each reading counts as a record of its own, which is the most that it can take: packs take less.
+    """
     interval_s = settings.commit_interval_ms / 1000
-    commits_per_s = messages_per_s if interval_s <= 0 else min(messages_per_s, 1 / interval_s)
-    commits_per_s = max(commits_per_s, messages_per_s / settings.commit_records)
-    records = messages_per_s / commits_per_s if commits_per_s else 0.0
+    commits_per_s = readings_per_s if interval_s <= 0 else min(readings_per_s, 1 / interval_s)
+    commits_per_s = max(commits_per_s, readings_per_s / settings.commit_records)
+    records = readings_per_s / commits_per_s if commits_per_s else 0.0
     pages = math.ceil((2 * HEAD_BYTES + records * (payload_bytes + MAX_OVERHEAD_BYTES)) / PAGE_BYTES)
     return LaneLoad(
         lane=PLANNED_LANE,
         live_bytes=0,
-        messages_per_s=messages_per_s,
+        readings_per_s=readings_per_s,
         bytes_per_s=commits_per_s * pages * PAGE_BYTES,
     )
 
@@ -154,13 +157,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rate",
         type=positive,
         metavar="N",
-        help="messages per second to plan with, instead of the rate found in the journal",
+        help="readings per second to plan with, instead of the rate found in the journal",
     )
     parser.add_argument(
         "--bytes",
         type=int,
-        default=DEFAULT_MESSAGE_BYTES,
-        help="size of one message in bytes, with --rate (default: %(default)s)",
+        default=DEFAULT_READING_BYTES,
+        help="size of one reading with its share of the message in bytes, with --rate (default: %(default)s, for a"
+        " reading that is alone in its message; about 450 in a large pack)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -222,9 +226,9 @@ def _measured(arguments: argparse.Namespace) -> tuple[JournalSettings, list[Lane
 
 def _lines(answer: dict[str, Any], lanes: list[LaneLoad], outage: Outage) -> Iterator[str]:
     for load in lanes:
-        rates = f"{load.messages_per_s:.4g} messages/s, {load.bytes_per_s / 1000:.4g} kB/s on the medium"
+        rates = f"{load.readings_per_s:.4g} readings/s, {load.bytes_per_s / 1000:.4g} kB/s on the medium"
         held = outage.holds_s[load.lane]
-        yield f"lane {load.lane:<8}{rates}; holds {'(no messages)' if held is None else duration_text(held)}"
+        yield f"lane {load.lane:<8}{rates}; holds {'(no readings)' if held is None else duration_text(held)}"
     if not lanes:
         yield "the journal is empty; give --rate"
     verdict = "enough" if answer["is_enough"] else "TOO SMALL"

@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(add("stat", _stat, "show fill level, lag of each reader, card wear and forecasts"))
     _add_json(add("verify", _verify, "read and check every record; exit code 1 if any is damaged"))
     _add_json(add("repair", _repair, "record damaged records as lost and rewrite their segments; stop the agent first"))
-    exporting = add("export", _export, "print records as JSON lines")
+    exporting = add("export", _export, "print records as JSON lines, one message with all its readings in each")
     exporting.add_argument("--lane", type=int, metavar="N", help="only records of this lane")
     exporting.add_argument("--from", dest="position", type=int, default=0, metavar="N", help="start at this position")
     exporting.add_argument("--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
-    tailing = add("tail", _tail, "print the last records of each lane as JSON lines")
-    tailing.add_argument("--records", type=int, default=10, metavar="N", help="records per lane (default: 10)")
+    tailing = add("tail", _tail, "print the records with the last readings of each lane as JSON lines")
+    tailing.add_argument("--readings", type=int, default=10, metavar="N", help="readings per lane (default: 10)")
     tailing.add_argument("--follow", action="store_true", help="keep printing new records as they are committed")
 
 
@@ -74,9 +74,10 @@ def _stats_lines(stats: JournalStats) -> Iterator[str]:
         yield f"lane {number}: positions {lane.first_position} to {lane.next_position}, segments {lane.segments}"
     for name, cursor in stats.cursors.items():
         age = "" if cursor.oldest_age_s is None else f", oldest {duration_text(cursor.oldest_age_s)}"
-        yield f"{name}: {cursor.depth} pending{age}"
+        yield f"{name}: {cursor.depth} readings pending{age}"
     yield f"losses pending: {stats.pending_losses}"
-    yield f"lost: shed {stats.shed_readings}, damaged {stats.damaged_readings}"
+    yield f"committed: {stats.readings} readings in {stats.records} messages"
+    yield f"readings lost: shed {stats.shed_readings}, damaged {stats.damaged_readings}"
     yield f"power cuts during a commit: {stats.torn_tails}, states rebuilt: {stats.lost_states}"
     yield f"on disk: {bytes_text(stats.bytes_on_disk)} of {bytes_text(stats.max_bytes)}"
     yield f"full if nothing is acknowledged: {_forecast(stats.full_in_s)}"
@@ -111,12 +112,12 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     for name in verdict.bad_state_copies:
         yield f"{name}: this copy of the state file is unreadable"
     damaged = sum(loss.count for loss in verdict.damage)
-    yield f"{verdict.records} records intact, {damaged} damaged"
+    yield f"{verdict.readings} readings intact, in {verdict.records} messages; {damaged} readings damaged"
 
 
 def _loss_text(loss: Loss) -> str:
     chain = f", chain {loss.chain}" if loss.chain else ""
-    return f"lane {loss.lane}, {loss.count} of positions {loss.first_position} to {loss.last_position}{chain}"
+    return f"lane {loss.lane}, {loss.count} readings of positions {loss.first_position} to {loss.last_position}{chain}"
 
 
 def _repair(arguments: argparse.Namespace) -> int:
@@ -148,21 +149,22 @@ class _Progress:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    progress = _Progress("records")
+    progress, done = _Progress("readings"), 0
     with open_read_only(arguments.directory) as disk, _output(arguments.output) as output:
         view = inspect_journal(disk)
         chosen = [lane for lane in view.lanes.values() if arguments.lane in (None, lane.number)]
         total = sum(lane.next_position - max(lane.first_position, arguments.position) for lane in chosen)
         records = (record for lane in chosen for record in view.records(lane, arguments.position))
-        for number, record in enumerate(records):
+        for record in records:
             print(_record_json(record), file=output)
-            progress(number, total)
+            done += record.readings
+            progress(done, total)
     return ExitCode.OK
 
 
 def _tail(arguments: argparse.Namespace) -> int:
     with open_read_only(arguments.directory) as disk:
-        follower = Follower(inspect_journal(disk), arguments.records)
+        follower = Follower(inspect_journal(disk), arguments.readings)
     while True:
         with open_read_only(arguments.directory) as disk:
             for record in follower.new_records(disk):

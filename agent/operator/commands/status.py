@@ -75,8 +75,8 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     device, journal = status["device"], status["journal"]
     state = "running" if is_alive and status["is_making_progress"] else "STALLED" if is_alive else "NOT RUNNING"
     yield f"{device['name']}  {device['address']}  {state}, as of {age_s:.0f} s ago"
-    refused = f"readings refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
-    yield f"messages     {status['messages']}; {refused}"
+    refused = f"refused {status['refused_readings']}, unrouted {status['unrouted_readings']}"
+    yield f"readings     {status['readings']} in {status['messages']} messages; {refused}"
     if not status["clock"]["is_synchronised"]:
         yield "clock        NOT SYNCHRONISED; messages are marked, and corrected later"
     was = "" if is_alive else "was "
@@ -86,10 +86,10 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
         yield f"device       {name}: {state}, {counted}{_why(each['reason'])}"
         yield from _rejected(name, each.get("rejected", {"total": 0}))
     used = f"{journal['bytes_on_disk'] / max(1, journal['max_bytes']):.0%} of {journal['max_bytes'] / 1e6:.0f} MB"
-    lost = f"lost {journal['shed_readings']} shed, {journal['damaged_readings']} damaged"
+    lost = f"readings lost: {journal['shed_readings']} shed, {journal['damaged_readings']} damaged"
     yield f"journal      {used}; {lost}{_why(status['storage_problem'])}"
     for name, depth in journal["pending"].items():
-        yield f"pending      {name}: {depth}"
+        yield f"pending      {name}: {depth} readings"
     for name, link in status["links"].items():
         yield f"link         {name}: {_link(link, is_alive=is_alive)}"
     if archives := status["archives"]:
@@ -107,9 +107,10 @@ def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:
 
 
 def _link(link: dict[str, Any], *, is_alive: bool) -> str:
-    settled = f"{link['acknowledged']} acknowledged, {link['quarantined']} quarantined"
-    if link["removed"]:
-        settled += f", {link['removed']} removed at the size limit"
+    acknowledged = f"{link['readings_acknowledged']} readings acknowledged, in {link['messages_acknowledged']} messages"
+    settled = f"{acknowledged}, {link['readings_quarantined']} readings quarantined"
+    if link["messages_removed"]:
+        settled += f", {link['messages_removed']} messages removed at the size limit"
     if not is_alive and not link["problem"]:
         return f"closed, {settled}"
     if not link["is_up"]:

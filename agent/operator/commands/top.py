@@ -87,7 +87,11 @@ def compose(seen: Seen, curves: Curves) -> list[Line]:
         _head(seen),
         *_journal(status),
         Line(""),
-        Line(f"{'LINK':<{NAME_CELLS}} {'STATE':<6} {'PENDING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}", Style.QUIET),
+        Line(
+            f"{'LINK, readings':<{NAME_CELLS}} {'STATE':<6} {'PENDING':>9} {'OLDEST':>9} {'ACKNOWLEDGED':>13}"
+            f" {'IN MESSAGES':>12}",
+            Style.QUIET,
+        ),
         *(_link(name, link, status["journal"]) for name, link in status["links"].items()),
         *_archives(status["archives"]),
         Line(""),
@@ -121,7 +125,7 @@ def _journal(status: dict[str, Any]) -> Iterator[Line]:
     lost = journal["shed_readings"] + journal["damaged_readings"]
     synchronised = "synchronised" if clock["is_synchronised"] else "NOT SYNCHRONISED"
     yield Line(
-        f"messages {status['messages']}, lost {lost}, clock {synchronised}",
+        f"readings {status['readings']} in {status['messages']} messages, {lost} lost, clock {synchronised}",
         Style.ATTENTION if lost else Style.PLAIN,
     )
     if problem := status["storage_problem"]:
@@ -132,7 +136,8 @@ def _link(name: str, link: dict[str, Any], journal: dict[str, Any]) -> Line:
     pending, oldest = journal["pending"].get(name, 0), _span(journal["oldest_pending_s"].get(name))
     state = "up" if link["is_up"] else "DOWN"
     why = "" if link["is_up"] else f"  {printable(link['problem'])}"
-    text = f"{name:<{NAME_CELLS}} {state:<6} {pending:>9} {oldest:>9} {link['acknowledged']:>13}{why}"
+    acknowledged = f"{link['readings_acknowledged']:>13} {link['messages_acknowledged']:>12}"
+    text = f"{name:<{NAME_CELLS}} {state:<6} {pending:>9} {oldest:>9} {acknowledged}{why}"
     return Line(text, Style.PLAIN if link["is_up"] else Style.ATTENTION)
 
 

@@ -111,8 +111,10 @@ def _judge_parts(status: dict[str, Any]) -> Iterator[Finding]:
             yield error(
                 AREA, f"link {name} is blocked: {blocked}", "free space on the disk, or correct the file's permissions"
             )
-        if link["quarantined"]:
-            text = f"link {name}: {link['quarantined']} messages were refused by the destination and quarantined"
+        if link["readings_quarantined"]:
+            text = (
+                f"link {name}: {link['readings_quarantined']} readings were refused by the destination and quarantined"
+            )
             yield warning(AREA, text, "the reasons are in quarantine/ in the data directory")
     archives = status["archives"] or {}
     for problem in filter(None, (archives.get("problem"), archives.get("ship_problem"))):

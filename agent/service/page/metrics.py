@@ -132,11 +132,12 @@ def _counter(name: str, text: str, samples: Samples) -> Metric:
 
 JOURNAL_GAUGES: Final = {
     "max_bytes": "Size limit of the journal.",
-    "free_bytes": "Free space of the journal before records are lost.",
+    "free_bytes": "Free space of the journal before readings are lost.",
     "pending_losses": "Losses not yet reported, or reported without a receipt.",
 }
 JOURNAL_COUNTERS: Final = {
-    "records": "Records committed, over the life of the journal.",
+    "readings": "Readings committed, over the life of the journal.",
+    "messages": "Messages committed, over the life of the journal.",
     "commits": "Commits, over the life of the journal.",
     "payload_bytes": "Bytes of messages, over the life of the journal.",
     "written_bytes": "Bytes written to disk, over the life of the journal.",
@@ -146,10 +147,13 @@ JOURNAL_COUNTERS: Final = {
 }
 LINK_COUNTERS: Final = {
     "connections": "Connections made since the start.",
-    "sent": "Messages sent since the start, including retries.",
-    "acknowledged": "Messages acknowledged since the start.",
-    "quarantined": "Messages that the destination rejected, now in quarantine, since the start.",
-    "removed": "Published messages that a file publisher removed at its size limit since the start.",
+    "readings_sent": "Readings sent since the start, including retries.",
+    "messages_sent": "Messages sent since the start, including retries.",
+    "readings_acknowledged": "Readings acknowledged since the start.",
+    "messages_acknowledged": "Messages acknowledged since the start.",
+    "readings_quarantined": "Readings that the destination rejected, now in quarantine, since the start.",
+    "messages_quarantined": "Messages that the destination rejected, now in quarantine, since the start.",
+    "messages_removed": "Published messages that a file publisher removed at its size limit since the start.",
 }
 ARCHIVE_COUNTERS: Final = {
     "shipped": "Archives with a receipt, since the start.",
@@ -163,7 +167,8 @@ METRICS: Final = (
         _value(lambda status: _seconds(status["started_at_ms"])),
     ),
     _gauge("making_progress", "1 while readings reach the disk.", _one("is_making_progress")),
-    _counter("messages", "Messages committed since the start.", _one("messages")),
+    _counter("readings_committed", "Readings committed since the start.", _one("readings")),
+    _counter("messages_committed", "Messages committed since the start.", _one("messages")),
     _counter(
         "readings_refused", "Readings dropped because they are too large for a message.", _one("refused_readings")
     ),
@@ -216,16 +221,16 @@ METRICS: Final = (
     _gauge("card_life_seconds", "Time until the card is worn out at the current rate.", _one("journal", "card_life_s")),
     *(
         _gauge(f"lane_{key}", text, _each("journal", "lanes", label="lane", value_of=itemgetter(key)))
-        for key, text in {"records": "Records in the lane.", "segments": "Segments of the lane."}.items()
+        for key, text in {"readings": "Readings in the lane.", "segments": "Segments of the lane."}.items()
     ),
     _gauge(
-        "pending_records",
-        "Records committed and not yet acknowledged, by reader.",
+        "pending_readings",
+        "Readings committed and not yet acknowledged, by reader.",
         _each("journal", "pending", label="cursor"),
     ),
     _gauge(
         "oldest_pending_seconds",
-        "Age of the oldest unacknowledged record, by reader.",
+        "Age of the oldest unacknowledged reading, by reader.",
         _each("journal", "oldest_pending_s", label="cursor"),
     ),
     # Links and archives

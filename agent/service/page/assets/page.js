@@ -216,9 +216,9 @@ function showOutlook(status) {
   const full = journal.full_in_s;
   const lost = journal.shed_readings + journal.damaged_readings;
   const tiles = [
-    { name: "Waiting to be sent", value: number(most), note: oldest === null ? "everything is sent" : `oldest: ${duration(oldest)}` },
+    { name: "Waiting to be sent", value: number(most), note: oldest === null ? "all readings are sent" : `readings; oldest: ${duration(oldest)}` },
     { name: "Journal used", value: `${number(100 * used, used < 0.1 ? 1 : 0)} %`, note: `of ${bytes(journal.max_bytes).join(" ")}`, part: used, mood: used > 0.9 ? "bad" : used > 0.7 ? "attention" : "" },
-    { name: "Full in", value: full === null ? "–" : duration(full), note: lost ? `lost so far: ${number(lost)} messages` : "if nothing is sent; nothing was lost", mood: lost || (full !== null && full < 3600) ? "attention" : "" },
+    { name: "Full in", value: full === null ? "–" : duration(full), note: lost ? `lost so far: ${number(lost)} readings` : "if nothing is sent; nothing was lost", mood: lost || (full !== null && full < 3600) ? "attention" : "" },
     { name: "Card lasts", value: journal.card_life_s === null ? "–" : duration(journal.card_life_s), note: journal.card_life_s === null ? "its endurance is not configured" : `${bytes(journal.written_bytes_per_s).join(" ")}/s are written` },
     { name: "Clock", value: clock.is_synchronised ? "in sync" : "not in sync", note: clock.is_synchronised ? `within ${clock.max_error_ms < 2000 ? `${number(clock.max_error_ms)} ms` : duration(clock.max_error_ms / 1000)}` : "messages are marked, and corrected later", mood: clock.is_synchronised ? "" : "attention" },
   ];
@@ -331,25 +331,28 @@ function updateLink(element, { link, pending, oldest }) {
   show(problem, link.is_up ? link.blocked : link.problem);
   show(past, link.is_up && link.problem ? `last problem: ${link.problem}` : "");
   fillFigures(figures, [
-    ["pending", number(pending ?? 0)],
+    ["readings pending", number(pending ?? 0)],
     ["oldest", duration(oldest ?? null)],
-    ["acknowledged", number(link.acknowledged)],
+    ["readings acknowledged", number(link.readings_acknowledged)],
+    ["in messages", number(link.messages_acknowledged)],
     ["last at", link.last_acknowledged_at_ms === null ? "never" : clockTime(link.last_acknowledged_at_ms)],
-    ["quarantined", link.quarantined ? number(link.quarantined) : null],
-    ["removed", link.removed ? number(link.removed) : null],
+    ["readings quarantined", link.readings_quarantined ? number(link.readings_quarantined) : null],
+    ["messages removed", link.messages_removed ? number(link.messages_removed) : null],
     ["failed attempts", link.is_up ? null : number(link.failures)],
   ]);
 }
 
 function showJournal(journal) {
   fillTable(byId("readers"), Object.entries(journal.pending).map(([name, depth]) => [name, number(depth), duration(journal.oldest_pending_s[name])]));
-  fillTable(byId("lanes"), Object.entries(journal.lanes).map(([lane, { records, segments }]) => [lane, number(records), number(segments)]));
+  fillTable(byId("lanes"), Object.entries(journal.lanes).map(([lane, { readings, segments }]) => [lane, number(readings), number(segments)]));
   fillFigures(byId("journal"), [
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
     ["write factor", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
+    ["readings", number(journal.readings)],
+    ["in messages", number(journal.messages)],
     ["commits", number(journal.commits)],
-    ["shed", number(journal.shed_readings)],
-    ["damaged", number(journal.damaged_readings)],
+    ["readings shed", number(journal.shed_readings)],
+    ["readings damaged", number(journal.damaged_readings)],
     ["losses pending", journal.pending_losses ? number(journal.pending_losses) : null],
   ]);
 }

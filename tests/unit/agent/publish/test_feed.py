@@ -1,3 +1,4 @@
+from agent.publish.contract import run_of
 from agent.publish.feed import Window
 from tests.support.publish_records import record
 
@@ -19,12 +20,25 @@ def test_a_run_is_settled_at_once_whatever_of_it_is_not_there() -> None:
     window.add(record(position) for position in (3, 5, 6, 9, 10))
     window.settle(0, 5, 5)
     assert window.in_flight_records(0, 4, 9) == [record(6), record(9)]
-    assert window.settle(0, 4, 9) == 2
+    assert window.settle(0, 4, 9) == [record(6), record(9)]
     assert window.in_flight == 2
     assert window.take_settled() == {}
-    assert window.settle(0, 0, 3) == 1
+    assert window.settle(0, 0, 3) == [record(3)]
     assert window.take_settled() == {0: 9}
     assert window.only_one() == record(10)
+
+
+def test_a_pack_is_settled_as_a_whole_and_acknowledged_by_its_last_reading() -> None:
+    window = Window()
+    pack, single, other = record(0, readings=250), record(250), record(251, readings=3)
+    window.add([pack, single, other])
+    assert window.in_flight == 3
+    assert window.settle(*run_of([single])) == [single]
+    assert window.take_settled() == {}
+    assert window.settle(*run_of([pack])) == [pack]
+    assert window.take_settled() == {0: 250}
+    assert window.settle(*run_of([other])) == [other]
+    assert window.take_settled() == {0: 253}
 
 
 def test_lanes_do_not_wait_for_each_other() -> None:

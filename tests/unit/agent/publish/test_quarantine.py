@@ -15,7 +15,9 @@ from tests.support.publish_records import NOW_MS, record
 
 def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "aside.jsonl"
-    Quarantine(path, "cloud").add([RejectedRecord(record(7, lane=2, payload=b'["text"]'), "no\nthanks")], NOW_MS)
+    Quarantine(path, "cloud").add(
+        [RejectedRecord(record(7, lane=2, payload=b'["text"]', readings=3), "no\nthanks")], NOW_MS
+    )
     assert json.loads(path.read_text()) == {
         "quarantined_at_ms": NOW_MS,
         "publisher": "cloud",
@@ -25,6 +27,7 @@ def test_an_entry_says_what_it_is_and_why(tmp_path: Path) -> None:
         "chain": "chain",
         "timestamp_ms": NOW_MS + 7,
         "sequence": 0,
+        "readings": 3,
         "message": '["text"]',
     }
 
@@ -66,6 +69,14 @@ def test_what_is_removed_is_recorded_as_lost_before(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 2 * 1_200
     assert sorted(lost + positions_in(tmp_path)) == list(range(40))
+
+
+def test_all_readings_of_a_removed_pack_are_recorded_as_lost(tmp_path: Path) -> None:
+    lost: list[Record] = []
+    quarantine = Quarantine(tmp_path / "aside.jsonl", "cloud", max_bytes=1, max_files=1, on_removal=lost.extend)
+    for position in (0, 250):
+        quarantine.add([RejectedRecord(record(position, readings=250), "no")], NOW_MS)
+    assert [(each.position, each.readings) for each in lost] == [(0, 250)]
 
 
 def test_a_loss_that_cannot_be_recorded_leaves_the_file_and_takes_no_more(tmp_path: Path) -> None:

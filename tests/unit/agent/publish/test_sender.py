@@ -77,13 +77,24 @@ def deliver(
     return asyncio.run(scenario())
 
 
+def test_packs_are_acknowledged_by_their_last_reading_and_counted_in_readings(tmp_path: Path) -> None:
+    journal, publisher = filled_journal((0, "a", 5), readings=250), FakePublisher()
+    delivery = deliver(publisher, journal, tmp_path)
+    assert [record.position for record in publisher.sent[0]] == [0, 250, 500, 750, 1000]
+    status = delivery.status
+    assert (status.readings_sent, status.messages_sent) == (1250, 5)
+    assert (status.readings_acknowledged, status.messages_acknowledged) == (1250, 5)
+    assert journal.cursor("publisher").position(0) == 1250
+    assert journal.stats(NOW_MS).cursors["publisher"].depth == 0
+
+
 def test_everything_is_sent_in_order_and_acknowledged(tmp_path: Path) -> None:
     journal, publisher = filled_journal((0, "a", 25), (3, "b", 40)), FakePublisher()
     delivery = deliver(publisher, journal, tmp_path)
     for lane in (0, 3):
         positions = [record.position for record in publisher.sent[0] if record.lane == lane]
         assert positions == list(range(len(positions)))
-    assert delivery.status.acknowledged == 65
+    assert delivery.status.messages_acknowledged == 65
     assert journal.cursor("publisher").waiting_lanes() == []
     assert [journal.cursor("publisher").position(lane) for lane in (0, 3)] == [25, 40]
     assert max(publisher.batches) <= publisher.max_in_flight
@@ -114,7 +125,7 @@ def test_a_refused_message_is_on_the_disk_before_the_journal_forgets_it(tmp_path
         "3",
         "fake",
     )
-    assert (delivery.status.acknowledged, delivery.status.quarantined) == (5, 1)
+    assert (delivery.status.messages_acknowledged, delivery.status.messages_quarantined) == (5, 1)
     assert journal.cursor("publisher").position(0) == 6
 
 
@@ -136,11 +147,11 @@ def test_while_the_disk_refuses_the_quarantine_the_message_stays_in_the_journal(
             while "aside.jsonl" not in delivery.status.blocked:  # noqa: ASYNC110 - a status knows no events
                 await asyncio.sleep(0.001)
             assert journal.cursor("publisher").position(0) == 0
-            assert delivery.status.quarantined == 0
+            assert delivery.status.messages_quarantined == 0
             (tmp_path / "aside.jsonl").rmdir()
             await running
         assert journal.cursor("publisher").position(0) == 3
-        assert (delivery.status.quarantined, delivery.status.blocked) == (3, "")
+        assert (delivery.status.messages_quarantined, delivery.status.blocked) == (3, "")
         assert len((tmp_path / "aside.jsonl").read_text().splitlines()) == 3
 
     asyncio.run(scenario())
@@ -180,7 +191,7 @@ def test_the_message_that_closes_the_link_is_found_and_quarantined(tmp_path: Pat
 
     publisher, journal = Fragile(), filled_journal((0, "a", 20))
     delivery = deliver(publisher, journal, tmp_path)
-    assert delivery.status.quarantined == 1
+    assert delivery.status.messages_quarantined == 1
     assert journal.cursor("publisher").position(0) == 20
     reported = json.loads((tmp_path / "aside.jsonl").read_text())
     assert (reported["position"], reported["reason"]) == (7, "too big")
@@ -207,7 +218,7 @@ def test_a_backlog_goes_at_its_rate(tmp_path: Path) -> None:
 def test_live_data_knows_no_rate(tmp_path: Path) -> None:
     clocks = Clocks(now_s=lambda: 1.0, now_ms=lambda: NOW_MS)
     settings = SenderSettings(backoff=QUICK.backoff, backlog_per_s=15)
-    assert deliver(FakePublisher(), filled_journal((0, "a", 60)), tmp_path, settings, clocks).status.sent == 60
+    assert deliver(FakePublisher(), filled_journal((0, "a", 60)), tmp_path, settings, clocks).status.messages_sent == 60
 
 
 def test_a_delivery_that_was_stopped_begins_with_what_is_not_settled(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ SETTINGS = JournalSettings(max_bytes=4 * MIB, segment_bytes=256 * 1024, compress
 
 
 def _load(lane: int, bytes_per_s: float, live_bytes: int = 0) -> LaneLoad:
-    return LaneLoad(lane=lane, live_bytes=live_bytes, messages_per_s=1.0, bytes_per_s=bytes_per_s)
+    return LaneLoad(lane=lane, live_bytes=live_bytes, readings_per_s=1.0, bytes_per_s=bytes_per_s)
 
 
 def _entry(number: int) -> Entry:
@@ -30,7 +30,7 @@ def _entry(number: int) -> Entry:
 
 
 def _write_seconds(journal: Journal, seconds: int, start_ms: int, lanes: dict[int, int]) -> int:
-    """So many messages each second in each lane; how many seconds passed before the first was lost."""
+    """So many readings each second in each lane; how many seconds passed before the first was lost."""
     for second in range(seconds):
         now_ms = start_ms + second * 1000
         for lane, count in lanes.items():
@@ -50,7 +50,7 @@ def test_what_is_forecast_from_a_real_journal_is_when_it_really_begins_to_lose()
     outage = forecast(measured, SETTINGS)
     really_s = _write_seconds(journal, 10_000, 20_000, lanes)
     assert [load.lane for load in measured] == [1, 4]
-    assert [round(load.messages_per_s) for load in measured] == pytest.approx([10, 30], rel=0.15)
+    assert [round(load.readings_per_s) for load in measured] == pytest.approx([10, 30], rel=0.15)
     assert 0.7 * really_s <= (outage.holds_s[4] or 0) <= 1.05 * really_s, "rather too little than too much"
 
 
@@ -135,7 +135,7 @@ def test_the_command_looks_into_a_journal_and_makes_none(tmp_path: Path, capsys:
     assert main(["capacity", "--journal", str(tmp_path / "journal"), "--offline", "10s", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["max_megabytes"] == 4
-    assert answer["lanes"][0]["messages_per_s"] == pytest.approx(40, rel=0.1)
+    assert answer["lanes"][0]["readings_per_s"] == pytest.approx(40, rel=0.1)
     journal.close(0)
     assert main(["capacity", "--journal", str(tmp_path / "nowhere")]) == 66
     assert not (tmp_path / "nowhere").exists()

@@ -48,8 +48,8 @@ def test_stat_says_who_waits_what_it_costs_and_how_long_it_holds(
     assert main(["journal", "stat", str(directory)]) == 0
     text = capsys.readouterr().out
     assert "lane 0: positions 0 to 12" in text
-    assert "publisher: 8 pending, oldest" in text
-    assert "archiver: 13 pending" in text
+    assert "publisher: 8 readings pending, oldest" in text
+    assert "archiver: 13 readings pending" in text
     assert "full if nothing is acknowledged: in " in text
     assert "card worn out: in " in text
 
@@ -65,11 +65,11 @@ def test_stat_speaks_json(directory: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_verify_answers_by_its_exit_code(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "verify", str(directory)]) == 0
-    assert capsys.readouterr().out == "13 records intact, 0 damaged\n"
+    assert capsys.readouterr().out == "13 readings intact, in 13 messages; 0 readings damaged\n"
     _damage(directory, page=3)
     assert main(["journal", "verify", "--json", str(directory)]) == 1
     verdict = json.loads(capsys.readouterr().out)
-    assert (verdict["is_sound"], verdict["records"]) == (False, 12)
+    assert (verdict["is_sound"], verdict["records"], verdict["readings"]) == (False, 12, 12)
     assert verdict["damage"][0]["first_position"] == 3
 
 
@@ -110,7 +110,7 @@ def test_export_writes_one_json_line_per_record(
 
 
 def test_tail_writes_the_last_records_of_each_lane(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "tail", "--records", "2", str(directory)]) == 0
+    assert main(["journal", "tail", "--readings", "2", str(directory)]) == 0
     assert [(line["lane"], line["position"]) for line in _lines(capsys.readouterr().out)] == [(0, 10), (0, 11), (7, 0)]
 
 
@@ -127,7 +127,7 @@ def test_tail_follows_what_is_committed_later(
         journal.commit(NOW_MS)
 
     monkeypatch.setattr("agent.operator.commands.journal.time.sleep", commit_one_more)
-    assert main(["journal", "tail", "--records", "1", "--follow", str(directory)]) == 130
+    assert main(["journal", "tail", "--readings", "1", "--follow", str(directory)]) == 130
     assert [line["position"] for line in _lines(capsys.readouterr().out)] == [11, 0, 12, 13]
     journal.close(NOW_MS)
 

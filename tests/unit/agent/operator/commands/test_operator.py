@@ -112,7 +112,8 @@ STATUS: dict[str, Any] = {
     "device": {"name": "bench", "address": "0xAb"},
     "started_at_ms": 1,
     "is_making_progress": True,
-    "messages": 12,
+    "readings": 12,
+    "messages": 5,
     "refused_readings": 0,
     "unrouted_readings": 0,
     "storage_problem": "",
@@ -127,7 +128,15 @@ STATUS: dict[str, Any] = {
     },
     "journal": {"bytes_on_disk": 1, "max_bytes": 100, "shed_readings": 0, "damaged_readings": 0, "pending": {"out": 3}},
     "links": {
-        "out": {"is_up": False, "problem": "refused", "acknowledged": 9, "quarantined": 0, "removed": 3, "blocked": ""}
+        "out": {
+            "is_up": False,
+            "problem": "refused",
+            "readings_acknowledged": 9,
+            "messages_acknowledged": 4,
+            "readings_quarantined": 0,
+            "messages_removed": 3,
+            "blocked": "",
+        }
     },
     "archives": {"pending": 2, "shipped": 1, "problem": "", "ship_problem": ""},
 }
@@ -141,7 +150,9 @@ def test_status_fits_one_screen_and_names_what_is_wrong(tmp_path: Path, capsys: 
     assert main(["status", "--config", str(path)]) == 0
     screen = capsys.readouterr().out
     assert "running" in screen
-    assert "out: DOWN, 9 acknowledged, 0 quarantined, 3 removed at the size limit (refused)" in screen
+    assert "out: DOWN, 9 readings acknowledged, in 4 messages, 0 readings quarantined, 3 messages removed at" in screen
+    assert "readings     12 in 5 messages; refused 0, unrouted 0" in screen
+    assert "pending      out: 3 readings" in screen
     assert "boiler: up, 12 readings, last temperature 20.5 Cel" in screen
     assert len(screen.splitlines()) < 24
 
@@ -194,7 +205,7 @@ def test_after_a_regular_stop_links_are_closed_and_not_down(tmp_path: Path, caps
     (tmp_path / "data" / "status.json").write_text(json.dumps(stopped))
     assert main(["status", "--config", str(path)]) == 1
     screen = capsys.readouterr().out
-    assert "out: closed, 9 acknowledged" in screen
+    assert "out: closed, 9 readings acknowledged" in screen
     assert "boiler: was up, 12 readings" in screen
 
 

@@ -44,7 +44,10 @@ def test_the_screen_names_everything_and_what_is_wrong() -> None:
     assert "bench  0xAb  running, up for 9 s, last status 2 s ago" in text
     assert "full in 2.0 h" in text
     assert "cannot write the journal: the disk is full" in text
-    assert "node             DOWN           5      62 s             0  refused" in text
+    assert "readings 12 in 3 messages, 0 lost" in text
+    assert "LINK, readings   STATE    PENDING    OLDEST  ACKNOWLEDGED  IN MESSAGES" in text
+    assert "out              up             0         -            12            3" in text
+    assert "node             DOWN           5      62 s             0            0  refused" in text
     assert "temperature                            21.5 Cel" in text
     assert "valve                                        on" in text
     assert "running; device=bench" in text

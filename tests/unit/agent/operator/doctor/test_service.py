@@ -30,7 +30,7 @@ STATUS: dict[str, Any] = {
     "refused_readings": 0,
     "unrouted_readings": 0,
     "devices": {"boiler": {"state": "up", "reason": ""}},
-    "links": {"node": {"is_up": True, "problem": "", "quarantined": 0}},
+    "links": {"node": {"is_up": True, "problem": "", "readings_quarantined": 0}},
     "archives": None,
 }
 RUNNING = UnitFacts(is_installed=True, state="active", result="success")
@@ -52,10 +52,18 @@ def _facts(**changes: Any) -> ServiceFacts:
         (_facts(refused_readings=2), Severity.WARNING, "2 readings were dropped"),
         (_facts(unrouted_readings=2), Severity.WARNING, "2 readings were dropped"),
         (_facts(devices={"b": {"state": "down", "reason": "no cable"}}), Severity.WARNING, "no cable"),
-        (_facts(links={"n": {"is_up": False, "problem": "refused", "quarantined": 0}}), Severity.WARNING, "is down"),
-        (_facts(links={"n": {"is_up": True, "problem": "", "quarantined": 4}}), Severity.WARNING, "4 messages"),
         (
-            _facts(links={"n": {"is_up": True, "problem": "", "quarantined": 0, "blocked": "disk full"}}),
+            _facts(links={"n": {"is_up": False, "problem": "refused", "readings_quarantined": 0}}),
+            Severity.WARNING,
+            "is down",
+        ),
+        (
+            _facts(links={"n": {"is_up": True, "problem": "", "readings_quarantined": 4}}),
+            Severity.WARNING,
+            "4 readings",
+        ),
+        (
+            _facts(links={"n": {"is_up": True, "problem": "", "readings_quarantined": 0, "blocked": "disk full"}}),
             Severity.ERROR,
             "blocked: disk full",
         ),

@@ -33,9 +33,12 @@ def with_sensors(*sensors: dict[str, object]) -> dict[str, object]:
 def test_the_parser_of_prometheus_reads_every_value() -> None:
     samples = parsed(metrics_text(status()))
     node = (("link", "node"),)
-    assert samples["headgate_agent_messages_total", ()] == 12
+    assert samples["headgate_agent_readings_committed_total", ()] == 12
+    assert samples["headgate_agent_messages_committed_total", ()] == 3
+    assert samples["headgate_agent_link_readings_acknowledged_total", (("link", "out"),)] == 12
+    assert samples["headgate_agent_link_messages_acknowledged_total", (("link", "out"),)] == 3
     assert samples["headgate_agent_link_up", node] == 0
-    assert samples["headgate_agent_pending_records", (("cursor", "node"),)] == 5
+    assert samples["headgate_agent_pending_readings", (("cursor", "node"),)] == 5
     assert samples["headgate_agent_clock_max_error_seconds", ()] == 0.25
     names = (("device", "boiler"), ("quantity", "temperature"), ("sensor", "boiler"), ("unit", "Cel"))
     assert samples["headgate_agent_sensor_value", names] == 21.5
