@@ -18,7 +18,7 @@ def _sample_files() -> dict[str, bytes]:
     disk = SimulatedDisk()
     journal = Journal(disk, SETTINGS, new_journal_id=1, now_ms=0)
     for number in range(6):
-        journal.append_many(number % 2, [Entry(bytes(50 * at), f"c{at}", at, at) for at in range(4)])
+        journal.append_many(number % 2, [Entry(bytes(50 * at), f"c{at}", at, at, 1 + 3 * at) for at in range(4)])
         journal.commit(0)
     return {name: bytes(file.content) for name, file in disk.files.items()}
 
@@ -66,13 +66,13 @@ def _with_right_checksums(content: bytes) -> bytes:
 
 def _repair_checksum(data: bytearray, start: int) -> None:
     head = data[start : start + HEAD_BYTES]
-    records, stored_bytes, table_bytes = (int.from_bytes(head[at : at + 4], "little") for at in (48, 60, 72))
+    records, stored_bytes, table_bytes = (int.from_bytes(head[at : at + 4], "little") for at in (64, 76, 88))
     body_start = start + HEAD_BYTES + table_bytes
     seed = head[8:24] + head[24:28]
-    index_end = body_start + records * (24 if head[7] else 20)
-    data[start + 64 : start + 68] = _crc(data[body_start:index_end], seed)
-    data[start + 68 : start + 72] = _crc(data[body_start : body_start + stored_bytes], seed)
-    data[start + 76 : start + 80] = _crc(data[start + HEAD_BYTES : body_start], data[start + 4 : start + 76])
+    index_end = body_start + records * 30
+    data[start + 80 : start + 84] = _crc(data[body_start:index_end], seed)
+    data[start + 84 : start + 88] = _crc(data[body_start : body_start + stored_bytes], seed)
+    data[start + 92 : start + 96] = _crc(data[start + HEAD_BYTES : body_start], data[start + 4 : start + 92])
 
 
 def _crc(data: bytes | bytearray, before: bytes | bytearray) -> bytes:

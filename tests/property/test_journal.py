@@ -1,6 +1,7 @@
 """Laws of the journal, for any entries."""
 
 import random
+import struct
 from typing import Any, Literal
 
 import zstandard
@@ -99,6 +100,28 @@ def test_a_damaged_rewritten_block_does_not_count_what_was_left_out_on_purpose(
     assert (head.span, head.readings) == (end_position, sum(entry.readings for entry in kept_entries))
     records, losses = decode_block(head, _damaged(block, head, data.draw(HARM)))
     _check_account(dict(kept), records, losses, head.readings)
+
+
+ANYWHERE = st.integers(0, 30) | st.integers(0, 2**64 - 1)
+
+
+@given(PLACES, ANYWHERE, ANYWHERE, ENTRIES, st.data())
+def test_a_forged_block_with_right_checksums_gives_no_more_than_its_head_says(
+    place: Place, first_position: int, end_position: int, entries: list[Entry], data: st.DataObject
+) -> None:
+    forged = [entry._replace(readings=data.draw(st.integers(0, 3) | st.just(65_535))) for entry in entries]
+    positions = [data.draw(ANYWHERE) for _ in forged]
+    try:
+        block = encode_block(place, first_position, forged, None, positions, max(end_position, first_position))
+    except struct.error:
+        return  # not even a forger can write that
+    head = parse_head(block)
+    if head is not None:
+        records, losses = decode_block(head, _damaged(block, head, data.draw(st.just([]) | HARM)))
+        ends = [head.first_position, *(record.next_position for record in records)]
+        assert all(end <= record.position for end, record in zip(ends, records, strict=False))
+        assert ends[-1] <= head.end_position
+        assert sum(record.readings for record in records) + sum(loss.count for loss in losses) == head.readings
 
 
 def _damaged(block: bytes, head: Head, harm: list[tuple[int, int]]) -> bytes:
