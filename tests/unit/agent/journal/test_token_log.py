@@ -19,9 +19,9 @@ SMALL = JournalSettings(max_bytes=4 << 20, segment_bytes=256 << 10)
 HUGE = 2**150  # a token may be wider than any machine word
 
 
-def commit(folder: Path, payloads: list[bytes]) -> None:
+def commit(folder: Path, payloads: list[bytes], readings: int = 1) -> None:
     journal = Journal(DirectoryDisk(folder / "journal"), SMALL, new_journal_id=1, now_ms=0)
-    journal.append_many(4, [Entry(payload, "chain", 1, at) for at, payload in enumerate(payloads)])
+    journal.append_many(4, [Entry(payload, "chain", 1, at, readings) for at, payload in enumerate(payloads)])
     journal.close(0)
 
 
@@ -52,6 +52,19 @@ def test_what_the_journal_has_was_committed_and_the_rest_was_lost(tmp_path: Path
     log = restarted(tmp_path)
     assert log.recall("mcu") == ([HUGE, HUGE + 1, HUGE + 2], {HUGE + 2})
     assert log.recall("other") == NOTHING
+
+
+def test_readings_of_one_message_are_found_by_their_own_positions(tmp_path: Path) -> None:
+    commit(tmp_path, [b"pack 0", b"pack 1"], readings=3)
+    packs = [b"pack 0"] * 3 + [b"pack 1"] * 3 + [b"pack 2"] * 2
+    note(TokenLog(tmp_path), "mcu", 0, *enumerate(packs))
+    assert restarted(tmp_path).recall("mcu") == (list(range(8)), {6, 7})
+
+
+def test_a_reading_is_not_found_in_the_message_beside_its_position(tmp_path: Path) -> None:
+    commit(tmp_path, [b"pack 0", b"pack 1"], readings=3)
+    note(TokenLog(tmp_path), "mcu", 2, (7, b"pack 1"), (8, b"pack 0"))
+    assert restarted(tmp_path).recall("mcu").lost == {7, 8}
 
 
 def test_a_lane_that_does_not_exist_holds_nothing(tmp_path: Path) -> None:
