@@ -11,7 +11,7 @@ from functools import partial
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.journal import Record
-from agent.journal.inspection import Follower, inspect_journal, open_read_only
+from agent.journal.inspection import Follower, View, inspect_journal, open_read_only
 from agent.operator.arguments import add_config_argument, count, load_named_config
 from agent.operator.commands.status import last_seen
 from agent.operator.contents import Locked, Opened, Unreadable, open_message
@@ -101,12 +101,14 @@ def matches(stream_id: str, pattern: str) -> bool:
 def _messages(config: Config, last: int, pattern: str) -> Iterator[StreamMessage]:
     """The messages that match, without end. Prints once that it is waiting, when none has come for a while."""
     with open_read_only(config.journal_directory) as disk:
-        follower = Follower(inspect_journal(disk), last)
+        view = inspect_journal(disk)
+    follower, gaps = Follower(view, last), _Gaps(view)
     quiet_polls, is_reported = 0, False
     while True:
         quiet_polls += 1
         with open_read_only(config.journal_directory) as disk:
-            for message in itertools.chain.from_iterable(map(_message, follower.new_records(disk))):
+            records = map(gaps.report, follower.new_records(disk))
+            for message in itertools.chain.from_iterable(map(_message, records)):
                 if matches(message.message_id.stream_id, pattern):
                     quiet_polls = 0
                     yield message
@@ -129,6 +131,21 @@ def _message(record: Record) -> Iterator[StreamMessage]:
         yield parse_stream_message(record.payload)
     except WireError as problem:
         print(f"headgate: lane {record.lane}, position {record.position}: {problem}", file=sys.stderr)
+
+
+class _Gaps:
+    """Reports readings that were committed and deleted between two polls: their positions are missing."""
+
+    def __init__(self, view: View) -> None:
+        self._next = {number: lane.next_position for number, lane in view.lanes.items()}
+
+    def report(self, record: Record) -> Record:
+        first = self._next.get(record.lane, 0)
+        if missed := max(record.position - first, 0):
+            where = f"lane {record.lane}, positions {first} to {record.position - 1}"
+            print(f"headgate: {where}: {missed} readings left the journal before they were read", file=sys.stderr)
+        self._next[record.lane] = max(first, record.next_position)
+        return record
 
 
 class _Keys:

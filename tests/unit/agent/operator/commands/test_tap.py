@@ -137,6 +137,29 @@ def test_it_says_that_it_waits_for_the_rest_of_the_count(
     assert printed.err.count("waiting for messages of boiler") == 1
 
 
+def test_readings_that_left_the_journal_between_two_polls_are_counted_on_stderr(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = DirectoryDisk(config.parent / "data" / "journal")
+    settings = JournalSettings(max_bytes=1 << 20, segment_bytes=64 << 10, compression="none")
+    journal = Journal(disk, settings, new_journal_id=7, now_ms=NOW_MS)
+    commit(journal, "0xab/boiler", '{"n":1}', '{"n":2}')
+
+    def commit_more_than_it_holds() -> None:
+        for _ in range(150):
+            commit(journal, "0xab/boiler", "1" * 10_000)
+
+    commit_on_sleep(monkeypatch, commit_more_than_it_holds, lambda: None)
+    assert main(["tap", "--config", str(config), "--last", "1"]) == 130
+    printed = capsys.readouterr()
+    shown = len(printed.out.splitlines()) - 1
+    missed = 150 - shown
+    assert 0 < shown < 150
+    assert printed.err.count("left the journal") == 1
+    assert f"lane 4, positions 2 to {missed + 1}: {missed} readings left the journal" in printed.err
+    journal.close(NOW_MS)
+
+
 def test_a_pack_is_one_line_per_reading_and_counted_by_them(
     config: Path, journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
