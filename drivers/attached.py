@@ -118,7 +118,7 @@ def _add_microcontrollers(devices: list[Attached], arguments: argparse.Namespace
     """The devices, with the descriptions of the microcontrollers among them."""
     baudrate = arguments.baudrate
     ports = {str(arguments.root / device.name.lstrip("/")): device for device in devices if device.kind == "serial"}
-    found = {ports[port].name: answer for port, answer in probe(ports, baudrate).items()}
+    found = {ports[port].name: response for port, response in probe(ports, baudrate).items()}
     return [as_microcontroller(each, found[each.name], baudrate) if each.name in found else each for each in devices]
 
 

@@ -153,8 +153,8 @@ def probe_ports(ports: Iterable[str], baudrate: int) -> dict[str, Microcontrolle
 
     async def probe_all() -> dict[str, Microcontroller]:
         names = list(ports)
-        answers = await asyncio.gather(*(_probe(name, baudrate) for name in names))
-        return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+        responses = await asyncio.gather(*(_probe(name, baudrate) for name in names))
+        return {name: response for name, response in zip(names, responses, strict=True) if response is not None}
 
     return asyncio.run(probe_all())
 

@@ -124,7 +124,7 @@ class ModbusDriver(PolledDriver):
             "discrete": client.read_discrete_inputs,
         }[batch.table]
         try:
-            answer = await read(batch.address, count=batch.count, device_id=self.settings.device_id)
+            response = await read(batch.address, count=batch.count, device_id=self.settings.device_id)
         except (ModbusException, OSError) as error:
             advice = (
                 "that the host is reachable, and device_id" if self._port.is_tcp else "wiring, device_id and baudrate"
@@ -132,14 +132,14 @@ class ModbusDriver(PolledDriver):
             raise DeviceError(
                 self._named(f"device {self.settings.device_id} does not answer; check {advice}")
             ) from error
-        if answer.isError():
+        if response.isError():
             self.rejects.note(self.name, f"the device refuses {batch.table} {batch.address}", b"", now_ms())
             self._refused = (
                 f"device {self.settings.device_id} refuses {batch.table} {batch.address}"
-                f"+{batch.count} (exception {getattr(answer, 'exception_code', '?')}); check the register map"
+                f"+{batch.count} (exception {getattr(response, 'exception_code', '?')}); check the register map"
             )
             return []
-        found = list(answer.bits[: batch.count] if batch.table in ("coil", "discrete") else answer.registers)
+        found = list(response.bits[: batch.count] if batch.table in ("coil", "discrete") else response.registers)
         if len(found) != batch.count:
             raise DeviceError(
                 self._named(f"returned {len(found)} registers instead of {batch.count}; check the device")

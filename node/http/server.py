@@ -97,7 +97,7 @@ class HttpServer:
     async def answer(self, received: http.Request) -> http.Response | http.Upgrade:
         self._counters.http_requests += 1
         try:
-            response = await self._answer(received)
+            response = await self._respond(received)
         except Refused as problem:
             response = error_response(problem)
         except StorageError:
@@ -108,7 +108,7 @@ class HttpServer:
     def refuse(self, error: http.HttpError) -> http.Response:
         return self._counted(json_response({"error": str(error)}, error.status))
 
-    async def _answer(self, received: http.Request) -> http.Response | http.Upgrade:
+    async def _respond(self, received: http.Request) -> http.Response | http.Upgrade:
         """Raises: `Refused`, StorageError, HttpError."""
         request = Request(
             method=received.method,
@@ -153,16 +153,16 @@ class HttpServer:
         """Raises: `Refused`."""
         upgrade = self._endpoints[request.path].upgrade(request)
         protocol = ServerProtocol(state=State.OPEN, max_size=self._limits.max_message_bytes)
-        answer = protocol.accept(UpgradeRequest(request.path, Headers(request.headers)))
-        if answer.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+        response = protocol.accept(UpgradeRequest(request.path, Headers(request.headers)))
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             return http.Response(
-                status=answer.status_code, body=bytes(answer.body or b""), headers={"Connection": "close"}
+                status=response.status_code, body=bytes(response.body or b""), headers={"Connection": "close"}
             )
         for name, value in upgrade.headers.items():
-            answer.headers[name] = value
+            response.headers[name] = value
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: bytes) -> None:
-            writer.write(answer.serialize())
+            writer.write(response.serialize())
             if rest:
                 protocol.receive_data(rest)
             connection = WebsocketConnection(

@@ -228,10 +228,10 @@ class Membership:
 
     async def _resend(self, request: ResendRequest, link: _Link) -> None:
         try:
-            async for answer in answer_resend(request, self._storage):
+            async for response in answer_resend(request, self._storage):
                 self._mesh.use_link(link.address, time.monotonic())
                 await link.connection.wait_for_space()
-                self._send_if_possible(link, answer)
+                self._send_if_possible(link, response)
         except StorageError as problem:
             log.error("resend failed; problem=%s", problem)  # noqa: TRY400 - the text says it all
             self._refuse_resend(request, link, "storage failed")

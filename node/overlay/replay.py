@@ -75,7 +75,7 @@ class RecentMessages:
 
 
 async def answer_resend(request: ResendRequest, storage: Storage) -> AsyncIterator[ControlMessage]:
-    """The answers to a resend request, in order. Raises: `StorageError`."""
+    """The responses to a resend request, in order. Raises: `StorageError`."""
     part = StreamPart(request.stream_id, request.stream_partition)
     about = {"request_id": request.request_id, **part.fields()}
     has_begun = False
