@@ -52,8 +52,8 @@ def test_these_lives_meet_every_harm() -> None:
     seen: Counter[str] = Counter()
     for seed, profile in enumerate((*PROFILES, frozenset({"reads", "rot", "repair"})) * 4):
         seen.update(live(seed, 200, profile))
-    losses = {"shed", "thinned", "journal full", "damaged"}
-    harms = losses | {"power loss", "kill", "commit refused", "maintenance interrupted"}
+    losses = {"shed", "thinned", "journal full", "damaged", "unfinished"}
+    harms = losses | {"power loss", "kill", "commit refused", "maintenance interrupted", "advance"}
     failures = {"failed sync", "failed write", "failed read", "crash in opening", "crash in repair", "repair"}
     assert harms | failures <= set(seen)
 

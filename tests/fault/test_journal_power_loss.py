@@ -29,4 +29,4 @@ def test_these_lives_shed_thin_rotate_and_tear() -> None:
     for history, steps in lives.items():
         history.live(steps)
     seen = set().union(*(history.seen for history in lives))
-    assert {"shed", "thinned", "journal full", "torn tail", "power loss", "kill", "reused file"} <= seen
+    assert {"shed", "thinned", "journal full", "unfinished", "torn tail", "power loss", "kill", "reused file"} <= seen

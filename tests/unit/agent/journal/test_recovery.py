@@ -94,6 +94,18 @@ def test_without_a_state_the_segments_are_found_and_ordered_by_what_they_hold() 
     assert set(expected) <= set(records)
 
 
+def test_without_a_state_no_position_is_used_again_that_any_file_still_shows() -> None:
+    disk = SimulatedDisk()
+    journal = open_journal(disk)
+    for number in range(9):
+        commit(journal, 0, entry(number, 3000, readings=10))
+        journal.cursor("publisher").acknowledge(0, 10 * number + 9)
+    assert journal.stats(NOW_MS).lanes[0].first_position == 80, "the others are released"
+    for name in ("state-0", "state-1"):
+        disk.remove(name)
+    assert open_journal(disk).append(0, entry(9)) == 90
+
+
 def test_a_foreign_journals_file_is_not_taken_for_ours() -> None:
     ours, foreign = SimulatedDisk(), SimulatedDisk()
     fill_segments(open_journal(ours), 0, 2)
