@@ -24,7 +24,9 @@ import orjson
 
 from agent.errors import StorageError
 from agent.journal import Record
+from agent.journal.records import loss_of
 from agent.publish.rotation import remove_rotated, rotate, rotated
+from protocol.losses import Cause
 from runtime.durable_files import make_directory, sync_directory, write_all
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -141,9 +143,11 @@ def _records_in(path: Path) -> Iterator[Record]:
         for line in file:
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 found = orjson.loads(line)
-                place = int(found["lane"]), int(found["position"])
+                place = int(found["position"]), int(found["lane"])
+                reference = str(found["chain"]), int(found["timestamp_ms"]), int(found["sequence"])
+                at_ms, readings = int(found["quarantined_at_ms"]), int(found["readings"])
+                record = Record(place[0], place[1], b"", *reference, at_ms, readings)
+                loss_of(record, Cause.REFUSED)  # fails if its loss could not be recorded
                 if place not in seen:
                     seen.add(place)
-                    reference = str(found["chain"]), int(found["timestamp_ms"]), int(found["sequence"])
-                    at_ms, readings = int(found["quarantined_at_ms"]), int(found["readings"])
-                    yield Record(place[1], place[0], b"", *reference, at_ms, readings)
+                    yield record

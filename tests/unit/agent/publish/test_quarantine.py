@@ -79,6 +79,16 @@ def test_all_readings_of_a_removed_pack_are_recorded_as_lost(tmp_path: Path) -> 
     assert [(each.position, each.readings) for each in lost] == [(0, 250)]
 
 
+def test_a_line_that_was_edited_is_no_loss(tmp_path: Path) -> None:
+    lost: list[Record] = []
+    path = tmp_path / "aside.jsonl"
+    for changes in ({"position": -1}, {"readings": 0}, {"lane": 10**9}, {"sequence": None}, {}):
+        impossible = record(7, readings=2)._replace(**changes)
+        Quarantine(path, "cloud").add([RejectedRecord(impossible, "no")], NOW_MS)
+    fill(Quarantine(path, "cloud", max_bytes=1, max_files=1, on_removal=lost.extend), 1)
+    assert [(each.position, each.readings) for each in lost] == [(7, 2)]
+
+
 def test_a_loss_that_cannot_be_recorded_leaves_the_file_and_takes_no_more(tmp_path: Path) -> None:
     def refuse(_records: Sequence[Record]) -> None:
         raise StorageError("No space left on device")
