@@ -162,7 +162,13 @@ class Pipeline:
         from agent.ship import Shipper
 
         self.archiving = Archiving(
-            config.archive, config.archive_directory, self.journal, self._journal_id, self.keys, self._clock
+            config.archive,
+            config.archive_directory,
+            self.journal,
+            self._journal_id,
+            self.keys,
+            self._clock,
+            configuration=lambda: self.config.sha256,
         )
         if config.ship is not None:
             self.shipper = Shipper(

@@ -6,7 +6,7 @@ and reserved again when the disk has space.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.header import Header
+from protocol.archive.manifest import LaneEntry
 from protocol.archive.records import Record
 from protocol.archive.writer import ArchiveWriter
 from protocol.devicelog.entry import LogEntry
@@ -52,21 +53,27 @@ class Archiver:
         self.restore_reserve()
 
     def archive(
-        self, records: Iterator[Record], losses: Callable[[], Iterable[Loss]], *, now_ms: int
+        self,
+        records: Iterator[Record],
+        losses: Callable[[], Iterable[Loss]],
+        *,
+        now_ms: int,
+        read_up_to: Callable[[], Mapping[int, int]] = dict,
     ) -> KeptArchive | None:
         """One more archive of what is not archived yet, or None if there is nothing.
 
         It consumes from `records` what fits into one archive and not one more: call it again until it returns None.
         `losses` is called after the records were read, so that damage found among them is reported in the same archive;
-        losses in an archive that waits for its receipt are left out. When it returns, the archive is durable under its
-        final name. Raises: StorageError if the disk fails; then call it again, with records from the last known
-        position.
+        losses in an archive that waits for its receipt are left out. `read_up_to` is called then too: lane → the
+        position before which nothing more comes from `records`, so that the archive covers what was lost at the end.
+        When it returns, the archive is durable under its final name. Raises: StorageError if the disk fails; then call
+        it again, with records from the last known position.
         """
         if self._must_recover:
             self._recover()
-        fresh = (record for record in records if not self._store.is_archived(record.lane, record.position))
-        first = next(fresh, None)
-        if first is None and not self._unreported(losses):
+        wanted = (record for record in records if self._store.state.is_wanted(record.lane, record.position))
+        first = next(wanted, None)
+        if first is None and not self._unreported(losses) and not self._store.state.is_replaced(read_up_to()):
             return None
         if self._store.is_full:
             raise StorageError(
@@ -74,7 +81,7 @@ class Archiver:
             )
         try:
             self._free_space()
-            return self._write(first, fresh, losses, now_ms)
+            return self._write(first, wanted, losses, read_up_to, now_ms)
         except OSError as error:
             self._must_recover = True
             with suppress(StorageError):  # the first failure is the one to report
@@ -120,7 +127,12 @@ class Archiver:
         return [loss for loss in losses() if loss.number not in reported]
 
     def _write(
-        self, first: Record | None, rest: Iterator[Record], losses: Callable[[], Iterable[Loss]], now_ms: int
+        self,
+        first: Record | None,
+        rest: Iterator[Record],
+        losses: Callable[[], Iterable[Loss]],
+        read_up_to: Callable[[], Mapping[int, int]],
+        now_ms: int,
     ) -> KeptArchive:
         created_at_ms = min(max(now_ms, 0), MAX_TIMESTAMP_MS)  # the clock may be anywhere
         header = Header(
@@ -132,14 +144,10 @@ class Archiver:
             if first is not None:
                 self._add_records(writer, file, first, rest)
             reported = _add_losses(writer, self._unreported(losses))
-            entry = self._store.state.next_entry(writer.reached)
+            entry = self._store.state.next_entry(_furthest(read_up_to(), writer.reached))
             file.write(writer.finish(entry))
             file.sync()
-        if self._settings.encrypt_to is None:
-            return self._publish(PLAIN_NAME, writer.sha256, writer.size_bytes, entry, reported)
-        sha256, size_bytes = self._encrypt(self._settings.encrypt_to, writer.sha256, writer.size_bytes)
-        self._directory.remove(PLAIN_NAME)
-        return self._publish(ENCRYPTED_NAME, sha256, size_bytes, entry, reported)
+        return self._publish(writer, entry, reported)
 
     def _add_records(self, writer: ArchiveWriter, file: NewFile, first: Record, rest: Iterator[Record]) -> None:
         """Add records up to the limits, which are checked before the next record is consumed, so that none is lost."""
@@ -173,19 +181,34 @@ class Archiver:
             yield encryptor.update(self._directory.read(PLAIN_NAME, offset, COPY_BYTES))
         yield encryptor.finish()
 
-    def _publish(
-        self, temporary: str, sha256: bytes, size_bytes: int, entry: LogEntry, losses: tuple[int, ...]
-    ) -> KeptArchive:
-        suffix = PLAIN_SUFFIX if temporary == PLAIN_NAME else ENCRYPTED_SUFFIX
+    def _publish(self, writer: ArchiveWriter, entry: LogEntry, losses: tuple[int, ...]) -> KeptArchive:
+        temporary, suffix, sha256, size_bytes = PLAIN_NAME, PLAIN_SUFFIX, writer.sha256, writer.size_bytes
+        if self._settings.encrypt_to is not None:
+            temporary, suffix = ENCRYPTED_NAME, ENCRYPTED_SUFFIX
+            sha256, size_bytes = self._encrypt(self._settings.encrypt_to, sha256, size_bytes)
+            self._directory.remove(PLAIN_NAME)
         archive = KeptArchive(
             file_name=sha256.hex() + suffix,
             sha256=sha256,
             size_bytes=size_bytes,
             entry=entry,
             losses=losses,
+            lost=_count_lost(entry, writer.lanes),
         )
         self._store.publish(temporary, archive)
         return archive
+
+
+def _furthest(*positions: Mapping[int, int]) -> dict[int, int]:
+    lanes = {lane for each in positions for lane in each}
+    return {lane: max(each.get(lane, 0) for each in positions) for lane in lanes}
+
+
+def _count_lost(entry: LogEntry, lanes: Iterable[LaneEntry]) -> tuple[tuple[int, int], ...]:
+    """Lane, and how many of the readings that an archive covers there are not in it."""
+    readings = {lane.lane: lane.readings for lane in lanes}
+    counts = ((each.lane, each.next - each.first - readings.get(each.lane, 0)) for each in entry.lanes)
+    return tuple((lane, count) for lane, count in counts if count)
 
 
 def _add_losses(writer: ArchiveWriter, losses: list[Loss]) -> tuple[int, ...]:

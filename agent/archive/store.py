@@ -11,33 +11,35 @@ Promises, each with a test that can fail:
 
     .writing ─ sync ─► .<sha256>.ready ─ sync names ─► state names it ─ sync ─► <sha256>.hga ─ sync names
 
-If the state file itself is lost or damaged, it is rebuilt from the manifests of the archives that are there. Archives
-that were shipped or are encrypted are then unknown, and their messages may be archived a second time; the ingest
-removes duplicates by the messages' identity.
+The state file also holds the end of the device log, which grows in the same write. If the file is lost or damaged, it
+is rebuilt from the manifests of the archives that are there, with a new log. Archives that are encrypted are then
+unknown, and their messages are archived a second time; the ingest removes duplicates by the messages' identity.
 """
 
 import fcntl
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
-from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, NOTHING, ArchiveState, KeptArchive
+from agent.archive.state import MAX_KEPT_ARCHIVES, MAX_STATE_BYTES, ArchiveState, KeptArchive
+from agent.archive.stated import STATED_NAME, Stated, read_stated
 from agent.errors import ConfigError
 from protocol.archive.random_access import open_archive
 from protocol.archive.receipt import Receipt
+from protocol.devicelog.checkpoint import Checkpoint
 from protocol.devicelog.entry import LOG_ID_BYTES
 from protocol.devicelog.log import LogHead
 from protocol.errors import WireError
 from runtime.durable_files import make_directory, sync_directory
 
 STATE_NAME = "archives.state"
-NEW_STATE_NAME = ".archives.state.new"
 RESERVE_NAME = ".reserve"  # space for one archive on a disk that is full otherwise; see `agent/archive/archiver.py`
 PLAIN_SUFFIX = ".hga"
 ENCRYPTED_SUFFIX = ".hgs"
 ARCHIVE_SUFFIXES = (PLAIN_SUFFIX, ENCRYPTED_SUFFIX)
+SET_ASIDE_SUFFIX = ".forked"  # of an archive of a forked log that the journal no longer holds completely
 ARCHIVE_MODE = 0o640  # a program that ships archives may share the group; their content may be private
 
 
@@ -153,13 +155,24 @@ class _RealFile:
 class ArchiveStore:
     """Opens the directory, finishes or clears what a crash left, and knows how far the journal is archived."""
 
-    def __init__(self, directory: Directory, journal_id: bytes, new_log: Callable[[], bytes] = draw_log_id) -> None:
-        """`new_log` draws the random id of a log."""
+    def __init__(
+        self,
+        directory: Directory,
+        journal_id: bytes,
+        begins: Mapping[int, int] = MappingProxyType({}),
+        new_log: Callable[[], bytes] = draw_log_id,
+    ) -> None:
+        """`begins`: where the journal begins, by lane, if nothing is known of archives; `new_log` draws a log's id.
+
+        Raises: OSError.
+        """
         self._directory = directory
         self._journal_id = journal_id
+        self._begins = begins
         self._new_log = new_log
         self.missing: tuple[str, ...] = ()  # archives that should be here and are not; they are logged
         self.recover()
+        self._stated = read_stated(directory)
 
     @property
     def state(self) -> ArchiveState:
@@ -170,14 +183,24 @@ class ArchiveStore:
         """Whether no further archive may wait for a receipt."""
         return len(self._state.kept) >= MAX_KEPT_ARCHIVES
 
-    def is_archived(self, lane: int, position: int) -> bool:
-        return position <= self._state.archived_up_to.get(lane, NOTHING)
+    def stated_positions(self) -> dict[int, int]:
+        """Lane → the next position, after all that an archive or a checkpoint has stated about this journal."""
+        stated = {lane: self._state.log.end(lane) for lane in self._state.log.lanes}
+        if self._stated is not None and self._stated.journal_id == self._journal_id:
+            for each in self._stated.checkpoint.lanes:
+                stated[each.lane] = max(each.committed, stated.get(each.lane, 0))
+        return stated
 
-    def keep_within(self, next_positions: Mapping[int, int]) -> None:
-        """Do not count positions as archived that the journal has not reached. Raises: OSError."""
-        state = self._state.within(next_positions, self._new_log())
-        if state is not self._state:
-            self._write_state(state)
+    def state_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Make sure that no start goes back behind this checkpoint. Raises: OSError.
+
+        One that states no more than the last one needs no write.
+        """
+        before = self._stated
+        stated = Stated(self._journal_id, checkpoint)
+        if before is None or before.journal_id != self._journal_id or before.checkpoint.lanes != checkpoint.lanes:
+            self._replace_file(STATED_NAME, stated.to_bytes())
+        self._stated = stated
 
     def publish(self, temporary: str, archive: KeptArchive) -> None:
         """Give a complete and synced temporary file its final name, and move the state forward with it."""
@@ -194,17 +217,31 @@ class ArchiveStore:
             if receipt.covers(
                 archive=archive.sha256, size_bytes=archive.size_bytes, device=device, collector_key=collector_key
             ):
-                self._write_state(self._state.without_archive(archive))
-                self._directory.remove(archive.file_name)
-                self._directory.sync()
+                self._change(self._state.without_archive(archive))
                 return archive
         return None
 
     def discard(self, archive: KeptArchive) -> None:
         """Drop an archive that is damaged or gone; its records and losses are archived again."""
-        self._write_state(self._state.before_archive(archive))
-        self._directory.remove(archive.file_name)
+        if archive.entry.log == self._state.log.log:
+            self._change(self._state.with_damaged(archive))
+        else:
+            self.begin_log("an archive of the log before was damaged", self.kept_from(archive))
+
+    def kept_from(self, archive: KeptArchive) -> tuple[KeptArchive, ...]:
+        """This archive and all later ones of the journal that wait for a receipt."""
+        kept = self._state.kept
+        return tuple(each for each in kept[kept.index(archive) :] if each.is_of_this_journal)
+
+    def begin_log(self, reason: str, again: tuple[KeptArchive, ...] = (), *, set_aside: bool = False) -> None:
+        """Begin a new log that continues this one, and archive these archives' records again in it. Raises: OSError.
+
+        Their files are deleted, or set aside under another name.
+        """
+        for archive in again if set_aside else ():
+            self._directory.rename(archive.file_name, archive.file_name + SET_ASIDE_SUFFIX)
         self._directory.sync()
+        self._change(self._state.with_new_log(self._new_log(), reason, again))
 
     def recover(self) -> None:
         """Load the state and complete or remove what was begun. Called on opening and after a failed write."""
@@ -212,48 +249,68 @@ class ArchiveStore:
         self._state = self._read_state()
         names = set(self._directory.names())
         for archive in self._state.kept:
-            if _ready_name(archive) in names:
-                self._directory.rename(_ready_name(archive), archive.file_name)
+            for other in (_ready_name(archive), archive.file_name + SET_ASIDE_SUFFIX):
+                if other in names and archive.file_name not in names:
+                    self._directory.rename(other, archive.file_name)
         for name in self._directory.names():
-            if (name.startswith(".") and name != RESERVE_NAME) or name == self._state.deleting:
+            if (name.startswith(".") and name != RESERVE_NAME) or name in self._state.deleting:
                 self._directory.remove(name)
         self._directory.sync()
         names = set(self._directory.names())
         self.missing = tuple(each.file_name for each in self._state.kept if each.file_name not in names)
 
+    def _change(self, state: ArchiveState) -> None:
+        self._write_state(state)
+        for name in state.deleting:
+            self._directory.remove(name)
+        self._directory.sync()
+
     def _write_state(self, state: ArchiveState) -> None:
-        file = self._directory.create(NEW_STATE_NAME)
+        self._replace_file(STATE_NAME, state.to_bytes())
+        self._state = state
+
+    def _replace_file(self, name: str, data: bytes) -> None:
+        file = self._directory.create(f".{name}.new")
         try:
-            file.write(state.to_bytes())
+            file.write(data)
             file.sync()
         finally:
             file.close()
-        self._directory.rename(NEW_STATE_NAME, STATE_NAME)
+        self._directory.rename(f".{name}.new", name)
         self._directory.sync()
-        self._state = state
 
     def _read_state(self) -> ArchiveState:
+        """The state, which is on the disk when this returns, because checkpoints name its log."""
         names = self._directory.names()
-        if STATE_NAME not in names:
-            return self._rebuild(names)
         try:
-            state = ArchiveState.from_bytes(self._directory.read(STATE_NAME, 0, MAX_STATE_BYTES))
+            stored = self._directory.read(STATE_NAME, 0, MAX_STATE_BYTES) if STATE_NAME in names else b""
+            found = ArchiveState.from_bytes(stored) if stored else None
         except WireError:
-            return self._rebuild(names)
-        return state.for_journal(self._journal_id, self._new_log())
+            found = None
+        state = self._rebuild(names) if found is None else self._for_journal(found)
+        if state is not found:
+            self._write_state(state)
+        return state
+
+    def _for_journal(self, state: ArchiveState) -> ArchiveState:
+        return state.for_journal(self._journal_id, self._new_log(), self._begins)
 
     def _rebuild(self, names: list[str]) -> ArchiveState:
         """The state as the manifests of the archives give it, in any order, with a new log that continues theirs."""
-        state = ArchiveState(journal_id=self._journal_id, log=LogHead(log=self._new_log()))
-        for name in names:
-            if name.endswith(PLAIN_SUFFIX):
-                state = self._with_found(state, name)
-        if not state.kept:
-            return state
-        newest = max(state.kept, key=lambda archive: archive.entry.number).entry
-        return replace(state, log=LogHead(log=newest.log)).with_new_log(state.log.log)
+        found = (self._find(name) for name in names if name.endswith(PLAIN_SUFFIX))
+        kept = tuple(archive for archive in found if archive is not None)
+        lanes = {*self._begins, *(each.lane for archive in kept for each in archive.entry.lanes)}
+        newest = max((archive.entry for archive in kept), key=lambda entry: entry.number, default=None)
+        log = LogHead(
+            log=self._new_log(),
+            previous_log=b"" if newest is None else newest.log,
+            begins={lane: _reach(lane, self._begins.get(lane, 0), kept) for lane in lanes},
+        )
+        is_first = newest is None and STATE_NAME not in names and not any(log.begins.values())
+        reason = "" if is_first else "the archive state was lost or damaged"
+        return ArchiveState(journal_id=self._journal_id, log=log, reason=reason, kept=kept)
 
-    def _with_found(self, state: ArchiveState, name: str) -> ArchiveState:
+    def _find(self, name: str) -> KeptArchive | None:
         size_bytes = self._directory.size(name)
         try:
             found = open_archive(lambda offset, count: self._directory.read(name, offset, count), size_bytes)
@@ -265,10 +322,16 @@ class ArchiveStore:
                 losses=tuple(loss.number for loss in found.manifest.losses),
             )
         except (WireError, ValueError):
-            return state
-        if found.header.journal_id != state.journal_id:
-            return state
-        return state.with_found(archive)
+            return None
+        return archive if found.header.journal_id == self._journal_id else None
+
+
+def _reach(lane: int, begin: int, kept: Iterable[KeptArchive]) -> int:
+    """The position up to which archives cover the lane without a hole, from `begin` on."""
+    for covered in sorted(archive.entry.range_of(lane) for archive in kept):
+        if covered.first <= begin:
+            begin = max(begin, covered.next)
+    return begin
 
 
 def _ready_name(archive: KeptArchive) -> str:

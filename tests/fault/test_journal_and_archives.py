@@ -10,8 +10,8 @@ import pytest
 from nacl.signing import SigningKey
 
 from agent.archive.archiver import Archiver, ArchiverSettings
+from agent.archive.reading import to_archive_record
 from agent.archive.settings import reserve_bytes
-from agent.archive.stage import to_archive_record
 from agent.archive.store import ArchiveStore
 from agent.errors import StorageError
 from agent.journal import Entry, Journal, JournalSettings, PendingLoss
@@ -47,8 +47,8 @@ class Gateway:
         self.cursor = self.journal.cursor(CURSOR)
         self.folder = disk.archive_folder("archives/")
         self.store = ArchiveStore(self.folder, b"journal-of-tests")
-        lanes = self.journal.stats(NOW_MS).lanes
-        self.store.keep_within({number: lane.next_position for number, lane in lanes.items()})
+        for lane, position in self.store.stated_positions().items():
+            self.journal.advance_to(lane, position, NOW_MS)
         using = ArchiverSettings(reserve_bytes=reserve_bytes(settings), max_text_bytes=100_000)
         self.archiver = Archiver(self.store, self.folder, KEYS, using)
         self._acknowledge()
@@ -61,7 +61,7 @@ class Gateway:
 
     def archive(self) -> bool:
         self.cursor.rewind()
-        self.cursor.note_copied(self.store.state.archived_up_to)
+        self.cursor.note_copied(self.store.state.copied_up_to())
         made = self.archiver.archive(self._records(), self._losses, now_ms=NOW_MS)
         return made is not None
 
@@ -73,9 +73,9 @@ class Gateway:
         return [gap.loss for gap in self.journal.pending_losses() if not self._is_archived(gap)]
 
     def _is_archived(self, gap: PendingLoss) -> bool:
-        return CURSOR in gap.copied_by and gap.loss.last_position <= self.store.state.archived_up_to.get(
-            gap.loss.lane, -1
-        )
+        loss = gap.loss
+        is_covered = self.store.state.covers(loss.lane, loss.first_position, loss.last_position)
+        return CURSOR in gap.copied_by and is_covered
 
     def ship(self) -> None:
         for archive in self.store.state.kept[:1]:

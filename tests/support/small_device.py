@@ -40,7 +40,9 @@ class SmallDevice:
         self.journal = Journal(self.disk, self._settings, new_journal_id=5, now_ms=0)
         self._thread = JournalThread(self.journal, clock)
         config = ArchiveConfig(every_s=1)
-        self.archiving = Archiving(config, self._folder, self._thread, bytes(16), KEYS, clock)
+        self.archiving = Archiving(
+            config, self._folder, self._thread, bytes(16), KEYS, clock, configuration=lambda: bytes(32)
+        )
 
     async def restart(self, harm: Callable[[SimulatedDisk], None] | None = None) -> None:
         await self.close()

@@ -53,7 +53,13 @@ class Device:
         numbers = iter(range(1, 4))
         self.keys = DeviceKeys.generate(lambda count: bytes([next(numbers)]) * count)
         self.archiving = Archiving(
-            ArchiveConfig(every_s=1), folder / "archives", self.journal, bytes(16), self.keys, clock
+            ArchiveConfig(every_s=1),
+            folder / "archives",
+            self.journal,
+            bytes(16),
+            self.keys,
+            clock,
+            configuration=lambda: bytes(32),
         )
         self.shipper = Shipper(config, self.archiving, self.keys, is_idle=lambda: True, chance=lambda: 0.5)
 
@@ -326,6 +332,7 @@ def test_an_archive_of_an_earlier_journal_that_is_gone_holds_up_no_other(
             b"a new journal..!",
             device.keys,
             SystemClock(),
+            configuration=lambda: bytes(32),
         )
         device.archiving = archiving
         device.journal.journal.cursor("archive").rewind()

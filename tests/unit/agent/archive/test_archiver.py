@@ -11,7 +11,7 @@ from nacl.public import PrivateKey
 from nacl.signing import SigningKey
 
 from agent.archive.archiver import Archiver, ArchiverSettings
-from agent.archive.stage import to_archive_record
+from agent.archive.reading import to_archive_record
 from agent.archive.state import KeptArchive
 from agent.archive.store import STATE_NAME, ArchiveStore, RealDirectory
 from agent.errors import ConfigError, StorageError
@@ -201,7 +201,9 @@ def test_a_lost_or_damaged_state_is_made_anew_from_the_archives(device: Device, 
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     (device.path / ("cd" * 32 + ".hga")).write_bytes(b"not an archive")
     reopened = device.reopened()
-    assert reopened.store.state.archived_up_to == state.archived_up_to
+    assert reopened.store.state.copied_up_to() == state.copied_up_to()
+    assert reopened.store.state.log.previous_log == state.log.log
+    assert reopened.store.state.reason == "the archive state was lost or damaged"
     assert reopened.store.state.reported_losses() == {LOSS.number}
     assert {each.sha256 for each in reopened.store.state.kept} == {each.sha256 for each in archives}
     assert {each.entry for each in reopened.store.state.kept} == {each.entry for each in archives}
