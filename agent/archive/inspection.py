@@ -74,8 +74,9 @@ class Verdict:
     path: Path
     size_bytes: int
     device: bytes | None = None
-    records: int = 0  # that are good
-    lost_records: int = 0  # in damaged blocks
+    readings: int = 0  # that are good
+    messages: int = 0  # that hold them
+    damaged_readings: int = 0  # in damaged blocks
     problems: tuple[str, ...] = ()
 
     @property
@@ -97,19 +98,20 @@ def verify_file(path: Path, collector: PrivateKey | None = None, on_progress: On
 def _verify_blocks(
     path: Path, size_bytes: int, archive: OpenArchive, problems: list[str], on_progress: OnProgress
 ) -> Verdict:
-    good = 0
+    readings = messages = 0
     for found in archive.inspect():
         if isinstance(found, CorruptArchive):
             problems.append(str(found))
         else:
-            good += found.entry.records
+            readings, messages = readings + found.entry.readings, messages + found.entry.records
             on_progress(found.entry.offset + found.entry.frame_bytes)
     return Verdict(
         path=path,
         size_bytes=size_bytes,
         device=archive.header.binding.address,
-        records=good,
-        lost_records=archive.manifest.records - good,
+        readings=readings,
+        messages=messages,
+        damaged_readings=archive.manifest.readings - readings,
         problems=tuple(problems),
     )
 

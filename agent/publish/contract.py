@@ -16,7 +16,7 @@ drives it and does all that, the same for every kind.
 3. `outcomes` waits for the next outcomes. `Acknowledged` means that the destination has stored the messages;
    `RejectedRun`, that it never will, and why. Both concern a run: everything that was sent of a lane from one position
    to another, whole messages always (`run_of`). Each record gets one of the two, once per connection and in any order,
-   or the connection ends.
+   or the connection ends. No outcomes are a sign that the destination responds, as when it has part of a message.
 4. When the connection is lost, `send` and `outcomes` raise `LinkDown`. Silence is not detected here: `Sender` closes a
    connection on which records are in flight and nothing was acknowledged within its deadline.
 5. `close` may be called at any time and more than once. It does not raise.
@@ -76,7 +76,7 @@ class Publisher(Protocol):
         """Raises: LinkDown."""
 
     async def outcomes(self) -> Sequence[Outcome]:
-        """At least one. Raises: LinkDown."""
+        """Raises: LinkDown."""
 
     async def close(self) -> None: ...
 
@@ -93,6 +93,7 @@ class OutcomeQueue:
         self._has_something = asyncio.Event()
 
     def put(self, *outcomes: Outcome) -> None:
+        """Without an outcome: the destination responded."""
         self._outcomes += outcomes
         self._has_something.set()
 

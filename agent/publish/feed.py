@@ -99,6 +99,7 @@ class Window:
     def __init__(self) -> None:
         self._lanes: dict[int, _LaneWindow] = {}
         self.in_flight = 0
+        self.in_flight_bytes = 0
 
     def add(self, records: Iterable[Record]) -> list[Record]:
         """Take records of any lane, by rising position; give those to send: all but the ones settled already."""
@@ -106,6 +107,7 @@ class Window:
         for lane, several in groupby(records, key=_LANE):
             to_send += self._lane(lane).add(list(several))
         self.in_flight += len(to_send)
+        self.in_flight_bytes += _size(to_send)
         return to_send
 
     def in_flight_records(self, lane: int, first: int, last: int) -> list[Record]:
@@ -116,6 +118,7 @@ class Window:
         """Settle a run and return those of it that were in flight; a repeated or late outcome changes nothing."""
         settled = self._lane(lane).settle(first, last)
         self.in_flight -= len(settled)
+        self.in_flight_bytes -= _size(settled)
         return settled
 
     def take_settled(self) -> dict[int, int]:
@@ -137,7 +140,7 @@ class Window:
         """Clear the records in flight; those not settled are added again later, in order."""
         for lane in self._lanes.values():
             lane.disconnect()
-        self.in_flight = 0
+        self.in_flight = self.in_flight_bytes = 0
 
     def _lane(self, number: int) -> "_LaneWindow":
         if number not in self._lanes:
@@ -201,3 +204,7 @@ class _LaneWindow:
         if first == last:
             return (first,)
         return self._positions[bisect_left(self._positions, first) : bisect_right(self._positions, last)]
+
+
+def _size(records: Sequence[Record]) -> int:
+    return sum([len(record.payload) for record in records])

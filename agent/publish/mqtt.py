@@ -1,7 +1,8 @@
 """The publisher for MQTT brokers: QoS 1, version 5 or 3.1.1, with TLS or without. Acknowledged by PUBACK.
 
 What is in flight is in memory, so there are never more than `MAX_WINDOW` publications and `MAX_UNDER_WAY_BYTES`; what
-waits is packed, several messages into one publication, which happens by itself while a backlog is drained.
+waits is packed, several messages into one publication, which happens by itself while a backlog is drained. A pack of
+readings that is sent as ioMessages takes one publication per reading, and is acknowledged when all of them are.
 
 The session is persistent on the broker's side. On our side every connection begins anew: the journal remembers what
 was not acknowledged, and it must not be stored twice.
@@ -79,6 +80,7 @@ class _Window:
             settings.broker, max_packet_bytes=MAX_RECEIVED_BYTES, published=self._on_published, ended=self._on_end
         )
         self._waiting: dict[int, Publication] = {}  # by the publication's number
+        self._missing_parts: dict[tuple[int, int], int] = {}  # of records in flight, by lane and first position
         self._waiting_bytes = 0
         self._max_publications = MAX_WINDOW
         self._max_bytes = MAX_PUBLICATION_BYTES
@@ -116,6 +118,10 @@ class _Window:
     async def _publish(self, publication: Publication) -> None:
         await self._has_room.wait()
         self.box.check()
+        if publication.part == 0:
+            self._missing_parts[_place(publication)] = publication.parts
+        elif _place(publication) not in self._missing_parts:
+            return  # the broker has rejected an earlier part
         self._waiting[self._link.publish(publication.topic, publication.payload)] = publication
         self._waiting_bytes += len(publication.payload)
         self._note_space()
@@ -137,9 +143,26 @@ class _Window:
         self._waiting_bytes -= len(publication.payload)
         self._note_space()
         if not reason.is_failure:
-            self.box.put(Acknowledged(*run_of(publication.records)))
+            self.box.put(*self._acknowledge(publication))
         elif reason.value in _TEMPORARY:
             self.box.fail(LinkDown(f"{self._settings.broker.url}: the broker does not accept messages: {reason}"))
         else:
+            self._reject(publication, reason)
+
+    def _acknowledge(self, publication: Publication) -> list[Outcome]:
+        """The outcome, once the broker has acknowledged all publications of these records."""
+        place = _place(publication)
+        missing = self._missing_parts.pop(place, 0) - 1
+        if missing > 0:
+            self._missing_parts[place] = missing
+        return [] if missing else [Acknowledged(*run_of(publication.records))]
+
+    def _reject(self, publication: Publication, reason: "ReasonCode") -> None:
+        """Once for each record, whatever becomes of the other publications that hold it."""
+        if self._missing_parts.pop(_place(publication), 0):
             problem = f"{self._settings.broker.url}: {publication.topic}: {reason}"
             self.box.put(RejectedRun(*run_of(publication.records), problem))
+
+
+def _place(publication: Publication) -> tuple[int, int]:
+    return publication.records[0].lane, publication.records[0].position

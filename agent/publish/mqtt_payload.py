@@ -1,11 +1,12 @@
 """Builds MQTT publications: topic and payload. Pure functions and values.
 
-| payload | one message | several |
-|---|---|---|
-| `stream_message` | the serialised StreamMessage, byte for byte as it was signed and stored | a JSON array of them |
-| `io_message` | the ioMessage in its binary embodiment, or its JSON where the stream's content is JSON | never |
+| payload | one publication holds |
+|---|---|
+| `stream_message` | the serialised StreamMessage, byte for byte as it was signed; or a JSON array of several |
+| `io_message` | one reading: its ioMessage in the binary embodiment, or in JSON where the stream's content is JSON |
 
-A reader distinguishes them by the first element: a number for one message, an array for several.
+A reader distinguishes one StreamMessage from several by the first element: a number for one, an array for several. A
+pack of n readings is one StreamMessage, and n publications of ioMessages.
 """
 
 from bisect import bisect_right
@@ -19,7 +20,7 @@ from agent.journal import Record
 from agent.pack.wrap import chain_name
 from agent.publish.contract import RejectedRun, run_of
 from protocol.errors import WireError
-from protocol.iomessage.content import decode_binary_content
+from protocol.iomessage.content import JSON_PACK, decode_binary_content, decode_content
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import EncryptionType
 from protocol.streamr.stream_message.peek import peek_content, peek_message_id
@@ -40,6 +41,8 @@ class Publication(NamedTuple):
     topic: str
     payload: bytes
     records: Sequence[Record]
+    part: int = 0  # its number among the publications that hold these records together …
+    parts: int = 1  # … and how many they are
 
 
 def check_topic_template(template: str) -> None:
@@ -74,7 +77,8 @@ def pack(
         elif form == "stream_message":
             yield from _packed(topic, list(neighbours), max_messages, max_bytes)
         else:
-            yield from (_io_publication(topic, record, max_bytes) for record in neighbours)
+            for record in neighbours:
+                yield from _io_publications(topic, record, max_bytes)
 
 
 def _packed(
@@ -92,11 +96,16 @@ def _packed(
         start = end
 
 
-def _io_publication(topic: str, record: Record, max_bytes: int) -> Publication | RejectedRun:
+def _io_publications(topic: str, record: Record, max_bytes: int) -> Sequence[Publication | RejectedRun]:
+    """One for each reading; all of them, or one refusal of the record."""
     try:
-        return _publication(topic, _io_message(record.payload), [record], max_bytes)
+        payloads = _io_messages(record.payload)
     except Rejected as problem:
-        return RejectedRun(*run_of([record]), str(problem))
+        return [RejectedRun(*run_of([record]), str(problem))]
+    largest = _publication(topic, max(payloads, key=len), [record], max_bytes)
+    if isinstance(largest, RejectedRun):
+        return [largest]
+    return [Publication(topic, each, [record], part, len(payloads)) for part, each in enumerate(payloads)]
 
 
 def _publication(topic: str, payload: bytes, records: Sequence[Record], max_bytes: int) -> Publication | RejectedRun:
@@ -135,18 +144,24 @@ def _message_id(record: Record) -> MessageID:
     return message_id
 
 
-def _io_message(payload: bytes) -> bytes:
-    """The ioMessage in a message of version 32, the one that the agent writes. Raises: Rejected."""
+def _io_messages(payload: bytes) -> list[bytes]:
+    """The ioMessages in a message of version 32, the one that the agent writes. Raises: Rejected."""
     peeked = peek_content(payload)
     if peeked is None:
         raise Rejected("contains no ioMessage: not a stream message of version 32")
     if peeked.encryption_type != EncryptionType.NONE:
         raise Rejected('the content is encrypted; set payload = "stream_message" for encrypted streams')
     try:
-        data = decode_binary_content(peeked.content)
+        return decode_binary_content(peeked.content) or _json_messages(peeked.content)
     except WireError as problem:
         raise Rejected(f"contains no ioMessage: {problem}") from problem
-    return peeked.content.encode() if data is None else b"".join(data)
+
+
+def _json_messages(content: str) -> list[bytes]:
+    """Raises: WireError."""
+    if content.startswith(JSON_PACK[0]):
+        return [message.to_json().encode() for message in decode_content(content)]
+    return [content.encode()]
 
 
 def _joined(payloads: Sequence[bytes]) -> bytes:

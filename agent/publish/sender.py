@@ -6,6 +6,7 @@
 
 - Records go out in the order of the cursor. Lanes share what may be in flight, so that a backlog in one lane does not
   keep the live data of another waiting; within a lane, and so within a chain, nothing overtakes.
+- In flight are at most as many messages as the publisher allows, and `MAX_IN_FLIGHT_BYTES` of them: packs are large.
 - A backlog (records older than `LIVE_AGE_MS`) goes at full speed, or at `backlog_per_s` where that is set.
 - When the link is lost, everything not settled is sent again on the next one, after a wait that grows by failures.
 - Where something is in flight and no outcome comes for `deadline_s`, the link counts as down: this is how half-open
@@ -33,6 +34,7 @@ from runtime.backoff import Backoff
 from runtime.token_bucket import TokenBucket
 
 LIVE_AGE_MS = 5_000
+MAX_IN_FLIGHT_BYTES = 8 << 20  # beyond it no more is taken, a block of each lane at most
 CLOSE_TIMEOUT_S = 5.0
 MAX_LOSSES_WITH_SUSPECT = 3
 QUARANTINE_RETRY_S = 1.0
@@ -202,6 +204,8 @@ class Sender:
         return to_send
 
     def _room(self) -> int:
+        if self._window.in_flight_bytes >= MAX_IN_FLIGHT_BYTES:
+            return 0
         return (1 if self._suspects else self._publisher.max_in_flight) - self._window.in_flight
 
     def _share(self, lane: int, waiting_lanes: int, taken: int) -> int:

@@ -23,7 +23,7 @@ MAX_PACK_READINGS: Final = 1000
 MAX_PACK_BYTES: Final = 64 * 1024  # of the binary embodiments together; a larger reading stands alone
 BINARY_CONTENT: Final = ('{"ioMessage":"', '"}')  # before and after the base64 of one
 BINARY_PACK: Final = ('{"ioMessages":"', '"}')  # and of several
-_JSON_PACK: Final = ('{"ioMessages":[', "]}")
+JSON_PACK: Final = ('{"ioMessages":[', "]}")
 
 
 def encode_binary_content(messages: Sequence[bytes]) -> str:
@@ -34,7 +34,7 @@ def encode_binary_content(messages: Sequence[bytes]) -> str:
 
 def encode_json_content(messages: Sequence[str]) -> str:
     """The content for one or more messages in the JSON embodiment."""
-    return messages[0] if len(messages) == 1 else ",".join(messages).join(_JSON_PACK)
+    return messages[0] if len(messages) == 1 else ",".join(messages).join(JSON_PACK)
 
 
 def decode_content(content: str) -> list[IoMessage]:

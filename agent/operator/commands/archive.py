@@ -130,10 +130,11 @@ def _account(archive: OpenArchive) -> dict[str, Any]:
     return {
         "device": checksum_address(archive.header.binding.address),
         "created_at": utc_text(archive.header.created_at_ms),
-        "records": manifest.records,
+        "readings": manifest.readings,
+        "messages": manifest.records,
         "chains": len(manifest.chains),
         "blocks": len(manifest.blocks),
-        "lost": sum(loss.count for loss in manifest.losses),
+        "lost_readings": sum(loss.count for loss in manifest.losses),
     }
 
 
@@ -150,15 +151,18 @@ def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
         "good": verdict.is_good,
         "device": None if verdict.device is None else checksum_address(verdict.device),
         "size_bytes": verdict.size_bytes,
-        "records": verdict.records,
-        "damaged_records": verdict.lost_records,
+        "readings": verdict.readings,
+        "messages": verdict.messages,
+        "damaged_readings": verdict.damaged_readings,
         "problems": list(verdict.problems),
     }
 
 
 def _verdict_as_text(verdict: Verdict) -> str:
     state = "good" if verdict.is_good else "DAMAGED"
-    counts = f"{verdict.records} records" + (f", {verdict.lost_records} lost" if verdict.lost_records else "")
+    counts = f"{verdict.readings} readings in {verdict.messages} messages"
+    if verdict.damaged_readings:
+        counts += f", {verdict.damaged_readings} readings damaged"
     return "\n  ".join([f"{verdict.path}: {state}, {counts}", *verdict.problems])
 
 
@@ -191,7 +195,12 @@ def _lines(block: Block, archive: OpenArchive, path: Path, form: str) -> Iterato
 
 
 def _nested(record: Record) -> dict[str, Any]:
-    arrival = {"lane": record.lane, "position": record.position, "arrived_at_ms": record.arrived_at_ms}
+    arrival = {
+        "lane": record.lane,
+        "position": record.position,
+        "readings": record.readings,
+        "arrived_at_ms": record.arrived_at_ms,
+    }
     reference = {"chain": record.chain, "timestamp_ms": record.timestamp_ms, "sequence": record.sequence}
     try:
         return {**reference, **arrival, "message": orjson.loads(record.text)}

@@ -1,6 +1,7 @@
 import base64
 import itertools
 import json
+from collections.abc import Callable, Sequence
 
 import orjson
 import pytest
@@ -17,8 +18,10 @@ from agent.publish.mqtt_payload import (
     check_topic_template,
     pack,
 )
+from protocol.iomessage import IoMessage
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import EncryptionType, StreamMessage
+from tests.support.pack_samples import binary_content, json_content, linked_readings
 from tests.support.publish_records import record
 
 MAX_BYTES = 1_000_000
@@ -141,6 +144,37 @@ def test_an_io_message_goes_out_in_its_own_form_and_alone() -> None:
         b"\x00\x04binary",
         b'{"ID":"x"}',
     ]
+
+
+@pytest.mark.parametrize("encode", [binary_content, json_content])
+def test_a_pack_goes_out_as_one_io_message_per_reading(encode: Callable[[Sequence[IoMessage]], str]) -> None:
+    readings = linked_readings(3)
+    packs = [message(0, content=encode(readings)), message(3, content=encode(readings[:1]))]
+    publications = [each for each in packed(packs, form="io_message") if isinstance(each, Publication)]
+    written = [each.to_bytes() if encode is binary_content else each.to_json().encode() for each in readings]
+    assert [each.payload for each in publications] == [*written, written[0]]
+    assert [(each.part, each.parts) for each in publications] == [(0, 3), (1, 3), (2, 3), (0, 1)]
+    assert [each.records for each in publications] == [[packs[0]]] * 3 + [[packs[1]]]
+
+
+def test_a_pack_is_one_stream_message() -> None:
+    only = message(0, content=binary_content(linked_readings(3)))
+    assert packed([only]) == [Publication("site/boiler", only.payload, [only])]
+
+
+def test_a_pack_with_a_reading_that_is_too_large_is_refused_as_a_whole() -> None:
+    readings = linked_readings(3)
+    large = readings[1]._replace(content_data=bytes(2_000))
+    content = binary_content([readings[0], IoMessage._make(large), readings[2]])
+    (refused,) = packed([message(0, content=content)], form="io_message", max_bytes=1_500)
+    assert isinstance(refused, RejectedRun)
+    assert "broker's limit of 1500" in refused.reason
+
+
+@pytest.mark.parametrize("content", ['{"ioMessages":"AAAA"}', '{"ioMessages":[1]}', '{"ioMessages":[]}'])
+def test_a_pack_that_cannot_be_decoded_is_refused(content: str) -> None:
+    (refused,) = packed([message(0, content=content)], form="io_message")
+    assert isinstance(refused, RejectedRun)
 
 
 def test_an_encrypted_message_has_no_io_message_to_show() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import LinkDown
-from agent.journal import Journal, Record
+from agent.journal import Entry, Journal, Record
 from agent.publish import (
     Acknowledged,
     Clocks,
@@ -21,8 +21,10 @@ from agent.publish import (
 from agent.publish.contract import OutcomeQueue
 from runtime.backoff import Backoff
 from tests.support.draining_sender import DrainingSender
+from tests.support.journal_helpers import open_journal
 from tests.support.patience import PATIENCE_S
 from tests.support.publish_records import NOW_MS, filled_journal, source_of
+from tests.support.simulated_disk import SimulatedDisk
 from tests.support.within import within
 
 QUICK = SenderSettings(backoff=Backoff(first_s=1e-6, max_s=1e-6), deadline_s=0.04, connect_timeout_s=0.05)
@@ -86,6 +88,40 @@ def test_packs_are_acknowledged_by_their_last_reading_and_counted_in_readings(tm
     assert (status.readings_acknowledged, status.messages_acknowledged) == (1250, 5)
     assert journal.cursor("publisher").position(0) == 1250
     assert journal.stats(NOW_MS).cursors["publisher"].depth == 0
+
+
+class HoldingPublisher(FakePublisher):
+    """Holds all that it gets, and acknowledges the oldest whenever the sender has sent what it may."""
+
+    max_in_flight = 1_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Record] = []
+        self.most_bytes = 0
+
+    def answer(self, record: Record) -> None:
+        self.held.append(record)
+
+    async def outcomes(self) -> Sequence[Outcome]:
+        await self.has_sent.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.most_bytes = max(self.most_bytes, sum(len(record.payload) for record in self.held))
+        oldest = self.held.pop(0)
+        if not self.held:
+            self.has_sent.clear()
+        return [Acknowledged(*run_of([oldest]))]
+
+
+def test_large_messages_are_in_flight_up_to_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.publish.sender.MAX_IN_FLIGHT_BYTES", 10_000)
+    journal, publisher = open_journal(SimulatedDisk()), HoldingPublisher()
+    for number in range(25):
+        journal.append(0, Entry(bytes(1_000), "a", NOW_MS, number, 250))
+        journal.commit(NOW_MS)
+    assert deliver(publisher, journal, tmp_path, SenderSettings()).status.readings_acknowledged == 25 * 250
+    assert publisher.most_bytes == 10_000
 
 
 def test_everything_is_sent_in_order_and_acknowledged(tmp_path: Path) -> None:

@@ -19,7 +19,12 @@ from tests.support.archives import LOSS, read_at_of, record, write_archive
 from tests.support.ceilings import CeilingInMemory
 from tests.support.pack_samples import binary_content, json_content, linked_readings, signed_message
 
-RECORDS = [*map(record, range(20)), record(20, text=b"\xff not UTF-8")]
+RECORDS = [
+    *map(record, range(19)),
+    record(19)._replace(readings=250),
+    record(20, text=b"\xff not UTF-8")._replace(position=1_000),
+]
+READINGS = sum(each.readings for each in RECORDS)
 DATA = write_archive(RECORDS, [LOSS])
 NOW_MS = 1_700_000_000_000
 COLLECTOR = PrivateKey(b"k" * 32)
@@ -70,12 +75,12 @@ def test_list_tells_what_is_in_each_archive_of_a_directory(
 ) -> None:
     assert main(["archive", "list", "--json", str(archive.parent)]) == ExitCode.OK
     by_file = {each["file"]: each for each in output(capfdbinary)}
-    assert by_file[str(archive)]["records"] == 21
-    assert by_file[str(archive)]["lost"] == 3
+    assert (by_file[str(archive)]["readings"], by_file[str(archive)]["messages"]) == (READINGS, 21)
+    assert by_file[str(archive)]["lost_readings"] == 3
     assert by_file[str(archive)]["created_at"] == "2023-11-14T22:13:20.000+00:00"
     assert by_file[str(encrypted)]["encrypted_for"] == bytes(COLLECTOR.public_key).hex()
     assert main(["archive", "list", str(archive)]) == ExitCode.OK
-    assert b"records=21" in capfdbinary.readouterr().out
+    assert b"readings=%d  messages=21" % READINGS in capfdbinary.readouterr().out
 
 
 def test_list_names_what_is_no_archive_and_goes_on(archive: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -88,9 +93,9 @@ def test_verify_finds_a_good_archive_good(archive: Path, capfdbinary: pytest.Cap
     assert main(["archive", "verify", "--json", str(archive)]) == ExitCode.OK
     (verdict,) = output(capfdbinary)
     assert verdict["good"]
-    assert verdict["records"] == 21
+    assert (verdict["readings"], verdict["messages"]) == (READINGS, 21)
     assert main(["archive", "verify", str(archive.parent)]) == ExitCode.OK
-    assert b": good, 21 records" in capfdbinary.readouterr().out
+    assert b": good, %d readings in 21 messages" % READINGS in capfdbinary.readouterr().out
 
 
 def test_verify_names_the_damaged_block_and_the_wrong_name(
@@ -99,8 +104,8 @@ def test_verify_names_the_damaged_block_and_the_wrong_name(
     assert main(["archive", "verify", "--json", str(damaged)]) == ExitCode.NO
     (verdict,) = output(capfdbinary)
     assert not verdict["good"]
-    assert verdict["damaged_records"] > 0
-    assert verdict["records"] + verdict["damaged_records"] == 21
+    assert verdict["damaged_readings"] > 0
+    assert verdict["readings"] + verdict["damaged_readings"] == READINGS
     assert "SHA-256" in verdict["problems"][0]
     assert verdict["problems"][1].startswith("block 1: damaged")
     assert main(["archive", "verify", str(damaged)]) == ExitCode.NO
@@ -211,7 +216,8 @@ def test_export_flat_has_one_line_per_reading_of_a_pack(
         '{"n":1}',
     ]
     texts = [signed_message(content, number).serialize().encode() for number, content in enumerate(contents)]
-    records = [record(10 * at)._replace(text=text) for at, text in enumerate(texts)]
+    readings = [3, 2, 1, 1]
+    records = [record(10 * at)._replace(text=text, readings=readings[at]) for at, text in enumerate(texts)]
     path = tmp_path / "archive.hga"
     path.write_bytes(write_archive(records))
     assert main(["archive", "export", "--format", "flat", str(path)]) == ExitCode.OK
@@ -220,6 +226,7 @@ def test_export_flat_has_one_line_per_reading_of_a_pack(
     assert [(row["record"], row["reading"], row["value"]) for row in rows] == [
         (0, 0, 20.0), (0, 1, 20.5), (0, 2, 21.0), (1, 0, 20.0), (1, 1, 20.5), (2, None, None), (3, None, None),
     ]  # fmt: skip
+    assert [row["readings"] for row in rows] == [3, 3, 3, 2, 2, 1, 1]
     first = records[0].position
     assert [row["position"] for row in rows[:3]] == [first, first + 1, first + 2]
     assert [row["text"] is None for row in rows] == [False, True, True, False, True, False, False]
