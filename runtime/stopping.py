@@ -35,6 +35,22 @@ async def end_tasks(tasks: Collection["asyncio.Task[Any]"], limit_s: float) -> "
     return pending
 
 
+async def run_until_first_ends(**works: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines side by side, as tasks with these names. The first that ends, ends the others.
+
+    Raises whatever ended the first.
+    """
+    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
 def check_cancelled() -> None:
     """For loops around code that may swallow a cancellation. Raises: CancelledError if the task was cancelled."""
     task = asyncio.current_task()

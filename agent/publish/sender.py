@@ -31,6 +31,7 @@ from agent.publish.contract import Outcome, Publisher, RejectedRun, run_of
 from agent.publish.feed import CursorSource, Window
 from agent.publish.quarantine import Quarantine, RejectedRecord
 from runtime.backoff import Backoff
+from runtime.stopping import run_until_first_ends
 from runtime.token_bucket import TokenBucket
 
 LIVE_AGE_MS = 5_000
@@ -132,7 +133,7 @@ class Sender:
     async def _use_one_connection(self) -> None:
         try:
             await self._connect()
-            await self._carry()
+            await run_until_first_ends(feed=self._feed(), collect=self._collect())
         except LinkDown as problem:
             await self._note_loss(problem)
 
@@ -172,19 +173,6 @@ class Sender:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._publisher.close()
-
-    async def _carry(self) -> None:
-        """Feed and collect side by side; whichever ends first ends the other. Raises: LinkDown."""
-        feeding = asyncio.create_task(self._feed(), name="feed")
-        collecting = asyncio.create_task(self._collect(), name="collect")
-        try:
-            done, _ = await asyncio.wait({feeding, collecting}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (feeding, collecting):
-                task.cancel()
-            await asyncio.gather(feeding, collecting, return_exceptions=True)
-        for task in done:
-            task.result()
 
     async def _feed(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from runtime.http.messages import Body, ClientGone, HttpError, HttpLimits, Request, Response
 from runtime.http.protocol import Head, HttpProtocol
+from runtime.stopping import run_until_first_ends
 
 MAX_LINGER_BYTES: Final = 1024 * 1024
 
@@ -92,16 +93,7 @@ class Connection:
         """Send a response whose body is a generator, until its end or until the client leaves; then the connection
         must be closed. Raises: ClientGone, and whatever the generator raises.
         """
-        sending = asyncio.create_task(self._send_pieces(response, pieces), name="http: stream")
-        leaving = asyncio.create_task(self._wait_for_end(), name="http: end of stream")
-        try:
-            done, _ = await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-        for task in done:
-            task.result()
+        await run_until_first_ends(http_stream=self._send_pieces(response, pieces), http_end=self._wait_for_end())
 
     def take_rest(self) -> bytes:
         """The bytes that followed the request, for the protocol that the connection is upgraded to."""

@@ -6,7 +6,14 @@ import sys
 
 import pytest
 
-from runtime.stopping import StoppableTasks, call_on_stop_signals, check_cancelled, end_tasks, run_and_end
+from runtime.stopping import (
+    StoppableTasks,
+    call_on_stop_signals,
+    check_cancelled,
+    end_tasks,
+    run_and_end,
+    run_until_first_ends,
+)
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
@@ -35,7 +42,8 @@ async def keep_the_loop_busy():
         time.sleep(0.001)
 
 async def end_and_leave_a_task_behind():
-    asyncio.create_task(ignore_cancellations(), name="left behind")
+    global task  # the loop alone does not hold it: it could be collected as garbage before the end
+    task = asyncio.create_task(ignore_cancellations(), name="left behind")
     await asyncio.sleep(0)
 
 async def until_signal(work):
@@ -257,3 +265,23 @@ def test_a_group_that_is_left_does_not_wait_for_a_task_that_ignores_its_cancella
     assert left_behind == ["stubborn"]
     assert "task=stubborn" in caplog.text
     assert "willing" not in caplog.text
+
+
+def test_the_first_that_ends_ends_the_others_and_its_error_is_raised() -> None:
+    ended_names: list[str] = []
+
+    async def waits(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended_names.append(name)
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise OSError("the line is cut")
+
+    with pytest.raises(OSError, match="the line is cut"):
+        asyncio.run(run_until_first_ends(one=waits("one"), two=waits("two"), three=fails()))
+    assert ended_names == ["one", "two"]
+    asyncio.run(run_until_first_ends(one=waits("one"), two=asyncio.sleep(0)))
+    assert ended_names == ["one", "two", "one"]
