@@ -1,4 +1,4 @@
-"""A web page in the browser of somebody near the node: DNS rebinding, and requests from a foreign origin."""
+"""A web page in a browser near the node: DNS rebinding, and requests from a foreign origin."""
 
 import asyncio
 import http.client

@@ -56,7 +56,7 @@ def test_what_a_full_journal_sheds_is_reported_in_signed_messages(tmp_path: Path
         wait_until(lambda: "messages lost" in agent.log(), "the journal is full")
         agent.config.write_text(agent.config.read_text().replace('"/dev/full"', '"out.jsonl"'))
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: _told(agent.messages()), "the loss is published")
+        wait_until(lambda: _reported(agent.messages()), "the loss is published")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     agent.config.write_text(agent.config.read_text().replace("rate_hz = 3000", "rate_hz = 1"))
@@ -73,12 +73,14 @@ def test_the_manifests_of_archives_tell_what_was_shed_before_it_could_be_archive
     text = agent.config.read_text().replace("max_megabytes = 16", "max_megabytes = 1")
     agent.config.write_text(text.replace("segment_kilobytes = 256", 'segment_kilobytes = 64\ncompression = "none"'))
     with agent.start() as process:
-        wait_until(lambda: _archived_losses(agent).keys() & _told_losses(agent).keys(), "a loss is told in both ways")
+        wait_until(
+            lambda: _archived_losses(agent).keys() & _reported_losses(agent).keys(), "a loss is reported in both ways"
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-    archived, told = _archived_losses(agent), _told_losses(agent)
-    in_both = archived.keys() & told.keys()  # the last ones are told by the next process
-    assert all(archived[number].count == told[number] for number in in_both)
+    archived, reported = _archived_losses(agent), _reported_losses(agent)
+    in_both = archived.keys() & reported.keys()  # the last ones are reported by the next process
+    assert all(archived[number].count == reported[number] for number in in_both)
     assert {loss.cause for loss in archived.values()} <= {"shed", "journal full"}
 
 
@@ -90,8 +92,8 @@ def _archived_losses(agent: Agent) -> dict[int, Loss]:
     return numbers
 
 
-def _told_losses(agent: Agent) -> dict[int, int]:
-    return {notice.loss.number: notice.loss.count for notice in _told(agent.messages())}
+def _reported_losses(agent: Agent) -> dict[int, int]:
+    return {notice.loss.number: notice.loss.count for notice in _reported(agent.messages())}
 
 
 def _manifest(path: Path) -> Manifest:
@@ -106,7 +108,7 @@ def _journal(agent: Agent) -> list[dict[str, str]]:
 
 
 def _assert_references_rise(messages: list[StreamMessage]) -> None:
-    """Each process begins its chains after everything that the one before it had committed."""
+    """Each process begins its chains after everything that the previous one had committed."""
     first_and_last = [(chain[0].message_id.ref, chain[-1].message_id.ref) for chain in _plant_chains(messages)]
     ends = [last for _, last in first_and_last]
     assert all(end < begin for end, (begin, _) in zip(ends, first_and_last[1:], strict=False))
@@ -116,7 +118,7 @@ def _plant_chains(messages: list[StreamMessage]) -> list[list[StreamMessage]]:
     return [chain for (stream_id, _, _), chain in by_chain(messages).items() if stream_id.endswith("/plant")]
 
 
-def _told(messages: list[StreamMessage]) -> list[GapNotice]:
+def _reported(messages: list[StreamMessage]) -> list[GapNotice]:
     found = (io_message(message) for message in messages if message.message_id.stream_id.endswith("/events"))
     return [GapNotice.from_bytes(io.content_data or b"") for io in found if io.info_type == GAP_INFO_TYPE]
 
@@ -124,7 +126,7 @@ def _told(messages: list[StreamMessage]) -> list[GapNotice]:
 def _unreported(messages: list[StreamMessage]) -> list[str]:
     """The chains from which more messages are missing than losses are reported."""
     reported: Counter[str] = Counter()
-    for loss in {notice.loss.number: notice.loss for notice in _told(messages)}.values():
+    for loss in {notice.loss.number: notice.loss for notice in _reported(messages)}.values():
         reported[loss.chain] += loss.count
     missing = {
         f"{stream_id}#{partition}/{chain_id}": (io_message(chain[-1]).chain_position or 0) + 1 - len(chain)

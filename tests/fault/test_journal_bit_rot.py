@@ -153,7 +153,7 @@ def test_damage_is_reported_once_however_many_cursors_meet_it() -> None:
     journal = _open(disk, "none")
     while journal.cursor("publisher").take(100):
         pass
-    assert _told(journal) == [READINGS[1]]
+    assert _reported(journal) == [READINGS[1]]
     assert journal.stats(NOW_MS).damaged_readings == READINGS[1]
 
 
@@ -164,7 +164,7 @@ def _rot(disk: SimulatedDisk, block: int, *, byte: int = 700) -> None:
     disk.files["0000.segment"].content[BLOCK_BYTES * block + byte] ^= 1
 
 
-def _told(journal: Journal) -> list[int]:
+def _reported(journal: Journal) -> list[int]:
     return [gap.loss.count for gap in journal.pending_losses()]
 
 
@@ -180,7 +180,7 @@ def test_damage_behind_reported_damage_is_reported_too() -> None:
     _drain(journal, "publisher")
     _rot(disk, 1)
     _drain(journal, "archiver")
-    assert _told(journal) == [READINGS_PER_BLOCK] * 2
+    assert _reported(journal) == [READINGS_PER_BLOCK] * 2
     assert journal.stats(NOW_MS).damaged_readings == 2 * READINGS_PER_BLOCK
 
 
@@ -190,7 +190,7 @@ def test_damage_that_comes_to_the_last_segment_after_opening_is_reported() -> No
     last = max(journal._store.lanes[2].segments, key=lambda segment: segment.first_position)
     disk.files[f"{last.file:04}.segment"].content[700] ^= 1
     _drain(journal, "archiver")
-    assert _told(journal) == [READINGS_PER_BLOCK]
+    assert _reported(journal) == [READINGS_PER_BLOCK]
 
 
 def test_a_block_that_rots_again_is_reported_with_what_it_lost_since() -> None:
@@ -198,10 +198,10 @@ def test_a_block_that_rots_again_is_reported_with_what_it_lost_since() -> None:
     journal = _open(disk, "none")
     _rot(disk, 1, byte=1000)
     _drain(journal, "publisher")
-    assert _told(journal) == [READINGS[3]]
+    assert _reported(journal) == [READINGS[3]]
     _rot(disk, 1, byte=500)
     _drain(journal, "archiver")
-    assert _told(journal) == [READINGS[3], READINGS[1]]
+    assert _reported(journal) == [READINGS[3], READINGS[1]]
     assert journal.stats(NOW_MS).damaged_readings == READINGS[3] + READINGS[1]
 
 
@@ -210,14 +210,14 @@ def test_blocks_that_vanish_are_reported_without_the_damage_that_was_reported_be
     journal = _open(disk, "none")
     _rot(disk, 1, byte=1000)
     _drain(journal, "publisher")
-    [before] = _told(journal)
+    [before] = _reported(journal)
     disk.files["0000.segment"].content[BLOCK_BYTES : 3 * BLOCK_BYTES] = bytes(2 * BLOCK_BYTES)
     _drain(journal, "archiver")
-    assert _told(journal) == [before, 2 * READINGS_PER_BLOCK - before]
+    assert _reported(journal) == [before, 2 * READINGS_PER_BLOCK - before]
     assert journal.stats(NOW_MS).damaged_readings == 2 * READINGS_PER_BLOCK
     journal.cursor("publisher").rewind()
     _drain(journal, "publisher")
-    assert len(_told(journal)) == 2
+    assert len(_reported(journal)) == 2
 
 
 def test_damage_to_what_every_cursor_has_passed_is_no_loss() -> None:
@@ -239,7 +239,7 @@ def test_a_bad_reading_that_passes_does_not_hide_damage_that_comes_after_it() ->
     _rot(disk, 1, byte=1000)
     _rot(disk, 1, byte=500)
     _drain(journal, "archiver")
-    assert sum(_told(journal)) == max(READINGS[1], READINGS[3] + 1)
+    assert sum(_reported(journal)) == max(READINGS[1], READINGS[3] + 1)
 
 
 def test_damage_in_more_places_than_are_remembered_is_reported_as_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,12 +251,12 @@ def test_damage_in_more_places_than_are_remembered_is_reported_as_one_loss(monke
     _drain(journal, "publisher")
     _rot(disk, 1)
     _drain(journal, "archiver")
-    told = [(gap.loss.first_position, gap.loss.count) for gap in journal.pending_losses()]
-    assert told == [(0, READINGS_PER_BLOCK), (0, 2 * READINGS_PER_BLOCK)]
+    reported = [(gap.loss.first_position, gap.loss.count) for gap in journal.pending_losses()]
+    assert reported == [(0, READINGS_PER_BLOCK), (0, 2 * READINGS_PER_BLOCK)]
     journal.close(NOW_MS)
     journal = _open(disk, "zstd")
     _drain(journal, "archiver")
-    assert _told(journal) == [READINGS_PER_BLOCK, 2 * READINGS_PER_BLOCK]
+    assert _reported(journal) == [READINGS_PER_BLOCK, 2 * READINGS_PER_BLOCK]
 
 
 def test_without_any_state_everything_is_sent_again_and_nothing_is_skipped() -> None:
@@ -278,7 +278,9 @@ def test_a_segment_file_that_vanished_costs_its_records_only() -> None:
     journal = _open(disk, "none")
     records = _read_all(journal)
     assert 0 < len(records) < len(whole)
-    assert sum(_told(journal)) == sum(record.readings for record in whole) - sum(record.readings for record in records)
+    assert sum(_reported(journal)) == sum(record.readings for record in whole) - sum(
+        record.readings for record in records
+    )
     journal.append(0, Entry(b"next", "chain 1", NOW_MS, 1))
     journal.commit(NOW_MS)
     assert _read_all(journal)[-1].payload == b"next"

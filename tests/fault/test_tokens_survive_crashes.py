@@ -146,11 +146,11 @@ class Life:
             for sample in records.accept(record):
                 token = SampleName(BOOT, rseq, sample).token
                 readings.append(Reading("mcu", "q", rseq, taken_at_ms=1, token=token))
-        is_told = self.chance.random() < 0.7
+        is_reported = self.chance.random() < 0.7
 
         async def committed() -> None:
             self.received.commit([reading.token for reading in readings if reading.token is not None])
-            if is_told:
+            if is_reported:
                 device.first_kept = max(device.first_kept, records.committed_rseq)
 
         if readings:

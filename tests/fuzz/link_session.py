@@ -1,4 +1,4 @@
-"""A host session fed with anything: it goes on, holds little, and never takes what nobody sent for a reading."""
+"""A host session fed with anything: it goes on, holds little, and accepts only readings that were sent."""
 
 import copy
 import random

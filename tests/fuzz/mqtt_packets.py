@@ -1,4 +1,4 @@
-"""Any bytes from a broker give publications, a wish for more or a ValueError, however they are cut up."""
+"""Any bytes from a broker give publications, a request for more or a ValueError, however they are cut up."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Fuzz what a collector reads of a stranger's request. `python -m tests.fuzz shipping -runs=100000`"""
+"""Fuzz what a collector reads of an unknown client's request. `python -m tests.fuzz shipping -runs=100000`"""
 
 from protocol.errors import WireError
 from protocol.shipping import ARCHIVES_PATH, UploadClaim, archive_path, digest_in_path, offset_in_header

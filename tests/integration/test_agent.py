@@ -101,7 +101,7 @@ def test_a_configuration_that_is_wrong_or_turns_out_to_be_impossible_leaves_the_
         wait_until(lambda: len(agent.lines()) > 20, "it runs")
         agent.config.write_text(agent.config.read_text() + added)
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "keeping the previous one" in agent.log(), "it complains")
+        wait_until(lambda: "keeping the previous one" in agent.log(), "it reports the problem")
         count = len(agent.lines())
         wait_until(lambda: len(agent.lines()) > count + 20, "it goes on")
         process.send_signal(signal.SIGTERM)
@@ -133,7 +133,7 @@ def test_the_reload_command_fails_with_the_reason_and_succeeds_once_that_is_mend
     assert "loaded and in use" in done.stdout
     assert heard.count(b"READY=1\nSTATUS=configuration rejected") == 1, "systemctl status shows it"
     assert b"READY=1\nSTATUS=\n" in heard, "and that it is over"
-    assert _reload(agent).returncode == 69, "nobody is there any more"
+    assert _reload(agent).returncode == 69, "the agent has stopped"
 
 
 def _reload(agent: Agent) -> "subprocess.CompletedProcess[str]":

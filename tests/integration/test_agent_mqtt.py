@@ -47,7 +47,7 @@ every_s = 0.1
 
 
 class Between:
-    """An agent whose source and far end are brokers."""
+    """An agent whose source and destination are brokers."""
 
     def __init__(self, folder: Path, *, use_tls: bool) -> None:
         self.source = Broker(folder)

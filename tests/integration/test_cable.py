@@ -82,7 +82,7 @@ def test_pulling_it_hangs_up_and_it_comes_back_under_the_name_it_is_given(tmp_pa
             assert not (tmp_path / "port").exists()
             with pytest.raises((OSError, serial.SerialException)):
                 host.read(1)
-        device.send(b"nobody hears")
+        device.send(b"not received")
         cable.plug(tmp_path / "other")
         with open_port(tmp_path / "other") as host:
             device.send(b"x")

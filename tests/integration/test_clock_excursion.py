@@ -24,7 +24,7 @@ TEN_YEARS_MS = 3650 * 86_400_000
 
 
 class ShiftedClock(SystemClock):
-    """A clock that somebody sets. Whether the kernel takes it for synchronised is said by the test, too."""
+    """A clock that the test sets. The test also decides whether the kernel reports it as synchronised."""
 
     ahead_ms = 0
 

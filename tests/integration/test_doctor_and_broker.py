@@ -28,7 +28,7 @@ version = "{version}"
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """One that lets in nobody but the gateway."""
+    """A broker that accepts only the gateway."""
     passwords = tmp_path / "passwords"
     subprocess.run(["mosquitto_passwd", "-b", "-c", passwords, "gateway", PASSWORD], check=True, capture_output=True)
     more = f"password_file {passwords}\nlog_type all"

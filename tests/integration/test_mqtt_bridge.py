@@ -125,7 +125,7 @@ def known_bridge(broker: Broker) -> None:
     client.loop_stop()
 
 
-def test_what_was_not_stored_is_brought_again_to_the_next_start_and_what_was_is_not(
+def test_what_was_not_stored_is_delivered_again_to_the_next_start_and_what_was_is_not(
     broker: Broker, publisher: Publisher
 ) -> None:
     async def scenario() -> None:
@@ -163,9 +163,9 @@ def test_bad_payloads_and_misplaced_messages_are_counted_and_do_not_stand_in_the
     broker: Broker, publisher: Publisher
 ) -> None:
     async def scenario() -> None:
-        maker, stranger = MessageMaker(SIGNER, STREAM), MessageMaker(SIGNER, "other")
+        maker, unknown = MessageMaker(SIGNER, STREAM), MessageMaker(SIGNER, "other")
         too_large = "x" * (MAX_PACKET_BYTES + 1)  # the broker is reported, and leaves it out
-        for payload in ("garbage", "", "[[[", stranger.make(1).serialize(), too_large, maker.make("good").serialize()):
+        for payload in ("garbage", "", "[[[", unknown.make(1).serialize(), too_large, maker.make("good").serialize()):
             publisher.publish(payload)
         hub = FakeHub()
         bridge = make_bridge(hub, broker, Route("headgate/#", STREAM))

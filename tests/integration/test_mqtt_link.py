@@ -150,7 +150,7 @@ def test_large_messages_that_wait_hold_the_socket_back() -> None:
     async def test(port: int) -> None:
         link = link_to(port)
         await link.open(["a"])
-        while not link._is_full():  # noqa: ASYNC110 - the link tells nobody
+        while not link._is_full():  # noqa: ASYNC110 - the link sends no notice
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         held = sum(len(message.payload) for message in link._received)

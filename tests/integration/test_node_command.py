@@ -117,7 +117,7 @@ def test_a_notify_socket_that_is_gone_does_not_end_the_node(tmp_path: Path, monk
 def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path: Path) -> None:
     data, reader = tmp_path / "data", "0x" + "5" * 40
     settings = tmp_path / "node.toml"
-    (tmp_path / "key").write_text("a key that nobody guesses")
+    (tmp_path / "key").write_text("a key that is hard to guess")
     (tmp_path / "key").chmod(0o600)
     settings.write_text(f'[[api_keys]]\naddress = "0x{"1" * 40}"\nkey_file = "{tmp_path / "key"}"\n')
     stream = f"0x{'1' * 40}/boiler"
@@ -134,7 +134,7 @@ def test_permissions_of_a_running_node_are_changed_at_once_and_for_good(tmp_path
 
     with running(*node_arguments(data, "--config", str(settings))) as node:
         address = node.wait_for(LISTENS)
-        headers = {"Authorization": "token a key that nobody guesses"}
+        headers = {"Authorization": "token a key that is hard to guess"}
         body = json.dumps({"id": stream}).encode()
         made = urllib.request.Request(f"http://{address}/api/v1/streams", data=body, headers=headers)
         with urllib.request.urlopen(made, timeout=PATIENCE_S):

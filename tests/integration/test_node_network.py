@@ -170,15 +170,15 @@ def test_nodes_and_their_tracker_that_are_stopped_together_all_end(network: Netw
 
 
 def test_a_storage_node_keeps_what_is_published_elsewhere_though_no_client_of_it_asks(network: Network) -> None:
-    publisher, keeper = network.start("a", "--peer-type", "node"), network.start("b")
+    publisher, storage = network.start("a", "--peer-type", "node"), network.start("b")
     maker = MessageMaker(SIGNER, STREAM)
     publisher.publish(*(maker.make(number) for number in range(10)))
     network.nodes["b"].wait_for(r"(neighbour connected)")
-    keeper.subscribe(STREAM)
+    storage.subscribe(STREAM)
     publisher.publish(maker.make("end"))
-    keeper.read_until("end")
+    storage.read_until("end")
     network.nodes["a"].kill()
-    assert keeper.resend_last(STREAM, 100) == [*contents(range(10)), '"end"']
+    assert storage.resend_last(STREAM, 100) == [*contents(range(10)), '"end"']
 
 
 def test_old_nodes_and_new_ones_hear_each_other_through_a_node_that_speaks_both(network: Network) -> None:

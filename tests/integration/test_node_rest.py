@@ -30,7 +30,7 @@ def test_login_by_challenge_and_logout(tmp_path: Path) -> None:
             assert (await node.call("POST", "/logout", token=token)).status == 204
             assert (await node.call("GET", "/users/me", token=token)).status == 401
             assert (await node.call("GET", "/users/me")).status == 401
-            assert (await node.call("POST", "/login/challenge/nobody")).status == 400
+            assert (await node.call("POST", "/login/challenge/unknown")).status == 400
             assert (await node.call("POST", "/login/response", {"challenge": 3})).status == 400
             wrong = {"challenge": challenge.json(), "signature": "0x", "address": address}
             assert (await node.call("POST", "/login/response", wrong)).status == 401
@@ -40,12 +40,12 @@ def test_login_by_challenge_and_logout(tmp_path: Path) -> None:
 
 def test_an_api_key_in_the_authorization_header_identifies_the_caller(tmp_path: Path) -> None:
     key_file = tmp_path / "key"
-    key_file.write_text("a key that nobody guesses")
+    key_file.write_text("a key that is hard to guess")
     key_file.chmod(0o600)
     config = NodeConfig(api_keys=(ApiKey(address=ALICE.address, key_file=key_file),))
     cases = {
-        "token a key that nobody guesses": (200, ALICE.address),
-        "Token a key that nobody guesses": (200, ALICE.address),
+        "token a key that is hard to guess": (200, ALICE.address),
+        "Token a key that is hard to guess": (200, ALICE.address),
         "token a guess": (401, "the API key is unknown"),
         "token": (400, "must be 'Bearer TOKEN' or 'token KEY'"),
         "Basic YTpi": (400, "must be 'Bearer TOKEN' or 'token KEY'"),

@@ -119,17 +119,17 @@ def test_the_legacy_api_publishes_and_resends(tmp_path: Path) -> None:
 
 def test_an_old_client_is_known_by_its_api_key(tmp_path: Path) -> None:
     key_file = tmp_path / "key"
-    key_file.write_text("a key that nobody guesses")
+    key_file.write_text("a key that is hard to guess")
     key_file.chmod(0o600)
     config = NodeConfig(api_keys=(ApiKey(address=ALICE.address, key_file=key_file),))
 
     async def scenario() -> None:
         async with running_node(tmp_path / "data", config) as node:
-            answer = await node.call("POST", "/login/apikey", {"apiKey": "a key that nobody guesses"})
+            answer = await node.call("POST", "/login/apikey", {"apiKey": "a key that is hard to guess"})
             await node.make_stream(answer.json()["token"], STREAM)
             assert (await node.call("POST", "/login/apikey", {"apiKey": "a guess"})).status == 401
             async with node.connect("") as client:
-                about = {"stream": STREAM, "authKey": "a key that nobody guesses"}
+                about = {"stream": STREAM, "authKey": "a key that is hard to guess"}
                 assert (await ask(client, {"type": "subscribe", **about}))[1] == 2
                 assert (await ask(client, {"type": "publish", **about, "msg": '{"n":1}'}))[3][8] == '{"n":1}'
                 assert (await ask(client, {"type": "resend", **about, "sub": "s", "resend_last": 1}))[1] == 4

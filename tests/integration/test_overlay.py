@@ -23,7 +23,7 @@ from tests.support.node_bench import ALICE, Chain, NodeUnderTest, ask, hear, pub
 from tests.support.patience import PATIENCE_S
 
 STREAM = f"{ALICE.address}/overlay"
-NOBODY = "ws://127.0.0.1:1"
+NO_TRACKER = "ws://127.0.0.1:1"
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def running_task(work: Any) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def member(data: Path, tracker_url: str = NOBODY) -> AsyncIterator[tuple[NodeUnderTest, Overlay]]:
+async def member(data: Path, tracker_url: str = NO_TRACKER) -> AsyncIterator[tuple[NodeUnderTest, Overlay]]:
     """A node with its stream, in the network of a tracker."""
     async with running_node(data) as node:
         token = await node.log_in(ALICE)
@@ -127,7 +127,7 @@ def test_what_neighbours_send_is_stored_and_delivered_once_and_not_sent_back(tmp
             assert content(await hear(other)) == 1
             await say(other, broadcast(first))
             await say(other, broadcast(second))
-            assert content(await hear(one)) == 2, "the neighbour that brought a message does not get it back"
+            assert content(await hear(one)) == 2, "the neighbour that sent a message does not get it back"
             assert [content(await hear(client)) for _ in range(2)] == [1, 2]
             await say(client, [2, 11, "q", STREAM, 0, 10, None])
             answers = [await hear(client) for _ in range(4)]
@@ -294,7 +294,7 @@ def test_a_peer_that_takes_less_than_it_is_sent_is_cut_off() -> None:
 def test_a_node_that_listens_on_all_addresses_needs_its_public_address(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_node(tmp_path) as node:
-            settings = OverlaySettings(tracker_url=NOBODY)
+            settings = OverlaySettings(tracker_url=NO_TRACKER)
             with (
                 listen("0.0.0.0", 0) as listener,
                 pytest.raises(ConfigError, match=r"others cannot connect to .*; add --advertise URL"),

@@ -1,4 +1,4 @@
-"""What single far ends refuse in ways of their own."""
+"""What single destinations refuse in ways of their own."""
 
 import asyncio
 import json

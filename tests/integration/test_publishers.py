@@ -1,4 +1,4 @@
-"""The contract of all publishers, against real far ends: a node, MQTT brokers with and without TLS, files.
+"""The contract of all publishers, against real destinations: a node, MQTT brokers with and without TLS, files.
 
 Whatever becomes of the link: everything arrives, once after repetitions are removed, in order per chain.
 """
@@ -42,7 +42,7 @@ SETTINGS = SenderSettings(
 )
 
 NEEDS_MOSQUITTO = pytest.mark.needs("mosquitto", "mosquitto")
-FAR_ENDS: dict[str, MakeDestination] = {
+DESTINATIONS: dict[str, MakeDestination] = {
     "websocket": lambda folder: NodeDestination(folder, "websocket"),
     "http": lambda folder: NodeDestination(folder, "http"),
     "mqtt 5": lambda folder: BrokerDestination(folder),
@@ -51,13 +51,13 @@ FAR_ENDS: dict[str, MakeDestination] = {
     "lines": lambda folder: FileDestination(folder, "lines"),
     "directory": lambda folder: FileDestination(folder, "directory"),
 }
-ALL = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in FAR_ENDS]
-OVER_TCP = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in list(FAR_ENDS)[:5]]
+ALL = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in DESTINATIONS]
+OVER_TCP = [pytest.param(name, marks=NEEDS_MOSQUITTO if "mqtt" in name else ()) for name in list(DESTINATIONS)[:5]]
 
 
 @pytest.fixture
 def destination(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Destination]:
-    destination = FAR_ENDS[request.param](tmp_path / "far end")
+    destination = DESTINATIONS[request.param](tmp_path / "destination")
     destination.start()
     try:
         yield destination
@@ -131,7 +131,7 @@ async def device_and_proxy(folder: Path, destination: Destination) -> AsyncItera
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """The status is for people to look at, and tells nobody when it changes."""
+    """The status is for people to look at, and sends no notice when it changes."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             if condition():

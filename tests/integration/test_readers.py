@@ -17,7 +17,7 @@ from tests.support.small_client import SmallClient
 
 pytestmark = pytest.mark.slow
 
-READER, STRANGER = Signer(b"\x22" * 32), Signer(b"\x33" * 32)
+READER, UNKNOWN = Signer(b"\x22" * 32), Signer(b"\x33" * 32)
 
 
 @pytest.mark.parametrize("kind", ["websocket", "http"])
@@ -29,7 +29,7 @@ def test_the_readers_of_a_stream_that_the_agent_makes_can_subscribe_to_it(tmp_pa
         with agent.start() as process:
             wait_until(lambda: may_subscribe(address, f"{device}/shared", READER.address), "a permission of the reader")
             wait_until(lambda: may_subscribe(address, f"{device}/own", device), "the other stream")
-            assert not may_subscribe(address, f"{device}/shared", STRANGER.address)
+            assert not may_subscribe(address, f"{device}/shared", UNKNOWN.address)
             assert not may_subscribe(address, f"{device}/own", READER.address)
             client = SmallClient(address, READER)
             client.subscribe(f"{device}/shared")

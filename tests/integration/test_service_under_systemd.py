@@ -172,7 +172,7 @@ def test_a_reload_takes_the_new_configuration_within_the_same_process(machine: M
 
 
 def test_what_the_service_cannot_read_is_found_before_it_costs_the_gateway(machine: Machine) -> None:
-    """A token that root made for itself: check, doctor and reload refuse it, and their advice mends it."""
+    """A token that root made for itself: check, doctor and reload refuse it, and their advice repairs it."""
     configure(machine, DEVICE, SIMULATED)
     before = start(machine)
     machine.run("sh", "-c", "umask 077; openssl rand -hex 24 > /etc/headgate/page.token")
@@ -307,10 +307,8 @@ def test_a_passphrase_comes_from_the_credential_store(machine: Machine) -> None:
 def test_the_rules_for_stable_names_are_ones_that_udev_understands(machine: Machine) -> None:
     done = machine.run("udevadm", "test", "/sys/class/tty/tty0", check=False)
     assert "70-headgate.rules" in done.stdout + done.stderr, "they are read"
-    complaints = [
-        line for line in (done.stdout + done.stderr).splitlines() if re.search(r"70-headgate.rules:\d+", line)
-    ]
-    assert complaints == []
+    problems = [line for line in (done.stdout + done.stderr).splitlines() if re.search(r"70-headgate.rules:\d+", line)]
+    assert problems == []
 
 
 def test_a_backup_makes_a_new_machine_the_same_device_whose_service_starts(machine: Machine) -> None:

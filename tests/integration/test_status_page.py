@@ -144,14 +144,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(agent: PageAgent, browser: Browser) -> Iterator[Browser]:
-    """The page, open on a desk; it must not have complained of anything in the end."""
-    browser.complaints.clear()
+    """The page, open on a desk; it must not have reported a problem in the end."""
+    browser.problems.clear()
     browser.set_size(1280, 900)
     browser.prefer(prefers_color_scheme="light")
     browser.go_to(agent.url)
     browser.wait_for("document.querySelectorAll('.sensor').length === 4")
     yield browser
-    assert browser.complaints == []
+    assert browser.problems == []
 
 
 @in_a_browser

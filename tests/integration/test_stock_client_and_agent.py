@@ -91,7 +91,7 @@ def make_agent(folder: Path, node_address: str) -> Agent:
 
 
 def make_stream(agent: Agent, node_address: str) -> str:
-    """Anybody may have its messages; who can read them is for the agent to say."""
+    """Every client may have its messages; the agent decides which addresses can read them."""
     device = Signer(load_keys(agent.key_file, lambda: Secret(b"")).identity.reveal())
     client = SmallClient(node_address, device)
     stream_id = f"{device.address}/secret"

@@ -30,7 +30,7 @@ from tests.support.within import within
 
 pytestmark = pytest.mark.slow
 
-READER, STRANGER = Signer(b"\x21" * 32), Signer(b"\x22" * 32)
+READER, UNLISTED = Signer(b"\x21" * 32), Signer(b"\x22" * 32)
 START_MS = 1_700_000_000_000
 
 
@@ -174,14 +174,14 @@ def test_an_encrypted_stream_is_read_only_by_its_readers(
             await publish(publisher, chain.records(8, encryption))
             common = ("--node", node.url, "--last", "10", "--count", "8")
             reader = await Subscriber.start(stack, *common, "--keys", key_file(tmp_path, b"\x21" * 32))
-            stranger = await Subscriber.start(stack, *common, "--keys", key_file(tmp_path, b"\x22" * 32))
-            nobody = await Subscriber.start(stack, *common)
+            unlisted = await Subscriber.start(stack, *common, "--keys", key_file(tmp_path, b"\x22" * 32))
+            keyless = await Subscriber.start(stack, *common)
             read = await reader.events(8)
             assert [(event["event"], event["content"]["n"]) for event in read] == [("message", n) for n in range(8)]
             assert all(event["encrypted"] for event in read)
-            assert {event["event"] for event in await stranger.events(8)} == {"locked"}
-            assert {event["event"] for event in await nobody.events(8)} == {"locked"}
-            assert [await each.exit_code() for each in (reader, stranger, nobody)] == [0, 1, 1]
+            assert {event["event"] for event in await unlisted.events(8)} == {"locked"}
+            assert {event["event"] for event in await keyless.events(8)} == {"locked"}
+            assert [await each.exit_code() for each in (reader, unlisted, keyless)] == [0, 1, 1]
 
     asyncio.run(scenario())
 

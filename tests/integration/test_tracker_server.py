@@ -66,23 +66,23 @@ def test_a_conversation_in_version_1() -> None:
         async with (
             websocket_peer(address, "a") as a,
             websocket_peer(address, "b") as b,
-            websocket_peer(address, "keeper", "storage") as keeper,
+            websocket_peer(address, "storage", "storage") as storage,
         ):
             assert a.response is not None
             assert a.response.headers["streamr-peer-id"] == "the-tracker"
             assert a.response.headers["streamr-peer-type"] == "tracker"
-            await say(keeper, [1, 1, "s0", {"streams": {}}])
-            await say(keeper, [1, 3, "q0", "stream", 3])
-            assert (await hear(keeper))[:3] == [1, 4, "q0"]  # so its status was received
+            await say(storage, [1, 1, "s0", {"streams": {}}])
+            await say(storage, [1, 3, "q0", "stream", 3])
+            assert (await hear(storage))[:3] == [1, 4, "q0"]  # so its status was received
             await say(a, [1, 1, "s1", status()])
-            assert (await hear(keeper))[3:] == ["stream", 3, ["ws://a:1"], 1]
+            assert (await hear(storage))[3:] == ["stream", 3, ["ws://a:1"], 1]
             version, kind, request_id, *rest = await hear(a)
-            assert (version, kind, rest) == (1, 2, ["stream", 3, ["ws://keeper:1"], 1])
+            assert (version, kind, rest) == (1, 2, ["stream", 3, ["ws://storage:1"], 1])
             assert request_id
             await say(b, [1, 1, "s2", status()])
-            assert (await hear(b))[3:] == ["stream", 3, ["ws://a:1", "ws://keeper:1"], 1]
+            assert (await hear(b))[3:] == ["stream", 3, ["ws://a:1", "ws://storage:1"], 1]
             await say(b, [1, 3, "q", "stream", 3])
-            assert await hear(b) == [1, 4, "q", "stream", 3, ["ws://keeper:1"]]
+            assert await hear(b) == [1, 4, "q", "stream", 3, ["ws://storage:1"]]
 
     with_tracker(scenario)
 
@@ -98,8 +98,8 @@ def test_a_conversation_in_version_2() -> None:
             assert (version, kind, rest) == (2, 2, ["stream", 3, ["b"], 1])
             await say(a, [2, 5, "q", {"peerId": "a"}, "b", "rtcOffer", {"description": "x"}])
             assert await hear(b) == [2, 5, "q", {"peerId": "a"}, "b", "rtcOffer", {"description": "x"}]
-            await say(a, [2, 5, "q", {"peerId": "a"}, "nobody", "rtcOffer", {}])
-            assert await hear(a) == [2, 6, "q", "RTC_UNKNOWN_PEER", "nobody"]
+            await say(a, [2, 5, "q", {"peerId": "a"}, "unknown", "rtcOffer", {}])
+            assert await hear(a) == [2, 6, "q", "RTC_UNKNOWN_PEER", "unknown"]
 
     with_tracker(scenario)
 

@@ -122,7 +122,7 @@ def test_the_scripts_are_clean(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "problem"),
     [
         (["--role", "king"], "no role king"),
         (["--rolle", "agent"], "unknown option --rolle"),
@@ -133,11 +133,11 @@ def test_the_scripts_are_clean(name: str) -> None:
     ],
 )
 def test_the_installer_says_what_is_wrong_and_changes_nothing(
-    arguments: list[str], complaint: str, tmp_path: Path
+    arguments: list[str], problem: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
         [FOLDER / "install.sh", "--root", tmp_path, *arguments], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert complaint in done.stderr
+    assert problem in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -136,7 +136,7 @@ def test_any_interleaving_of_proofs_refusals_and_lost_links_delivers_everything(
 
 
 def check_nothing_is_skipped(connections: list[list[Record]], readings: int) -> None:
-    """A link begins no later than where the one before had come, and every position was sent before any later one."""
+    """A link begins no later than where the previous one had come, and every position was sent before any later one."""
     for lane in (0, 4):
         furthest = -readings
         for sent in connections:

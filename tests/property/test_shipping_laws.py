@@ -1,4 +1,4 @@
-"""What holds for every claim, and for every text that wants to be one."""
+"""What holds for every claim, and for every text in the place of one."""
 
 from hypothesis import given
 from hypothesis import strategies as st

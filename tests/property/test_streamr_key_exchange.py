@@ -1,4 +1,4 @@
-"""Laws of the key exchange: whatever the network loses, repeats or reorders, nobody ends up with a wrong key."""
+"""Laws of the key exchange: whatever the network loses, repeats or reorders, no reader ends up with a wrong key."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Cut the power of a journal, and fail its disk, for as long as wanted: `python -m tests.soak.journal --seconds 3600`.
+"""Cut the power of a journal, and fail its disk, for N seconds: `python -m tests.soak.journal --seconds 3600`.
 
 Every life has its own seed, printed when it fails; `--seed N --lives 1` lives it again.
 """

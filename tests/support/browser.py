@@ -30,10 +30,10 @@ FLAGS = [
 
 
 class Browser:
-    """One page. What the page complains of (scripts, content policy, failed requests) gathers in `complaints`."""
+    """One page. What the page reports (scripts, content policy, failed requests) is collected in `problems`."""
 
     def __init__(self, connection: ClientConnection) -> None:
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self._connection = connection
         self._next_id = 0
         target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
@@ -59,7 +59,7 @@ class Browser:
         """Until the expression is true in the page."""
         until_s = time.monotonic() + PATIENCE_S
         while not self.run(f"Boolean({expression})"):
-            assert time.monotonic() < until_s, f"never true: {expression}\n{self.complaints}"
+            assert time.monotonic() < until_s, f"never true: {expression}\n{self.problems}"
             time.sleep(0.05)
 
     def type_text(self, text: str) -> None:
@@ -104,11 +104,11 @@ class Browser:
         parameters = event.get("params", {})
         match event.get("method"):
             case "Runtime.exceptionThrown":
-                self.complaints.append(str(parameters["exceptionDetails"]))
+                self.problems.append(str(parameters["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if parameters["type"] in ("error", "warning", "assert"):
-                self.complaints.append(str(parameters["args"]))
+                self.problems.append(str(parameters["args"]))
             case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):
-                self.complaints.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
+                self.problems.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
 
 
 @contextmanager

@@ -34,7 +34,7 @@ START_MS = 1_790_000_000_000  # 2026-09-21 13:33:20
 DAY_MS = 86_400_000
 STEP_MS = 10_000
 
-ONE, TWO, THREE, STRANGER = (Device(number) for number in range(1, 5))
+ONE, TWO, THREE, UNKNOWN = (Device(number) for number in range(1, 5))
 DEVICES = frozenset(device.address for device in (ONE, TWO, THREE))
 FIRST_KEY = GroupKey("key-1", noise("group key", 1))
 NEXT_KEY = GroupKey("key-2", noise("group key", 2))
@@ -45,7 +45,7 @@ GROUP_KEYS = {f"{TWO.address}/encrypted": {FIRST_KEY.group_key_id: FIRST_KEY}}
 
 def everything() -> tuple[Truth, Truth]:
     """The first delivery, and both together."""
-    for device in (ONE, TWO, THREE, STRANGER):
+    for device in (ONE, TWO, THREE, UNKNOWN):
         device.positions = 0
         device.chains.clear()
     first, second = Truth([]), Truth([])
@@ -187,7 +187,7 @@ def _without_a_clock(first: Truth, second: Truth) -> None:
 def _tampered(truth: Truth) -> None:
     chain = ONE.chain("tampered", sensor="door")
     made = readings(chain, 20, START_MS)
-    stranger = STRANGER.chain("foreign")
+    unknown = UNKNOWN.chain("foreign")
     archive = Archive(ONE, START_MS + DAY_MS)
     archive.add(made[:2])
     archive.file(made[2], text=_with_content(made[2].message, made[3].message.content), reason="signature forged")
@@ -196,10 +196,10 @@ def _tampered(truth: Truth) -> None:
     archive.add(made[5:7])
     archive.file(made[7], text=_unsigned(made[7].message), reason="unsigned")
     archive.file(made[8], text=_with_signature(made[8].message, "0x1234"), reason="signature malformed")
-    forged = sign_message(_by(made[9].message, STRANGER.address), STRANGER.signer)
+    forged = sign_message(_by(made[9].message, UNKNOWN.address), UNKNOWN.signer)
     as_ours = _by(forged, ONE.address).serialize().encode()
     archive.file(made[9], text=as_ours, reason="signature forged")
-    other = sign_message(_by(made[10].message, STRANGER.address), STRANGER.signer)
+    other = sign_message(_by(made[10].message, UNKNOWN.address), UNKNOWN.signer)
     archive.file(made[10], text=other.serialize().encode(), reason="foreign publisher")
     archive.add(made[11:13])
     archive.file(made[13], ref=(made[13].ref[0] + 1, 0), reason="misfiled")
@@ -211,7 +211,7 @@ def _tampered(truth: Truth) -> None:
     archive.file(unreadable, reason="content unreadable")
     out_of_range = chain.reading(3.0, 9_000_000_000_000)  # the year 2255
     archive.file(out_of_range, reason="time out of range")
-    assert stranger.produced == []
+    assert unknown.produced == []
     _land(truth, archive)
 
 
@@ -236,7 +236,7 @@ def _broken_archives(truth: Truth) -> None:
     _reject(truth, "", _forged_manifest(whole), "archive corrupt")
     other = _encrypted(whole + b"x", PrivateKey(noise("another collector")))
     _reject(truth, "", other, "archive encrypted")
-    foreign = Archive(STRANGER, START_MS).add(readings(STRANGER.chain("foreign 2"), 3, START_MS)).to_bytes()
+    foreign = Archive(UNKNOWN, START_MS).add(readings(UNKNOWN.chain("foreign 2"), 3, START_MS)).to_bytes()
     _reject(truth, "", foreign, "device unknown")
 
 

@@ -47,7 +47,7 @@ class Truth:
 
     @property
     def copies(self) -> list[Filed]:
-        """The records of files that brought an archive again."""
+        """The records of files that hold an archive again."""
         taken = {id(landed) for landed in self.taken}
         again = [landed for landed in self.landed if landed.rejected is None and id(landed) not in taken]
         return [filed for landed in again for filed in landed.filed]
@@ -124,7 +124,7 @@ class Truth:
         after = max((ref for ref in present if ref < made.ref), default=None)
         last = _previous(made)
         inside = [each.ref for each in chain.produced if (after or (-1, 0)) < each.ref < made.ref]
-        reported = [notice for notice in self._told(chain) if notice[0] in inside]
+        reported = [notice for notice in self._reported(chain) if notice[0] in inside]
         held = {filed.record.reference for filed in self.filed if self._is_held(filed, chain)} - present
         return {
             "device": chain.device.address,
@@ -144,7 +144,7 @@ class Truth:
     def _is_held(self, filed: Filed, chain: Chain) -> bool:
         return filed.reason not in (None, "block damaged") and filed.made is not None and filed.made.chain is chain
 
-    def _told(self, chain: Chain) -> list[tuple[Ref, int, str]]:
+    def _reported(self, chain: Chain) -> list[tuple[Ref, int, str]]:
         """The losses of a chain that were reported, each once: its first reference, how many, and why."""
         reported: dict[tuple[str, int], tuple[Ref, int, str]] = {}
         for landed in self.taken:

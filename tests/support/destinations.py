@@ -35,7 +35,7 @@ from tests.support.small_client import SmallClient
 SIGNER = Signer(b"\x07" * 32)
 STREAM = f"{SIGNER.address}/plant/boiler"
 MAX_PACKET_BYTES = 50_000  # that our brokers take
-DEADLINE_S = 2.0  # within which our publishers must notice that nobody answers
+DEADLINE_S = 2.0  # within which our publishers must notice that there is no answer
 
 
 class Destination(ABC):
@@ -59,7 +59,7 @@ class Destination(ABC):
 
     @abstractmethod
     def spoil(self, message: StreamMessage) -> StreamMessage | bytes:
-        """The message, changed so that the far end will refuse it."""
+        """The message, changed so that the destination will refuse it."""
 
 
 class NodeDestination(Destination):

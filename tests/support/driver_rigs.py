@@ -1,4 +1,4 @@
-"""One rig per driver: the surroundings in which it works, and how to break and mend them."""
+"""One rig per driver: the surroundings in which it works, and how to break and repair them."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from tests.support.model_device import ModelDevice
 
 
 class Rig(ABC):
-    """`break_it` makes opening fail, and reading too; `mend_it` ends that. `speak` is called while a test waits."""
+    """`break_it` makes opening fail, and reading too; `repair` ends that. `speak` is called while a test waits."""
 
     bad_settings: ClassVar[dict[str, Any]] = {"interval_s": "often", "colour": "red"}
     opens_while_broken = False  # nothing to open: only reading fails
@@ -37,13 +37,13 @@ class Rig(ABC):
     async def break_it(self) -> None: ...
 
     @abstractmethod
-    async def mend_it(self) -> None: ...
+    async def repair(self) -> None: ...
 
     async def speak(self) -> None:  # noqa: B027 - many are asked, and need not speak
         pass
 
     async def set_up(self) -> None:
-        await self.mend_it()
+        await self.repair()
 
     async def tear_down(self) -> None:  # noqa: B027 - many leave nothing behind
         pass
@@ -78,7 +78,7 @@ class ExampleRig(Rig):
     async def break_it(self) -> None:
         (self.folder / "number").unlink()
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         (self.folder / "number").write_text("21.5 and more\n")
 
 
@@ -93,7 +93,7 @@ class SimulatedRig(Rig):
     async def break_it(self) -> None:
         (self.folder / "fault").write_text("unplug")
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         (self.folder / "fault").unlink(missing_ok=True)
 
 
@@ -113,7 +113,7 @@ class SystemRig(Rig):
     async def break_it(self) -> None:
         shutil.rmtree(self.folder / "root")
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         write_tree(self.folder / "root", self.TREE)
 
 
@@ -127,7 +127,7 @@ class SysfsRig(Rig):
     async def break_it(self) -> None:
         shutil.rmtree(self.folder / "root")
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         write_tree(self.folder / "root", {"sys/bus/w1/devices/28-0316a279f1ff/temperature": "21437\n"})
 
 
@@ -147,7 +147,7 @@ class SerialRig(Rig):
     async def break_it(self) -> None:
         self.cable.unplug()
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         self.cable.plug()
 
     async def speak(self) -> None:
@@ -217,7 +217,7 @@ class ModbusRig(Rig):
             "registers": registers,
         }
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         if self._server is None:
             device = SimDevice(id=1, simdata=[SimData(0, count=20, values=7, datatype=DataType.INT16)])
             self._server = ModbusTcpServer(device, address=("127.0.0.1", self.port))
@@ -252,7 +252,7 @@ class MqttRig(Rig):
             await asyncio.to_thread(self.broker.publish, message, qos=0, timeout_s=0.2)
         await asyncio.sleep(0.05)
 
-    async def mend_it(self) -> None:
+    async def repair(self) -> None:
         await asyncio.to_thread(self.broker.start)
 
     async def break_it(self) -> None:

@@ -66,8 +66,8 @@ def host_firmware(program: Path, gateway: SmallGateway, *options: str) -> Iterat
         with ended(process):
             yield Line(ours, gateway)
             ours.close()  # it ends by itself when the line is gone
-            _, complaints = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, complaints) == (0, "")
+            _, problems = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, problems) == (0, "")
 
 
 class Qemu:
@@ -109,6 +109,6 @@ def connected(path: Path) -> Iterator[socket.socket]:
                 end.connect(str(path))
                 break
             except (FileNotFoundError, ConnectionRefusedError):
-                assert time.monotonic() < deadline_s, f"nobody listens on {path}"
+                assert time.monotonic() < deadline_s, f"no process listens on {path}"
                 time.sleep(0.02)
         yield end

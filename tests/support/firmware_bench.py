@@ -61,7 +61,7 @@ class Bench:
         return Moment(self.now_ms, UTC_MS + int(self.now_ms))
 
     def kill_host(self) -> None:
-        """What it had not committed is gone; the next process recalls what was handed over, as the journal knows."""
+        """What it had not committed is gone; the next process knows what was delivered, from the journal."""
         taken = [event.token for event in self.measured]
         self._uncommitted.clear()
         kept = {each.token for each in self.committed}

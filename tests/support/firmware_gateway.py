@@ -71,7 +71,7 @@ class Gateway:
         return len({line for line in self.agent.lines() if b"/cycles" in line})
 
     def wait_for_samples(self, count: int) -> None:
-        """Until the link has brought so many more, committed or not."""
+        """Until the link has delivered N more, committed or not."""
         before = self._samples()
         wait_until(lambda: self._samples() >= before + count, f"{count} more samples come over the link")
 

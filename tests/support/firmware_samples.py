@@ -8,7 +8,7 @@ from protocol.firmware import Package, package_image
 
 BUILDER = SigningKey(b"f" * 32)
 BUILDER_KEY = bytes(BUILDER.verify_key)
-STRANGER = SigningKey(b"x" * 32)
+UNKNOWN = SigningKey(b"x" * 32)
 
 
 def sign(message: bytes) -> bytes:

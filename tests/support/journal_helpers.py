@@ -44,7 +44,7 @@ def read_all(journal: Journal, name: str = "publisher", lane: int | None = None)
     return records
 
 
-def told(journal: Journal) -> list[tuple[int, int, int, str]]:
+def reported(journal: Journal) -> list[tuple[int, int, int, str]]:
     """Of each pending loss, the first and the last position, the readings and the cause."""
     losses = [gap.loss for gap in journal.pending_losses()]
     return [(loss.first_position, loss.last_position, loss.count, loss.cause) for loss in losses]

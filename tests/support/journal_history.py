@@ -230,7 +230,7 @@ class History:
         survivors = self.check(disk.after_kill())
         self._open(disk)
         self.is_open = False  # no crash until the oracle knows what there is
-        told_again = {gap.number for gap in self.journal.pending_losses()}
+        reported_again = {gap.number for gap in self.journal.pending_losses()}
         for lane in LANES:
             stats = self.journal.stats(self.now_ms).lanes.get(lane)
             next_position = stats.next_position if stats else 0
@@ -248,7 +248,7 @@ class History:
             for name in CURSORS:
                 oracle.acknowledged[name, lane] = self.journal.cursor(name).position(lane)
         self.oracle.account.go_back(self.journal)
-        for number in told_again:
+        for number in reported_again:
             self.oracle.reported.pop(number, None)
         self.is_open = True
 

@@ -21,7 +21,7 @@ SETTINGS = JournalSettings(
 
 
 def payload_at(lane: int, position: int) -> bytes:
-    """What stands at a position is known to whoever checks."""
+    """What stands at a position is known to the process that checks."""
     return random.Random(lane * 1_000_003 + position).randbytes(position % 700)
 
 

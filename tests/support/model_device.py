@@ -71,7 +71,7 @@ class ModelDevice:
         self.executed: list[Executed] = []
         self.measured: dict[bytes, list[int]] = {}  # boot id ──► the values, by rseq
         self.schema = schema_of((*sensors, *COMMANDS))
-        self.descriptions_told = 0
+        self.descriptions_sent = 0
         self.is_lost = False  # off, or its cable pulled: neither hears nor speaks
         self._sensors = sensors
         self._key = key
@@ -165,7 +165,7 @@ class ModelDevice:
             case Ack():
                 self._acknowledged(message, frame, now_ms)
             case DescriptionRequest() if message.index < len(self._sensors) + len(COMMANDS):
-                self.descriptions_told += 1
+                self.descriptions_sent += 1
                 described: list[SensorDescription | CommandDescription] = [*self._sensors, *COMMANDS]
                 self._send(described[message.index])
             case TimeRequest():
@@ -226,7 +226,7 @@ class ModelDevice:
                     self.queue.popleft()
                     self._first_unreceived -= 1
             while self.queue and self._received == 0 and self.queue[0].rseq < ack.committed_rseq <= self._next_rseq:
-                self.queue.popleft()  # the first ACK tells what an earlier session brought
+                self.queue.popleft()  # the first ACK states what an earlier session delivered
             if frame.is_nak:
                 self._go_back(now_ms)
         self._send_readings(now_ms)

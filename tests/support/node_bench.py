@@ -98,7 +98,7 @@ class NodeUnderTest:
     async def all_gone(self) -> None:
         """Wait until the node has noticed that no client is left."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.node.counters.websocket_connections:  # noqa: ASYNC110 - the node tells nobody of this
+            while self.node.counters.websocket_connections:  # noqa: ASYNC110 - the node sends no notice of this
                 await asyncio.sleep(0)
 
     def connect(self, query: str = MODERN) -> "connect":

@@ -29,7 +29,7 @@ shift
 sh -ec "$PREPARE" sh "$root" >&2
 exec systemd-nspawn --quiet --register=no --keep-unit --boot --directory="$root" --console=read-only \\
     --private-network --system-call-filter="@clock bpf" "$@" systemd.unit=basic.target
-"""  # @clock: else nobody in there may even ask; basic.target: the services of the machine itself are not wanted
+"""  # @clock: else no process in there may read the clock; basic.target: without the services of the machine
 
 
 class Machine:

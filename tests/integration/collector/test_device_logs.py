@@ -95,7 +95,7 @@ def test_the_newest_checkpoint_lands_for_the_ingest_whatever_the_order_of_arriva
     assert path.read_bytes() == new.to_bytes()
 
 
-def test_a_device_that_runs_from_an_old_copy_of_its_disk_is_told(collector: RunningCollector) -> None:
+def test_a_device_that_runs_from_an_old_copy_of_its_disk_is_notified(collector: RunningCollector) -> None:
     device = LoggingDevice()
     device.archives_made(2)
     old = device.copy(b"old")

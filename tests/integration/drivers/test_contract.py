@@ -148,7 +148,7 @@ def test_a_broken_device_says_what_where_and_what_to_do_and_works_when_mended(ki
             assert "; check " in str(caught.value) or "; wait " in str(caught.value)
             assert caught.value.exit_code == 69
             await driver.close()
-        await rig.mend_it()
+        await rig.repair()
         await driver.open()
         assert await first_readings(driver)
         await driver.close()
@@ -165,7 +165,7 @@ def test_a_device_that_breaks_while_read_fails_and_comes_back(kind: str, tmp_pat
         await rig.break_it()
         with pytest.raises(DeviceError, match="rig: "):
             await read_for_ever(driver)
-        await rig.mend_it()
+        await rig.repair()
         await driver.open()
         assert await first_readings(driver)
         await driver.close()
@@ -196,7 +196,7 @@ def test_an_attended_device_comes_back_by_itself(kind: str, tmp_path: Path) -> N
             await _until(stream, changes, DeviceState.UP)
             await rig.break_it()
             await _until(stream, changes, DeviceState.DOWN)
-            await rig.mend_it()
+            await rig.repair()
             await _until(stream, changes, DeviceState.UP)
         assert [change.after for change in changes] == [DeviceState.UP, DeviceState.DOWN, DeviceState.UP]
         assert changes[-1].before is DeviceState.DOWN

@@ -142,7 +142,7 @@ def test_where_the_port_is_a_pattern_the_device_is_found_by_its_own_word_whereve
 ) -> None:
     async def test() -> None:
         async with (
-            plugged(tmp_path / "ttyACM0", ModelDevice("somebody-else")),
+            plugged(tmp_path / "ttyACM0", ModelDevice("another-device")),
             plugged(tmp_path / "ttyACM1", ModelDevice("ours")) as ours,
         ):
             driver = driver_of(tmp_path / "ttyACM*", device_id="ours")
@@ -167,9 +167,9 @@ def test_where_the_port_is_a_pattern_the_device_is_found_by_its_own_word_whereve
 
 def test_a_pattern_that_no_port_fits_says_what_was_tried(tmp_path: Path) -> None:
     async def test() -> None:
-        async with plugged(tmp_path / "ttyACM0", ModelDevice("somebody-else")):
+        async with plugged(tmp_path / "ttyACM0", ModelDevice("another-device")):
             driver = driver_of(tmp_path / "ttyACM*", device_id="ours")
-            with pytest.raises(DeviceError, match="another device responds: somebody-else, not ours"):
+            with pytest.raises(DeviceError, match="another device responds: another-device, not ours"):
                 await driver.open()
             with pytest.raises(DeviceError, match="no such port"):
                 await driver_of(tmp_path / "ttyUSB*", device_id="ours").open()

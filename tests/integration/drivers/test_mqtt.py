@@ -70,7 +70,7 @@ def test_what_was_not_committed_comes_again_after_a_crash_and_what_was_does_not(
         await first.acknowledge(tokens_of(readings[:6]))
         await asyncio.sleep(0.1)  # let the acknowledgements out; a crash would keep them in
         await first.close()
-        await publish(broker, range(10, 15))  # while nobody listens: the session is persistent
+        await publish(broker, range(10, 15))  # while the driver is not connected: the session is persistent
         second = driver_of(broker, version=version)
         await second.open()
         assert values_of(await read_until(second, 9)) == [6, 7, 8, 9, *range(10, 15)]
@@ -370,9 +370,9 @@ def test_over_tls_nothing_stays_behind_in_the_decrypted_buffer(broker: Broker, t
         readings = await read_until(driver, 300)
         await driver.acknowledge(tokens_of(readings))
         await driver.close()
-        stranger = driver_of(broker, port=broker.tls_port, tls="on")
+        unknown = driver_of(broker, port=broker.tls_port, tls="on")
         with pytest.raises(DeviceError, match="certificate"):
-            await stranger.open()
+            await unknown.open()
 
     run(test)
 

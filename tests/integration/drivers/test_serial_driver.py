@@ -204,7 +204,7 @@ def test_a_serial_server_is_read_over_tcp_and_its_end_is_an_error() -> None:
 
 
 def name_in_tree(root: Path, cable: PtyPort, tty: str) -> None:
-    """Let the kernel call the far end of a cable `tty`, a USB device with serial number A10K."""
+    """Let the kernel call the other end of a cable `tty`, a USB device with serial number A10K."""
     usb = root / "sys/devices/usb1/1-1"
     port = usb / "1-1:1.0" / tty
     port.mkdir(parents=True)

@@ -130,7 +130,7 @@ def test_an_operator_calls_a_command_by_name(
         assert main(["firmware", "call", "led", "7", *port]) == 1
         assert main(["firmware", "call", "say", "hello there", *port]) == 0
         assert main(["firmware", "call", "explode", *port]) == 69
-    shown, complaint = capsys.readouterr()
+    shown, problem = capsys.readouterr()
     assert shown.splitlines() == [
         "led             0 or 1",
         "interval_ms     10 to 60000",
@@ -141,7 +141,7 @@ def test_an_operator_calls_a_command_by_name(
         "invalid argument",
         "done",
     ]
-    assert "the device has no command 'explode'; there are: led, interval_ms, count, say" in complaint
+    assert "the device has no command 'explode'; there are: led, interval_ms, count, say" in problem
 
 
 def test_probe_shows_what_a_device_measures_and_takes_nothing_from_it(

@@ -16,7 +16,7 @@ from protocol.link import Hello, Message, UpdateConfirm, UpdateEnd
 from testbed.cable import Faults
 from tests.support.emulated_board import BOARD, Builds, FlashedBoard, build_firmware
 from tests.support.firmware_gateway import Gateway, run_agent
-from tests.support.firmware_samples import STRANGER, package
+from tests.support.firmware_samples import UNKNOWN, package
 from tests.support.patience import PATIENCE_S
 
 pytestmark = [
@@ -146,7 +146,7 @@ def test_a_tampered_image_is_refused_by_the_command_and_by_the_device(
 def test_firmware_of_a_stranger_is_refused_by_the_command_and_by_the_device(
     board: FlashedBoard, builds: Builds, tmp_path: Path
 ) -> None:
-    foreign, file = package(builds.firmware(NEW).image, board=BOARD, version=NEW, by=STRANGER), tmp_path / "x.hgfw"
+    foreign, file = package(builds.firmware(NEW).image, board=BOARD, version=NEW, by=UNKNOWN), tmp_path / "x.hgfw"
     file.write_bytes(foreign.to_bytes())
     done = headgate("update", str(file), "--port", str(board.port), "--trust", str(builds.public_key))
     assert (done.returncode, "not signed by any trusted key" in done.stderr) == (1, True)

@@ -22,7 +22,7 @@ DEVICE = Device(21)
 
 
 def rotating_archives() -> list[Landed]:
-    """Four archives of one chain over two days: each begins with the key that the one before handed over."""
+    """Four archives of one chain over two days: each begins with the key that the previous one delivered."""
     DEVICE.positions = 0
     chain = DEVICE.chain("secret", sensor="vault", key=KEYS[0])
     landed = []
@@ -57,10 +57,10 @@ def test_archives_that_wait_are_opened_when_their_keys_come(spark: SparkSession,
     before = read_all(tmp_path / "tables")["ledger"]
     assert before[0]["balanced"]
     land(tmp_path / "landing", landed[:1], at_s=START_MS // 1000 - 100)
-    ingest(spark, tmp_path, KEYS[0])  # the first archive hands over the key of the second, and that of the third
+    ingest(spark, tmp_path, KEYS[0])  # the first archive delivers the key of the second, and that of the third
     assert set(states(tmp_path)) == {"decrypted"}
     land(tmp_path / "landing", landed[3:], at_s=START_MS // 1000 + 100)
-    ingest(spark, tmp_path)  # without the operator's key: a message handed this one over in an earlier run
+    ingest(spark, tmp_path)  # without the operator's key: a message delivered this one in an earlier run
     tables = read_all(tmp_path / "tables")
     opened = [row for row in tables["archives"] if row["verdict"] == "unlocked"]
     tables["archives"] = [row for row in tables["archives"] if row["verdict"] != "unlocked"]

@@ -53,7 +53,7 @@ def test_a_failure_keeps_the_evidence_and_tells_how_to_repeat_it(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_stop_it_leaves_no_process_and_no_mount(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopped_by_a_signal_it_leaves_no_process_and_no_mount(tmp_path: Path, number: signal.Signals) -> None:
     scenario = write(tmp_path, seconds=600, at_least=1)
     scenario.write_text(
         scenario.read_text() + '[[faults]]\nkind = "kill"\ntarget = "agents.a"\nat_s = 0.5\nfor_s = 0.1\n'

@@ -48,7 +48,7 @@ def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Pat
     ("moment", "number"),
     [("started a node", signal.SIGTERM), ("network cut", signal.SIGINT), ("Spark verifies", signal.SIGINT)],
 )
-def test_told_to_stop_in_the_middle_it_leaves_no_process_and_no_folder(
+def test_stopped_in_the_middle_it_leaves_no_process_and_no_folder(
     tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
     pipe = subprocess.PIPE

@@ -323,7 +323,7 @@ def test_what_no_rule_names_is_counted_and_the_rest_goes_on(tmp_path: Path) -> N
         bench = Bench(tmp_path)
         async with asyncio.timeout(PATIENCE_S):
             committing = asyncio.create_task(bench.committer.run())
-            await bench.queue.put(Batch("stranger", _readings(2)))
+            await bench.queue.put(Batch("unknown", _readings(2)))
             await bench.queue.put(Batch("known", _readings(1)))
             await bench.queue.join()
             committing.cancel()

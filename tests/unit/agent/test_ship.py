@@ -260,7 +260,7 @@ NONSENSE = {
     "a receipt that is none": (201, {}, b"thanks"),
     "an offset that is none": (202, {UPLOAD_OFFSET: "half"}, b""),
     "more than there is": (202, {UPLOAD_OFFSET: "99999999999"}, b""),
-    "more words than anybody reads": (500, {}, b"sorry " * 10_000),
+    "a text that is too long": (500, {}, b"sorry " * 10_000),
 }
 
 

@@ -1,4 +1,4 @@
-"""A port that is closed while somebody waits for it: a cable is pulled in the middle of an acknowledgement."""
+"""A port that is closed while a task waits for it: a cable is pulled in the middle of an acknowledgement."""
 
 import asyncio
 import socket

@@ -73,7 +73,7 @@ def test_a_port_that_comes_back_under_another_name_is_found_by_its_serial_number
     before, after = tmp_path / "before", tmp_path / "after"
     plug_usb(before, "ttyUSB0", "1-1", vendor="0403", product="6001", serial="A")
     learned = identity_of("/dev/ttyUSB0", before)
-    plug_usb(after, "ttyUSB0", "1-1", vendor="0403", product="6001", serial="SOMEBODY-ELSE")
+    plug_usb(after, "ttyUSB0", "1-1", vendor="0403", product="6001", serial="ANOTHER")
     plug_usb(after, "ttyUSB1", "1-2", vendor="0403", product="6001", serial="A")
     assert find_port("/dev/ttyUSB0", learned, after) == "/dev/ttyUSB1"
 

@@ -84,7 +84,7 @@ def test_a_line_for_the_log_is_sent_now_or_counted(open_device: CDevice, device:
 
 
 def test_there_is_no_log_without_a_session(device: CDevice) -> None:
-    assert device.log(1, "to nobody") == DOWN
+    assert device.log(1, "without a host") == DOWN
 
 
 def test_a_device_is_idle_once_its_last_byte_has_left(open_device: CDevice) -> None:

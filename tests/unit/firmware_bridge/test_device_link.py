@@ -76,7 +76,7 @@ def test_the_error_of_the_port_ends_the_block_as_it_is() -> None:
 
 
 def test_readings_received_before_the_cable_was_pulled_are_delivered_although_they_cannot_be_acknowledged() -> None:
-    """The session has handed it over, and would not do so again."""
+    """The session has delivered it, and would not do so again."""
 
     class HalfPulledPort(DevicePort):
         async def write(self, data: bytes) -> None:

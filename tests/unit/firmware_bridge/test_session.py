@@ -153,11 +153,11 @@ def test_a_device_is_described_once_for_all_its_sessions() -> None:
     bench = Bench()
     bench.run(500)
     bench.device.reset(bench.now_ms)
-    questions = bench.device.descriptions_told
+    questions = bench.device.descriptions_sent
     assert questions == len(SENSORS) + len(COMMANDS)
     bench.run(SOON_MS)
     assert len(bench.ups) == 2
-    assert bench.device.descriptions_told == questions
+    assert bench.device.descriptions_sent == questions
 
 
 def test_a_device_that_describes_itself_otherwise_than_it_said_is_not_believed() -> None:

@@ -20,7 +20,7 @@ from protocol.link import (
 )
 from tests.effort import seeds
 from tests.support.booted_link import LATE_S, BootedLink
-from tests.support.firmware_samples import BUILDER_KEY, STRANGER, image, package
+from tests.support.firmware_samples import BUILDER_KEY, UNKNOWN, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 
@@ -118,7 +118,7 @@ def test_a_trial_that_was_left_alone_is_finished_by_the_same_update_and_no_other
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
-        (package(image(300), by=STRANGER), "not one of the device's"),
+        (package(image(300), by=UNKNOWN), "not one of the device's"),
         (package(image(300), board="bench-2"), "for another board"),
         (package(image(300), version="0.9.0", counter=0), "lower counters are refused"),
         (package(image(60_000), version="2.0.0"), "does not fit"),
@@ -152,8 +152,8 @@ def test_a_device_that_stages_it_and_never_resets_is_reported() -> None:
 
 
 def test_a_package_must_be_signed_by_one_of_the_trusted_keys() -> None:
-    stranger = bytes(STRANGER.verify_key)
-    check_signature(NEW, [stranger, BUILDER_KEY])
-    for keys in ([], [stranger]):
+    unknown = bytes(UNKNOWN.verify_key)
+    check_signature(NEW, [unknown, BUILDER_KEY])
+    for keys in ([], [unknown]):
         with pytest.raises(CommandRejected, match="not signed by any trusted key"):
             check_signature(NEW, keys)

@@ -115,10 +115,12 @@ def give_receipt(folder: Path, device: Device, file: bytes) -> None:
     path.write_bytes(receipt.to_bytes())
 
 
-def test_a_encrypted_archive_that_only_another_device_brought_is_refused(tmp_path: Path) -> None:
+def test_a_encrypted_archive_that_only_another_device_uploaded_is_refused(tmp_path: Path) -> None:
     encrypted = next(landed for landed in everything()[0].landed if is_encrypted(landed.data) and landed.filed)
     settings = replace(SETTINGS, receipts=tmp_path)
-    assert summary_of(rows_of(encrypted.name, encrypted.data, settings)).verdict == "verified"  # nobody has a receipt
+    assert (
+        summary_of(rows_of(encrypted.name, encrypted.data, settings)).verdict == "verified"
+    )  # no device has a receipt
     give_receipt(tmp_path, ONE, encrypted.data)
     rows = rows_of(encrypted.name, encrypted.data, settings)
     assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["device mismatch"]

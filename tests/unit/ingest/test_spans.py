@@ -5,7 +5,7 @@ from ingest.spans import Hole, Span, holes_between, overlaps, unite
 
 
 def span(first: int, last: int, *, previous: int | None = -1, **others: object) -> Span:
-    """Of a chain whose references are (0, 0), (1, 0), (2, 0) …; each message names the one before it."""
+    """Of a chain whose references are (0, 0), (1, 0), (2, 0) …; each message names the previous one."""
     before = first - 1 if previous == -1 else previous
     return Span((first, 0), (last, 0), None if before is None or before < 0 else (before, 0), first, last, **others)  # type: ignore[arg-type]
 

@@ -82,7 +82,7 @@ def test_signed_key_exchange_messages_pass_on_both_kinds_of_key_exchange_stream(
         ({"message_type": MessageType.GROUP_KEY_REQUEST}, "must be signed"),
         ({"message_type": MessageType.MESSAGE}, "accepts only key exchange messages"),
         ({"message_type": MessageType.GROUP_KEY_REQUEST, "partition": 1}, "on partition 0"),
-        ({"stream_id": KEY_EXCHANGE_PREFIX + "nobody"}, "of a key exchange stream"),
+        ({"stream_id": KEY_EXCHANGE_PREFIX + "unknown"}, "of a key exchange stream"),
     ],
 )
 def test_a_key_exchange_stream_refuses_everything_else(fields: dict[str, object], problem: str) -> None:

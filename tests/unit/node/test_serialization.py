@@ -72,7 +72,7 @@ def test_request_ids_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("versions", [Versions(1, 31), Versions(2, 30), Versions(0, 28)])
-def test_a_resent_message_is_converted_where_the_client_wants_another_version(versions: Versions) -> None:
+def test_a_resent_message_is_converted_where_the_client_requires_another_version(versions: Versions) -> None:
     message = a_signed_message()
     parsed = json.loads(payload_of(unicast_frames([message.serialize()], "request", versions).data))
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from protocol.errors import WireError
 from protocol.lifecycle import DeviceNotice, LifecycleNotice
 
-START = LifecycleNotice(version="0.1.0", configuration=bytes(range(32)), reason="told to")
+START = LifecycleNotice(version="0.1.0", configuration=bytes(range(32)), reason="requested")
 DOWN = DeviceNotice(device="boiler", before="up", after="down", lasted_ms=1234, reason="no reply; check the cable")
 
 

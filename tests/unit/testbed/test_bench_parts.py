@@ -27,7 +27,7 @@ def look(clock: ControlledClock) -> tuple[int, int, bool]:
 
 
 def _volume(folder: Path) -> Volume | None:
-    """None on a machine that lets nobody mount anything."""
+    """None on a machine that permits no mount."""
     try:
         return open_volume(folder, 16)
     except BenchError:

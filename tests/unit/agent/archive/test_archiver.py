@@ -33,7 +33,7 @@ RECORDS = [record(number) for number in range(25)]
 
 
 class Device:
-    """A directory with its store and archiver, opened anew as often as wanted."""
+    """A directory with its store and archiver, opened anew as often as a test requires."""
 
     def __init__(self, path: Path, settings: ArchiverSettings) -> None:
         self.path = path
@@ -267,7 +267,7 @@ def test_no_archive_is_begun_that_takes_the_room_which_all_others_need(
 ) -> None:
     with contextlib.closing(Device(tmp_path, ArchiverSettings(min_free_bytes=64 << 20))) as device:
         monkeypatch.setattr(device.directory, "free_bytes", lambda: 63 << 20)
-        assert device.archive([]) is None, "there is nothing to do, and nothing to complain of"
+        assert device.archive([]) is None, "there is nothing to do, and no problem"
         with pytest.raises(StorageError, match="63 MiB of the disk are free, 64 MiB must stay free"):
             device.archive()
         assert device.store.state.kept == ()

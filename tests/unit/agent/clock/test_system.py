@@ -47,11 +47,11 @@ def test_a_clock_that_lost_its_time_and_found_it_again_gives_another() -> None:
     assert watch.observe(reading(at_ms=3_000)) is not None
 
 
-@pytest.mark.parametrize(("step_ms", "is_told"), [(99, False), (-99, False), (100, True), (-3_600_000, True)])
-def test_a_right_clock_that_is_set_gives_another_and_one_that_drifts_does_not(step_ms: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("step_ms", "is_reported"), [(99, False), (-99, False), (100, True), (-3_600_000, True)])
+def test_a_right_clock_that_is_set_gives_another_and_one_that_drifts_does_not(step_ms: int, is_reported: bool) -> None:
     watch = SynchronisationWatch()
     watch.observe(reading(at_ms=1_000))
-    assert (watch.observe(reading(at_ms=2_000, now_ms=START_MS + 2_000 + step_ms)) is not None) == is_told
+    assert (watch.observe(reading(at_ms=2_000, now_ms=START_MS + 2_000 + step_ms)) is not None) == is_reported
 
 
 def test_a_message_carries_a_context_only_if_its_timestamp_is_not_to_be_trusted() -> None:

@@ -161,7 +161,7 @@ def test_the_page_may_be_anywhere_with_a_token(tmp_path: Path) -> None:
 def test_relative_paths_of_a_driver_count_from_the_configuration_s_folder_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service's own folder is /, and that of whoever checks is anywhere."""
+    """The service's own folder is /, and that of the operator who checks is anywhere."""
     monkeypatch.chdir("/")
     path = tmp_path / "headgate.toml"
     path.write_text(

@@ -123,7 +123,7 @@ def test_it_holds_nothing_back_and_passes_over_what_is_gone() -> None:
     given = new(follower, disk)
     assert given == sorted(set(given))
     assert given[-1] == 79
-    assert 0 < len(given) < 80, "the journal shed what did not fit, as if nobody looked"
+    assert 0 < len(given) < 80, "the journal shed what did not fit, as without an inspection"
 
 
 def test_it_follows_through_shedding_thinning_and_the_reuse_of_files() -> None:

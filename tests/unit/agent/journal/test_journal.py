@@ -18,9 +18,9 @@ from tests.support.journal_helpers import (
     fill_segments,
     open_journal,
     read_all,
+    reported,
     sequences,
     settings,
-    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -247,7 +247,7 @@ def test_what_is_not_stored_is_counted_in_readings() -> None:
     journal = open_journal(SimulatedDisk(), settings(segments=4))
     fill_segments(journal, 0, 4)
     commit(journal, 5, entry(100, 3000, readings=7), entry(101, readings=5))
-    assert told(journal) == [(0, 11, 12, Cause.JOURNAL_FULL)]
+    assert reported(journal) == [(0, 11, 12, Cause.JOURNAL_FULL)]
     assert journal.append(5, entry(102)) == 12
     assert journal.stats(NOW_MS).shed_readings == 12
 
@@ -268,7 +268,7 @@ def test_a_lane_that_is_advanced_goes_on_there_and_what_it_passes_over_is_lost()
     commit(journal, 0, entry(1))
     for each in (journal, open_journal(disk.after_power_loss(random.Random(1)))):
         assert [record.position for record in read_all(each)] == [0, 1000]
-        assert told(each) == [(4, 999, 996, Cause.DAMAGED)], "once, whoever reads over it"
+        assert reported(each) == [(4, 999, 996, Cause.DAMAGED)], "once, whichever reader finds it"
         assert each.stats(NOW_MS).damaged_readings == 996
     assert verify(disk).is_sound
 
@@ -277,7 +277,7 @@ def test_a_lane_that_is_advanced_again_or_back_changes_as_far_as_it_is_new() -> 
     journal = _advanced(SimulatedDisk())
     for position in (1000, 0, 1002):
         journal.advance_to(0, position, NOW_MS)
-    assert told(journal) == [(4, 999, 996, Cause.DAMAGED), (1000, 1001, 2, Cause.DAMAGED)]
+    assert reported(journal) == [(4, 999, 996, Cause.DAMAGED), (1000, 1001, 2, Cause.DAMAGED)]
     assert journal.append(0, entry(1)) == 1002
 
 
@@ -285,7 +285,7 @@ def test_a_lane_without_records_can_be_advanced() -> None:
     disk = SimulatedDisk()
     open_journal(disk).advance_to(7, 50, NOW_MS)
     journal = open_journal(disk)
-    assert told(journal) == [(0, 49, 50, Cause.DAMAGED)]
+    assert reported(journal) == [(0, 49, 50, Cause.DAMAGED)]
     assert journal.append(7, entry(0)) == 50
 
 
@@ -294,7 +294,7 @@ def test_what_waits_is_committed_at_its_positions_before_the_lane_is_advanced() 
     journal.append(0, entry(0, readings=3))
     journal.advance_to(0, 10, NOW_MS)
     assert [record.position for record in read_all(journal)] == [0]
-    assert told(journal) == [(3, 9, 7, Cause.DAMAGED)]
+    assert reported(journal) == [(3, 9, 7, Cause.DAMAGED)]
 
 
 @pytest.mark.parametrize(("lane", "position"), [(-1, 0), (32, 0), (0, -1), (0, MAX_POSITION)])
@@ -321,7 +321,7 @@ def test_an_advance_survives_a_power_cut_at_any_operation_as_a_whole_or_not_at_a
             has_returned = True
             commit(journal, 0, entry(1))
         found = open_journal(disk.after_power_loss(chance))
-        position, losses = found.append(0, entry(2)), told(found)
+        position, losses = found.append(0, entry(2)), reported(found)
         assert (position >= 1000) == (losses == [(4, 999, 996, Cause.DAMAGED)])
         assert position >= 1000 or not has_returned
         if next(left, None) is not None:
@@ -341,4 +341,4 @@ def test_an_advance_that_the_disk_refuses_can_be_repeated() -> None:
         journal.advance_to(0, 10, NOW_MS)
     disk.fault = lambda _operation, _name: None
     journal.advance_to(0, 10, NOW_MS)
-    assert told(open_journal(disk.after_power_loss(random.Random(1)))) == [(0, 9, 10, Cause.DAMAGED)]
+    assert reported(open_journal(disk.after_power_loss(random.Random(1)))) == [(0, 9, 10, Cause.DAMAGED)]

@@ -48,7 +48,7 @@ def test_joined_losses_of_different_chains_have_no_chain() -> None:
 
 
 def test_a_loss_within_another_does_not_cut_it_short() -> None:
-    """As when a stretch that was thinned is thinned again before anybody was reported."""
+    """As when a stretch that was thinned is thinned again before it was reported."""
     outer, inner = LossTally(Cause.SHED), LossTally(Cause.SHED)
     outer.add_records([_record(1), _record(9)])
     inner.add_records([_record(3), _record(7)])

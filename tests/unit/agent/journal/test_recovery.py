@@ -15,9 +15,9 @@ from tests.support.journal_helpers import (
     fill_segments,
     open_journal,
     read_all,
+    reported,
     sequences,
     settings,
-    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -37,7 +37,7 @@ def test_a_torn_tail_is_passed_over_and_its_whole_records_are_kept() -> None:
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert sequences(read_all(reopened)) == [0, 1]
     assert reopened.stats(NOW_MS).torn_tails == 1
-    assert told(reopened) == [(2, 2, 1, Cause.UNFINISHED)]
+    assert reported(reopened) == [(2, 2, 1, Cause.UNFINISHED)]
 
 
 def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() -> None:
@@ -51,7 +51,7 @@ def test_nothing_is_written_behind_a_torn_block_and_its_positions_stay_unused() 
     reopened.commit(NOW_MS)
     again = open_journal(torn.after_kill(), settings(compression="none"))
     assert sequences(read_all(again)) == [0, 1, 3]
-    assert told(again) == [(2, 2, 1, Cause.UNFINISHED)], "once, however often it is found"
+    assert reported(again) == [(2, 2, 1, Cause.UNFINISHED)], "once, however often it is found"
     assert again.stats(NOW_MS).torn_tails == 1
 
 
@@ -63,20 +63,20 @@ def test_what_a_saved_cursor_had_passed_is_damage_and_not_a_torn_tail() -> None:
     journal.close(NOW_MS)
     reopened = open_journal(_torn(disk, "0000.segment", 1), settings(compression="none"))
     assert [record.position for record in read_all(reopened)] == [0, 1]
-    assert told(reopened) == [(2, 2, 1, Cause.DAMAGED)]
+    assert reported(reopened) == [(2, 2, 1, Cause.DAMAGED)]
 
 
 def test_numbers_of_gaps_are_not_used_again_when_the_state_is_lost() -> None:
     disk = SimulatedDisk()
     journal = open_journal(disk, settings(segments=4))
     fill_segments(journal, 0, 6)
-    told = {gap.number for gap in journal.pending_losses()}
+    reported_numbers = {gap.number for gap in journal.pending_losses()}
     for name in ("state-0", "state-1"):
         disk.remove(name)
     reopened = open_journal(disk, settings(segments=4))
     fill_segments(reopened, 0, 6)
-    assert told
-    assert told.isdisjoint(gap.number for gap in reopened.pending_losses())
+    assert reported_numbers
+    assert reported_numbers.isdisjoint(gap.number for gap in reopened.pending_losses())
 
 
 def test_without_a_state_the_segments_are_found_and_ordered_by_what_they_hold() -> None:
@@ -135,7 +135,7 @@ def test_recovery_reads_only_the_last_segment_of_each_lane() -> None:
 
 
 class UnreadableDisk(SimulatedDisk):
-    """Says no to whoever reads, for a reason that is not the medium's."""
+    """Refuses every read, for a reason that is not the medium's."""
 
     error = 0
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_read_for_a_reason_of_ours_is_no_damage(error: int) -> No
 
 
 class ShrinkingDisk(SimulatedDisk):
-    """Somebody else lets go of a file between two looks."""
+    """Another process deletes a file between two reads."""
 
     def size(self, name: str) -> int:
         if name == "0001.segment":
@@ -218,7 +218,7 @@ def test_a_page_that_cannot_be_read_costs_its_records_only() -> None:
         commit(journal, 0, entry(number, 3000))
     disk.bad_page = 1
     assert sequences(read_all(journal)) == [0, 2, 3]
-    assert told(journal) == [(1, 1, 1, Cause.DAMAGED)]
+    assert reported(journal) == [(1, 1, 1, Cause.DAMAGED)]
 
 
 def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_not_overwritten() -> None:
@@ -229,7 +229,7 @@ def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_
     disk.bad_page = 2
     for _ in range(2):  # reported once, however often it is opened
         journal = open_journal(disk, settings(compression="none"))
-        assert told(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]
+        assert reported(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]
     commit(journal, 0, entry(3))
     read_all(journal)
     disk.bad_page = -1
@@ -237,4 +237,4 @@ def test_positions_that_a_page_at_the_end_may_hold_are_not_used_again_and_it_is_
     records = read_all(journal)
     assert sequences(records) == [0, 1, 2, 3], "what can be read again is there"
     assert records[-1].position == 2 + MAX_BLOCK_READINGS
-    assert told(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]
+    assert reported(journal) == [(2, 1 + MAX_BLOCK_READINGS, MAX_BLOCK_READINGS, Cause.DAMAGED)]

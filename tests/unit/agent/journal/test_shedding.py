@@ -15,9 +15,9 @@ from tests.support.journal_helpers import (
     fill_segments,
     open_journal,
     read_all,
+    reported,
     sequences,
     settings,
-    told,
 )
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -170,7 +170,7 @@ def test_thinning_drops_every_second_message_and_counts_its_readings() -> None:
     records = read_all(journal, lane=4)
     assert [(record.sequence, record.readings) for record in records] == [(0, 5), (2, 11), (4, 17), (6, 23)]
     assert [record.position for record in records] == [0, 12, 36, 72]
-    assert told(journal) == [(5, sum(READINGS) - 1, 7 + 13 + 19 + 29, Cause.THINNED)]
+    assert reported(journal) == [(5, sum(READINGS) - 1, 7 + 13 + 19 + 29, Cause.THINNED)]
     assert journal.append(4, entry(9)) == sum(READINGS)
     assert verify(disk).is_sound
 
@@ -184,10 +184,10 @@ def test_a_thinned_block_that_is_gone_costs_only_what_was_left_in_it(page: int, 
     for _ in range(2):
         assert len(read_all(journal, lane=4)) == 3
         journal.cursor("publisher").rewind()
-    assert told(journal)[1:] == [(position, end - 1, READINGS[2 * page], Cause.DAMAGED)]
+    assert reported(journal)[1:] == [(position, end - 1, READINGS[2 * page], Cause.DAMAGED)]
     journal.close(NOW_MS)
     repair(disk, new_journal_id=1, now_ms=NOW_MS)
     assert verify(disk).is_sound
     journal = open_journal(disk)
     assert len(read_all(journal, lane=4)) == 3
-    assert len(told(journal)) == 2, "it is not counted again"
+    assert len(reported(journal)) == 2, "it is not counted again"

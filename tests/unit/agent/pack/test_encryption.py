@@ -23,7 +23,7 @@ from tests.support.patience import PATIENCE_S
 NOW_MS = 1_700_000_000_000
 STREAM = "0xdevice/secret"
 KEYS = DeviceKeys(identity=Secret(b"\x07" * 32), archive=Secret(b"\x08" * 32), vault=Secret(b"\x09" * 32))
-DEVICE, READER, STRANGER = Signer(b"\x07" * 32), Signer(b"\x21" * 32), Signer(b"\x22" * 32)
+DEVICE, READER, UNKNOWN = Signer(b"\x07" * 32), Signer(b"\x21" * 32), Signer(b"\x22" * 32)
 RULES = EncryptionRules(readers=frozenset({READER.address}), rotate_after_messages=3, rotate_after_s=100)
 STREAM, OTHER = "0xdevice/secret", "0xdevice/other"
 
@@ -145,7 +145,7 @@ def test_a_key_that_is_unknown_is_reported_beside_those_that_are_given(
 
 def test_anybody_else_is_refused(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
     (locked,) = lock(encryption, 1)
-    _, asked = request(STRANGER, rsa, locked.group_key_id)
+    _, asked = request(UNKNOWN, rsa, locked.group_key_id)
     (answer,) = encryption.answer(asked, NOW_MS)
     refusal = parse_group_key_message(answer.message_type, answer.content)
     assert isinstance(refusal, GroupKeyErrorResponse)
@@ -166,7 +166,7 @@ def test_rekeying_announces_to_those_who_may_still_read(encryption: StreamEncryp
     assert encryption.take_announcements() == []
     (after,) = lock(encryption, 1)
     assert after.group_key_id != before.group_key_id
-    assert after.new_group_key is None, "whoever read before must not follow"
+    assert after.new_group_key is None, "a former reader must not follow"
 
 
 def test_rekeying_may_come_before_the_first_message(encryption: StreamEncryption) -> None:

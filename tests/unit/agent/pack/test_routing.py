@@ -34,7 +34,7 @@ def test_a_source_that_invents_names_costs_no_memory() -> None:
 
 @pytest.mark.parametrize("sensor", ["bell\x07", "two\nlines", "zero\u200bwidth", "\ud800"])
 def test_a_name_that_is_no_text_to_be_shown_makes_no_stream_id(sensor: str) -> None:
-    """The journal would refuse its chain, when it is too late: whoever may publish to a broker chooses such names."""
+    """The journal would refuse its chain, when it is too late: any client of a broker can choose such names."""
     with pytest.raises(ValueError, match=r"not printable text|surrogates not allowed"):
         Router([StreamRule(stream="{address}/{sensor}")], NAMES).route("d", sensor, "q")
 

@@ -140,7 +140,7 @@ def test_after_an_excursion_into_the_future_new_chains_begin_at_the_present_and_
     (ahead, *_) = _wrap(wrapper, BINARY, _readings(1), _clock(AHEAD_MS))
     (held,) = _wrap(wrapper, BINARY, _readings(1), _clock(NOW_MS, is_synchronised=False))
     assert held.chain == ahead.chain
-    assert (held.timestamp_ms, held.sequence) == (AHEAD_MS, 1), "nobody knows that the clock is right"
+    assert (held.timestamp_ms, held.sequence) == (AHEAD_MS, 1), "the clock may be wrong"
     wrapped = Wrapped.nothing()
     wrapper.wrap([Group(BINARY, _readings(2)), Group(JSON, _readings(1))], _clock(NOW_MS), wrapped)
     entries = _entries(wrapped)

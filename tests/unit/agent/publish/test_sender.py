@@ -1,4 +1,4 @@
-"""The loop with a far end that a test owns; `tests/property/test_delivery.py` has the laws."""
+"""The loop with a destination that a test owns; `tests/property/test_delivery.py` has the laws."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Links that are lent over a socket: whatever is asked is answered, and nobody else can ask."""
+"""Links that are shared over a socket: every request has a response, and no other user can send one."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ class KnownAnswers(DeviceRequests):
 async def lending(path: Path) -> AsyncIterator[KnownAnswers]:
     known = KnownAnswers()
     task = asyncio.create_task(share_links(path, lambda name: known if name == "mcu" else None))
-    while not await is_listening(path):  # noqa: ASYNC110 - a socket tells nobody
+    while not await is_listening(path):  # noqa: ASYNC110 - a socket sends no notice
         await asyncio.sleep(0.001)
     try:
         yield known
@@ -191,7 +191,7 @@ def test_a_line_of_brackets_gets_an_response_too() -> None:
     ],
 )
 def test_what_no_device_could_be_asked_never_gets_to_its_session(asked: dict[str, Any]) -> None:
-    """There it would be met by whoever reads the device, and that is the agent."""
+    """There it would meet what the agent reads of the device."""
     known = KnownAnswers()
     line = json.dumps({"driver": "mcu", **asked}).encode()
     assert asyncio.run(_response_to(line, lambda _: known))["error"] == "DeviceError"

@@ -1,4 +1,4 @@
-"""From messages to readings, without a broker: what is handed over, and what is acknowledged at once."""
+"""From messages to readings, without a broker: what is delivered, and what is acknowledged at once."""
 
 import asyncio
 from collections.abc import Collection
@@ -103,7 +103,7 @@ def test_what_gives_no_reading_is_acknowledged_at_once_and_counted_where_it_is_d
     connection = Waiting(
         message("plant/a/data", b"no JSON", 1),
         message("plant/a/data", b'{"t":1}', 2),
-        message("nobody/asked", b"1", 3),
+        message("not/requested", b"1", 3),
         message("plant/a/data", b'{"t":2}', 4, retained=True),
     )
     driver = driver_over(connection, JSON)

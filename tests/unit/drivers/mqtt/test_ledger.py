@@ -66,7 +66,7 @@ def test_two_messages_alike_but_for_their_numbers_are_two() -> None:
     assert len(ledger) == 2
 
 
-def test_a_message_that_wants_no_acknowledgement_has_no_token_and_is_not_remembered() -> None:
+def test_a_message_that_requires_no_acknowledgement_has_no_token_and_is_not_remembered() -> None:
     ledger = Ledger()
     assert receive(ledger, message(0), message(0)) == [None, None]
     assert len(ledger) == 0

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.firmware import Package
 from tests.support.boot_library import BootableDevice, Running, SimulatedFlash, Status, record_address, slot_address
-from tests.support.firmware_samples import BUILDER_KEY, STRANGER, image, package
+from tests.support.firmware_samples import BUILDER_KEY, UNKNOWN, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 
@@ -99,12 +99,12 @@ def test_an_update_after_an_update_goes_to_the_slot_that_does_not_run() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        package(image(700), by=STRANGER),
+        package(image(700), by=UNKNOWN),
         package(image(700), board="bench-2"),
         package(image(700), board="bench-"),
         package(image(700), board="bench-11"),
     ],
-    ids=["signed by a stranger", "another board", "a shorter board", "a longer board"],
+    ids=["signed with an unknown key", "another board", "a shorter board", "a longer board"],
 )
 def test_firmware_for_another_device_does_not_run_however_it_was_written(content: Package) -> None:
     assert device_with(content, content).boot() is None
@@ -120,8 +120,8 @@ def test_any_changed_byte_of_head_or_image_keeps_an_image_from_running() -> None
 
 
 def test_either_of_two_keys_may_have_signed() -> None:
-    spare = bytes(STRANGER.verify_key)
-    for content in (OLD, package(image(700), by=STRANGER)):
+    spare = bytes(UNKNOWN.verify_key)
+    for content in (OLD, package(image(700), by=UNKNOWN)):
         flash = SimulatedFlash()
         flash.install(0, content)
         assert boot(BootableDevice(flash, BUILDER_KEY, spare)).image == content.image

@@ -11,7 +11,7 @@ from tests.support.boot_library import (
     Status,
     slot_address,
 )
-from tests.support.firmware_samples import BUILDER_KEY, STRANGER, image, package
+from tests.support.firmware_samples import BUILDER_KEY, UNKNOWN, image, package
 
 pytestmark = pytest.mark.needs("gcc", "build-essential")
 
@@ -34,7 +34,7 @@ def running_old() -> BootableDevice:
 @pytest.mark.parametrize(
     ("refused", "status"),
     [
-        (package(image(700), counter=5, by=STRANGER), Status.BAD_SIGNATURE),
+        (package(image(700), counter=5, by=UNKNOWN), Status.BAD_SIGNATURE),
         (package(image(700), counter=5, board="bench-2"), Status.OTHER_BOARD),
         (package(image(700), counter=4), Status.ROLLED_BACK),
         (package(image(CAPACITY_BYTES + 1), counter=5), Status.TOO_LARGE),

@@ -1,4 +1,4 @@
-"""What a broker hands over, without one: a test with a real broker is in tests/integration/test_mqtt_bridge.py."""
+"""What a broker delivers, without one: a test with a real broker is in tests/integration/test_mqtt_bridge.py."""
 
 import asyncio
 from random import Random

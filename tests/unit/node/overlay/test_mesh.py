@@ -56,7 +56,7 @@ def linked_mesh(*addresses: str) -> Mesh:
     return mesh
 
 
-def test_a_partition_that_a_client_wants_is_reported() -> None:
+def test_a_partition_that_a_client_requests_is_reported() -> None:
     mesh = make_mesh()
     assert mesh.want(PART, 0, wanted=True) == [Report()]
     assert mesh.status() == {PART: PartStatus(counter=0)}
@@ -231,7 +231,7 @@ def test_all_neighbours_together_leave_space_for_clients_and_the_tracker() -> No
     assert StreamPart("reported", 0) in mesh.parts
 
 
-def test_a_partition_that_a_client_wants_as_well_is_charged_to_no_neighbour_any_more() -> None:
+def test_a_partition_that_a_client_requests_as_well_is_charged_to_no_neighbour_any_more() -> None:
     mesh = make_mesh()
     for number in range(MAX_PARTS_OF_ONE_ORIGIN):
         mesh.use(StreamPart("flood", number), 0, added_by="10.0.0.1")

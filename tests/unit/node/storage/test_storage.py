@@ -129,7 +129,7 @@ def test_resends_of_one_publisher_or_one_chain(storage: Storage) -> None:
     assert resend(storage, replace(everything, publisher=mixed_case)) == ["1.0", "3.0", "4.0"]
     assert resend(storage, replace(everything, publisher=ALICE.address, chain="d")) == ["3.0"]
     assert resend(storage, ResendRange(start=MessageRef(2, 0), publisher=BOB.address)) == ["2.0"]
-    assert resend(storage, ResendRange(start=MessageRef(0, 0), publisher="nobody")) == []
+    assert resend(storage, ResendRange(start=MessageRef(0, 0), publisher="unknown")) == []
 
 
 def test_partitions_and_streams_are_apart(storage: Storage) -> None:

@@ -110,9 +110,9 @@ def test_a_link_that_could_not_be_made_is_asked_for_again_where_nothing_else_joi
 def test_a_link_that_there_is_no_room_for_is_to_be_given_up() -> None:
     tracker = make_tracker(max_neighbours=2)
     sent = instructions(join(tracker, *"abcd"))["a"]
-    strangers = {"b", "c", "d"} - tracker.topology(PART)["a"]
+    others = {"b", "c", "d"} - tracker.topology(PART)["a"]
     reported = instructions(tracker.receive("a", status(["b", "c", "d"], sent.counter), 1))
-    assert strangers
+    assert others
     assert reported["a"].node_addresses == sent.node_addresses
 
 
@@ -277,8 +277,8 @@ def test_a_relayed_message_reaches_its_target_in_the_version_that_the_target_spe
 def test_relaying_to_an_unknown_node_is_an_error() -> None:
     tracker = make_tracker()
     join(tracker, "a")
-    expected = ErrorMessage(request_id="q", error_code="RTC_UNKNOWN_PEER", target_node="nobody")
-    assert only_message(tracker.receive("a", relay("a", "nobody"), 0)) == expected
+    expected = ErrorMessage(request_id="q", error_code="RTC_UNKNOWN_PEER", target_node="unknown")
+    assert only_message(tracker.receive("a", relay("a", "unknown"), 0)) == expected
 
 
 def test_a_message_relayed_in_the_name_of_another_is_dropped() -> None:

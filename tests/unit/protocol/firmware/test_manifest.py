@@ -7,7 +7,7 @@ from protocol.errors import Corrupt, Truncated, Unsupported, WireError
 from protocol.firmware import MAX_COUNTER, MAX_IMAGE_BYTES, Manifest, is_signed_by
 from protocol.firmware.manifest import MAX_MANIFEST_BYTES
 from tests.support.boot_library import parse_manifest
-from tests.support.firmware_samples import BUILDER_KEY, STRANGER, package
+from tests.support.firmware_samples import BUILDER_KEY, UNKNOWN, package
 from tests.vectors import load_vectors
 
 VECTORS = load_vectors("firmware/manifests.json")
@@ -81,6 +81,6 @@ def test_a_later_version_is_unsupported_and_not_corrupt() -> None:
 def test_a_signature_holds_for_its_manifest_and_key_only() -> None:
     signed = package()
     assert is_signed_by(BUILDER_KEY, signed.manifest, signed.signature)
-    assert not is_signed_by(bytes(STRANGER.verify_key), signed.manifest, signed.signature)
+    assert not is_signed_by(bytes(UNKNOWN.verify_key), signed.manifest, signed.signature)
     assert not is_signed_by(BUILDER_KEY, dataclasses.replace(signed.manifest, counter=2), signed.signature)
     assert not is_signed_by(BUILDER_KEY, signed.manifest, b"short")

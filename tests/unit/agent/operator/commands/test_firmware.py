@@ -41,10 +41,10 @@ def test_keygen_makes_a_private_file_and_a_public_one_once(key: Path, capsys: py
 
 
 def test_a_public_key_that_is_in_the_way_leaves_no_private_one_behind(tmp_path: Path) -> None:
-    (tmp_path / "a.key.pub").write_text("somebody's\n")
+    (tmp_path / "a.key.pub").write_text("another key\n")
     assert main(["firmware", "keygen", str(tmp_path / "a.key")]) == ExitCode.BAD_CONFIG
     assert not (tmp_path / "a.key").exists()
-    assert (tmp_path / "a.key.pub").read_text() == "somebody's\n"
+    assert (tmp_path / "a.key.pub").read_text() == "another key\n"
 
 
 def test_what_is_signed_holds_the_image_and_is_trusted_by_its_key(
@@ -107,9 +107,9 @@ def test_a_key_that_others_can_read_or_that_is_none_signs_nothing(
     key.chmod(0o600)
     key.write_text("5ec7e7" * 3)
     assert sign(key) == ExitCode.BAD_CONFIG
-    complaint = capsys.readouterr().err
-    assert "64 hex digits" in complaint
-    assert "5ec7e7" not in complaint
+    problem = capsys.readouterr().err
+    assert "64 hex digits" in problem
+    assert "5ec7e7" not in problem
 
 
 def test_a_damaged_file_is_distinguished_from_a_foreign_one(key: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_the_parser_of_prometheus_reads_every_value() -> None:
     assert samples["process_resident_memory_bytes", ()] > 1_000_000
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_what_is_not_known_is_left_out() -> None:
     names = {name for name, _ in parsed(metrics_text(status(archives=None)))}
     assert "headgate_agent_card_life_seconds" not in names
     assert not any("archives" in name for name in names)

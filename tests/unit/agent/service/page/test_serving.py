@@ -40,7 +40,7 @@ def serve(pipeline: SimpleNamespace, meanwhile: Callable[[], Awaitable[None]]) -
 
 
 async def health(port: int) -> bytes:
-    """The first line of the answer, or nothing while nobody answers."""
+    """The first line of the answer, or nothing while there is no answer."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
@@ -52,11 +52,11 @@ async def health(port: int) -> bytes:
 
 
 async def until(port: int, answer: bytes) -> None:
-    while await health(port) != answer:  # noqa: ASYNC110 - what listens there tells nobody
+    while await health(port) != answer:  # noqa: ASYNC110 - what listens there sends no notice
         await asyncio.sleep(0.01)
 
 
-async def until_told(caplog: pytest.LogCaptureFixture, text: str) -> None:
+async def until_logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
     while text not in caplog.text:  # noqa: ASYNC110 - nor does the log
         await asyncio.sleep(0.01)
 
@@ -77,7 +77,7 @@ def test_a_port_that_is_in_use_is_logged_once_and_tried_again(caplog: pytest.Log
     pipeline = SimpleNamespace(config=config(listen=f"127.0.0.1:{port}"), collectors={})
 
     async def free_it() -> None:
-        await until_told(caplog, "cannot start the status page, retrying")
+        await until_logged(caplog, "cannot start the status page, retrying")
         await asyncio.sleep(0.1)  # in which it tries some more
         taken.close()
         await until(port, OK)
@@ -124,7 +124,7 @@ def test_a_token_that_went_missing_closes_the_page_and_not_the_agent(
     pipeline = SimpleNamespace(config=config(listen=f"127.0.0.1:{port}", token_file=token), collectors={})
 
     async def put_it_back() -> None:
-        await until_told(caplog, "cannot start the status page")
+        await until_logged(caplog, "cannot start the status page")
         assert await health(port) == b""
         token.touch(mode=0o600)
         token.write_text("correct-horse-battery-staple")

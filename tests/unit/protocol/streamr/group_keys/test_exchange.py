@@ -50,7 +50,7 @@ from tests.support.streamr_vectors import load_rsa_key_pair, load_vectors
 
 PUBLISHER = Signer(b"\x01" * 32)
 SUBSCRIBER = Signer(b"\x02" * 32)
-STRANGER = Signer(b"\x03" * 32)
+UNKNOWN = Signer(b"\x03" * 32)
 STREAM = "stream"
 SOURCE = PublisherStream(PUBLISHER.address, STREAM)
 KEY_1, KEY_2, KEY_3 = (GroupKey(f"key-{n}", bytes([n]) * 32) for n in (1, 2, 3))
@@ -148,20 +148,20 @@ class TestConversation:
             assert found == GroupKey("", key.key)
 
     def test_address_that_is_not_allowed_is_refused_with_the_reason(self) -> None:
-        publisher, stranger = a_publisher(), a_subscriber(signer=STRANGER)
-        answer = publisher.answer(ask(stranger, "key-1"), NOW_MS)
+        publisher, unknown = a_publisher(), a_subscriber(signer=UNKNOWN)
+        answer = publisher.answer(ask(unknown, "key-1"), NOW_MS)
         assert isinstance(answer, KeyRefused)
-        assert (answer.requester, answer.stream_id) == (STRANGER.address, STREAM)
-        (event,) = stranger.receive(answer.message)
+        assert (answer.requester, answer.stream_id) == (UNKNOWN.address, STREAM)
+        (event,) = unknown.receive(answer.message)
         assert event == KeysRefused(SOURCE, "INVALID_GROUP_KEY_REQUEST", answer.reason)
-        assert stranger.next_deadline_ms is None
+        assert unknown.next_deadline_ms is None
 
     def test_version_31_is_refused_with_its_own_error_message(self) -> None:
-        publisher, stranger = a_publisher(), a_subscriber(31, STRANGER)
-        answer = publisher.answer(ask(stranger), NOW_MS)
+        publisher, unknown = a_publisher(), a_subscriber(31, UNKNOWN)
+        answer = publisher.answer(ask(unknown), NOW_MS)
         assert isinstance(answer, KeyRefused)
         assert isinstance(content_of(answer.message), TimedKeyErrorResponse)
-        (event,) = stranger.receive(answer.message)
+        (event,) = unknown.receive(answer.message)
         assert isinstance(event, KeysRefused)
 
     def test_key_of_a_stream_that_is_not_ours_is_refused_like_any_other(self) -> None:
@@ -334,7 +334,7 @@ class TestRekeying:
         answered(publisher, ask(a_subscriber(), "key-1"))
         entry = stream.subscribers[SUBSCRIBER.address]
         stream.subscribers.update({f"0x{n}": entry for n in range(MAX_SUBSCRIBERS_PER_STREAM - 1)})
-        answered(publisher, ask(a_subscriber(signer=STRANGER), "key-1"))
+        answered(publisher, ask(a_subscriber(signer=UNKNOWN), "key-1"))
         assert len(stream.subscribers) == MAX_SUBSCRIBERS_PER_STREAM
         assert SUBSCRIBER.address not in stream.subscribers
 
@@ -373,7 +373,7 @@ class TestRepeatsAndLies:
         subscriber = a_subscriber()
         ask(subscriber, "key-1")
         response = GroupKeyResponse(request_id="request-1", stream_id=STREAM, group_keys=())
-        forged = Outbox(STRANGER, "chain").post(response, SUBSCRIBER.address, NOW_MS, version=32)
+        forged = Outbox(UNKNOWN, "chain").post(response, SUBSCRIBER.address, NOW_MS, version=32)
         assert [type(event) for event in subscriber.receive(forged)] == [Ignored]
         assert subscriber.next_deadline_ms is not None
 
@@ -410,7 +410,7 @@ class TestRepeatsAndLies:
         request = ask(a_subscriber(), "key-1")
         on_another_stream = Outbox(SUBSCRIBER, "chain").post(
             GroupKeyRequest(request_id="", stream_id=STREAM, rsa_public_key=PEM, group_key_ids=()),
-            STRANGER.address,
+            UNKNOWN.address,
             NOW_MS,
             version=32,
         )

@@ -107,7 +107,7 @@ def test_references_in_any_order_are_judged_as_each_alone_is_judged(refs: list[t
 
 
 def _written(ref: tuple[int, int], previous: tuple[int, int]) -> bytes:
-    """A text of the usual form with these references; nobody has signed it."""
+    """A text of the usual form with these references; it is not signed."""
     text = TEXTS[0]
     between = text[AT["sequence"].stop : AT["previous_ms"].start]
     head, tail = text[: AT["timestamp_ms"].start], text[AT["previous_sequence"].stop :]
