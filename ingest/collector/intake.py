@@ -75,6 +75,7 @@ class Intake:
         with self._hold_log(claim) as log:
             self._refuse_fork(log, claim, stored)
             log.prepare(claim.entry)
+            self.landing.sync()
             return self._append(log, claim, now_ms())
 
     def begin(self, claim: UploadClaim, offset: int | None, length: int) -> UploadFile:

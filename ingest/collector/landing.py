@@ -42,6 +42,10 @@ class Landing:
             upload.unlink(missing_ok=True)
             raise
         upload.replace(self.path(sha256))
+        self.sync()
+
+    def sync(self) -> None:
+        """Make all names durable, also those that a killed process left."""
         sync_directory(self._folder)
 
     def holds_checkpoint(self, device: bytes, log: bytes) -> bool:

@@ -27,7 +27,7 @@ from protocol.devicelog.entry import LogEntry
 from protocol.errors import Corrupt, WireError
 from protocol.ethereum import checksum_address
 from protocol.shipping import Refusal
-from runtime.durable_files import PRIVATE_DIRECTORY, make_directory, replace_file
+from runtime.durable_files import PRIVATE_DIRECTORY, make_directory, replace_file, sync_directory
 
 STATE: Final = "state"
 CHECKPOINT: Final = "checkpoint"
@@ -117,7 +117,7 @@ class DeviceLog:
         return state
 
     def _save(self, state: LogState, now_ms: int) -> None:
-        """Let the frontier follow, and write what has changed; otherwise note only the contact."""
+        """Let the frontier follow, write what has changed, and note the contact. Durable, but for the contact."""
         state = self._advanced(state, now_ms)
         path = self._folder / STATE
         if state != self.state or not path.exists():
@@ -127,6 +127,8 @@ class DeviceLog:
                 log.error("a device log is forked; log=%s problem=%s", path.parent, state.forks[-1].contradiction)
             self.state = state
             self._logs.note(path, state)
+        else:
+            sync_directory(self._folder)  # it may be as a process left it that was killed before syncing it
         os.utime(path, ns=(now_ms * 1_000_000, now_ms * 1_000_000))
 
     def _advanced(self, state: LogState, now_ms: int) -> LogState:

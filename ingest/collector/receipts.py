@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 from protocol.archive.receipt import Receipt, ReceiptStatement, sign_receipt, unsigned
 from protocol.devicelog.frontier import Frontier
 from protocol.shipping import MAX_RECEIPT_BYTES, UploadClaim
-from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory, replace_file
+from runtime.durable_files import PRIVATE_DIRECTORY, create_file, make_directory, replace_file, sync_directory
 
 SUFFIX = ".receipt"
 
@@ -28,13 +28,14 @@ class Receipts:
         return bytes(self._key.verify_key)
 
     def find(self, claim: UploadClaim) -> bytes | None:
-        """The stored receipt. Raises: WireError if the file is damaged."""
+        """The stored receipt; durable, also if the process that wrote it was killed. Raises: WireError if damaged."""
         path = self._path(claim)
         try:
             with path.open("rb") as file:
                 receipt = Receipt.from_bytes(file.read(MAX_RECEIPT_BYTES + 1))
         except FileNotFoundError:
             return None
+        sync_directory(path.parent)
         if receipt.collector_key != self.collector_key:
             receipt = self._sign(replace(unsigned(receipt), collector_key=self.collector_key))
             replace_file(path, receipt.to_bytes())

@@ -30,9 +30,9 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-def live(folder: CrashingFolder, chance: random.Random, process: Callable[[], None]) -> None:
-    """Run a process that may die before any of its operations, and some of whose syncs may fail."""
-    left = chance.randint(1, 12) if chance.random() < 0.9 else 1_000_000
+def live(folder: CrashingFolder, chance: random.Random, process: Callable[[], None], operations: int) -> None:
+    """Run a process that may die before any of its first operations, and some of whose syncs may fail."""
+    left = chance.randint(1, operations) if chance.random() < 0.9 else 1_000_000
     failing = chance.random() < 0.3
 
     def count_down() -> None:
@@ -50,13 +50,13 @@ def live(folder: CrashingFolder, chance: random.Random, process: Callable[[], No
     folder.before_each, folder.fault = lambda: None, lambda _operation, _path: None
 
 
-def live_on(tmp_path: Path, chance: random.Random, process: Callable[[Path], None]) -> None:
-    """Several processes, killed and restarted, between power cuts."""
+def live_on(tmp_path: Path, chance: random.Random, process: Callable[[Path], None], *, operations: int = 12) -> None:
+    """Several processes, killed and restarted, between power cuts; most die within so many operations on the disk."""
     path = tmp_path / "data"
     for cut in range(3):
         with CrashingFolder(path, chance) as folder:
             for _ in range(chance.randint(2, 5)):
-                live(folder, chance, lambda folder=folder: process(folder.path))  # type: ignore[misc]
+                live(folder, chance, lambda folder=folder: process(folder.path), operations)  # type: ignore[misc]
             path = folder.after_power_loss(tmp_path / f"found-{cut}", chance)
         for each in (path, *path.rglob("*")):
             each.chmod(0o700 if each.is_dir() else 0o600)

@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import random
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from protocol.devicelog.entry import LaneRange, LogEntry, Replaced
 from protocol.devicelog.frontier import MAX_LOG_SIZE, Frontier
 from protocol.errors import Corrupt
 from protocol.shipping import Refusal
+from tests.effort import seeds
 from tests.support.archives import LOG
+from tests.support.crashing_folder import CrashingFolder
 from tests.support.device_logs import checkpoint, digest, frontier, log_entry
 
 DEVICE = b"d" * 20
@@ -204,6 +207,19 @@ def test_one_thread_at_a_time_has_a_log_and_different_logs_do_not_wait(tmp_path:
         thread.start()
         assert entered.wait(20)
     thread.join()
+
+
+@pytest.mark.parametrize("seed", seeds(test=6, soak=300))
+def test_a_state_whose_name_was_not_synced_is_synced_before_it_is_relied_upon(tmp_path: Path, seed: int) -> None:
+    with CrashingFolder(tmp_path / "data") as folder:
+        append(open_logs(folder.path), 0)
+        folder.fault = lambda operation, path: errno.EIO if operation == "sync" and path.endswith(LOG.hex()) else None
+        with pytest.raises(OSError, match="Input/output"):
+            append(open_logs(folder.path), 1)
+        folder.fault = lambda _operation, _path: None
+        assert append(open_logs(folder.path), 1).frontier == frontier(2)
+        found = folder.after_power_loss(tmp_path / "found", random.Random(seed))
+    assert state_of(open_logs(found)).frontier == frontier(2)
 
 
 def test_the_cost_of_an_archive_does_not_depend_on_the_length_of_the_log(
