@@ -26,6 +26,7 @@ FORMAT_SUFFIX: Final = "/cbor"
 _CACHED_FORMATS: Final = 256
 
 _DOUBLE: Final = struct.Struct(">d")
+_DOUBLE_ITEM: Final = struct.Struct(">Bd")
 _FLOATS: Final = {25: struct.Struct(">e"), 26: struct.Struct(">f"), 27: _DOUBLE}
 _SIMPLE: Final = {20: False, 21: True, 22: None}
 _DOUBLE_HEAD: Final = 0xFB
@@ -47,7 +48,7 @@ def unit_of(info_format: str) -> str | None:
 def encode_scalar(value: Scalar) -> bytes:
     """The shortest lossless form; floats are always doubles, so that all readings of a sensor have one layout."""
     if type(value) is float:
-        return b"\xfb" + _DOUBLE.pack(value)
+        return _DOUBLE_ITEM.pack(_DOUBLE_HEAD, value)
     if isinstance(value, int) and not -(2**64) <= value < 2**64:
         raise ValueError(f"{value} does not fit 64 bits")
     return cbor2.dumps(value)

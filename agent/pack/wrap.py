@@ -18,7 +18,7 @@ import secrets
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count, groupby, repeat
+from itertools import count, repeat
 from typing import Final, NamedTuple
 
 from agent.clock import ChainReferences, ClockReading
@@ -92,12 +92,12 @@ class Group(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Journal entries of one chain, in their order, and the tokens of the readings in them."""
+    """Journal entries of one lane and source, in their order, and the tokens of the readings in them."""
 
     lane: int
-    entries: Sequence[Entry]
+    entries: list[Entry]
     source: str  # empty where the tokens end with the process
-    tokens: Sequence[int | None]  # one for each reading
+    tokens: list[int | None]  # one for each reading
 
 
 class Wrapped(NamedTuple):
@@ -109,6 +109,15 @@ class Wrapped(NamedTuple):
     @classmethod
     def nothing(cls) -> "Wrapped":
         return cls([], [])
+
+    def add(self, lane: int, entries: list[Entry], source: str, tokens: list[int | None]) -> None:
+        """Neighbours of one lane and source share a run, because the journal appends a run at a time."""
+        last = self.runs[-1] if self.runs else None
+        if last is None or (last.lane, last.source) != (lane, source):
+            self.runs.append(Run(lane, entries, source, tokens))
+        else:
+            last.entries.extend(entries)
+            last.tokens.extend(tokens)
 
 
 def chain_name(stream_id: str, partition: int, msg_chain_id: str) -> str:
@@ -157,18 +166,19 @@ class Chain:
 
         This is the hot path: what all messages of a call share is worked out once, and references count on within it.
         """
-        first = MessageRef(*self._first_reference(clock.now_ms))
+        reference = self._first_reference(clock.now_ms)
+        first = _message_ref(reference)
         linker = ChainLinker(self._head)
-        linked = linker.link_all(self._drafts(readings, clock, Reference(*first), tokens, refused))
-        packs = self._packs(linked)
+        drafts = self._drafts(readings, clock, reference, tokens, refused)
+        packs = self._packs(linker.link_all(drafts))
         sequences = count(first.sequence_number)
         columns = (self._sign_all(packs, first, clock.now_ms), repeat(self.name), repeat(first.timestamp), sequences)
         entries = list(map(_entry, zip(*columns, map(len, packs), strict=False)))
         if entries:
-            self._head, self._last = linker.head, MessageRef(*entries[-1][2:4])
+            self._head, self._last = linker.head, _message_ref(entries[-1][2:4])
         return entries
 
-    def _packs(self, linked: Iterator[bytes]) -> list[list[bytes]]:
+    def _packs(self, linked: Iterable[bytes]) -> list[list[bytes]]:
         """Group ioMessages into messages within the limits. One that is beyond the limit of bytes stands alone."""
         packs: list[list[bytes]] = []
         max_readings, max_bytes = self._max_readings, self._max_pack_bytes
@@ -190,10 +200,11 @@ class Chain:
         first: Reference,
         tokens: list[int | None],
         refused: list[RefusedReading],
-    ) -> Iterator[Draft]:
+    ) -> list[Draft]:
         context, context_at_ms, context_data = clock.context_for(first), None, b""
-        ids, templates, max_content_bytes = self._ids, self._templates, self._max_content_bytes
-        for reading in readings:
+        templates, max_content_bytes = self._templates, self._max_content_bytes
+        drafts: list[Draft] = []
+        for reading, message_id in zip(readings, self._ids):  # noqa: B905 - ids are endless
             sensor, quantity, value, unit, taken_at_ms, mime_type, token = reading
             try:
                 content_data = value if isinstance(value, bytes) else encode_scalar(value)
@@ -210,27 +221,18 @@ class Chain:
                 context_data = _context_of(context or clock.context_of_unset_time(), taken_at_ms, clock)
                 context_at_ms = taken_at_ms
             tokens.append(token)
-            yield template, next(ids), taken_at_ms, content_data, context_data
+            drafts.append((template, message_id, taken_at_ms, content_data, context_data))
+        return drafts
 
-    def _sign_all(self, packs: Sequence[list[bytes]], first: MessageRef, now_ms: int) -> Iterator[bytes]:
-        timestamp, sequence = first
-        previous = self._last
-        for around, run in groupby(packs, key=_form):
-            alike = list(run)
-            current = _message_ref((timestamp, sequence))
-            if self._is_binary and self._encrypt is None:
-                yield from self._writer.write_run(
-                    [_base64(b"".join(each)) for each in alike], current, previous, around=around
-                )
-            else:
-                yield from self._write_each(map(self._content, alike), current, previous, now_ms)
-            sequence += len(alike)
-            previous = _message_ref((timestamp, sequence - 1))
+    def _sign_all(self, packs: Sequence[Sequence[bytes]], first: MessageRef, now_ms: int) -> Iterable[bytes]:
+        if self._is_binary and self._encrypt is None:
+            contents = [(BINARY_CONTENT if len(pack) == 1 else BINARY_PACK, _base64(b"".join(pack))) for pack in packs]
+            return self._writer.write_run(contents, first, self._last)
+        return self._write_each(map(self._content, packs), first, now_ms)
 
-    def _write_each(
-        self, contents: Iterator[str], first: MessageRef, previous: MessageRef | None, now_ms: int
-    ) -> Iterator[bytes]:
+    def _write_each(self, contents: Iterable[str], first: MessageRef, now_ms: int) -> Iterator[bytes]:
         """Contents that JSON has to escape, or that are encrypted one by one."""
+        previous = self._last
         for content, sequence in zip(contents, count(first.sequence_number)):
             current = _message_ref((first.timestamp, sequence))
             yield self._write(content, current, previous, now_ms)
@@ -239,9 +241,9 @@ class Chain:
     def _first_reference(self, now_ms: int) -> Reference:
         """After all that this chain has, and not before what the device's other chains allow."""
         given = self._references.next(self.name, now_ms)
-        if self._last is None:
+        if self._last is None or given > self._last:
             return given
-        return max(given, next_reference(Reference(*self._last), given.timestamp_ms))
+        return next_reference(Reference(*self._last), given.timestamp_ms)
 
     def _write(self, content: str, reference: MessageRef, previous: MessageRef | None, now_ms: int) -> bytes:
         if self._encrypt is None:
@@ -316,7 +318,7 @@ class Wrapper:
             except OSError as error:
                 raise StorageError(f"cannot store an encryption key: {error.strerror or error}") from error
             else:
-                wrapped.runs.append(Run(group.route.priority, entries, group.source, tokens))
+                wrapped.add(group.route.priority, entries, group.source, tokens)
                 wrapped.refused.extend(refused)
             del routed[0]
 
@@ -354,10 +356,6 @@ class Wrapper:
             max_payload_bytes=self._max_payload_bytes,
             encrypt=None if is_plain or self._encryption is None else self._encryption(route.stream_id),
         )
-
-
-def _form(pack: Sequence[bytes]) -> tuple[str, str]:
-    return BINARY_CONTENT if len(pack) == 1 else BINARY_PACK
 
 
 def _too_large(reading: Reading, content_data: bytes, max_bytes: int) -> RefusedReading:

@@ -4,7 +4,7 @@ The readings of one sensor are such messages. Everything they share is encoded o
 The result equals `hash_link(prototype.replace(…), head).to_bytes()`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _HASH_LENGTH_AT: Final = 16
 _HASH_LENGTH: Final = b"\x00\x40"
-_MAX_ID_BYTES: Final = TEXT_LIMITS["id"].hard
 _ZERO: Final = b"\x00"
 _CACHED_HEADERS: Final = 64  # of one template; readings of one sensor differ little in length
 
@@ -27,6 +26,7 @@ class LinkedTemplate:
     """The shared parts of messages like `prototype`, whose id, timestamp, context, content and chain are ignored."""
 
     __slots__ = (
+        "_headers",
         "_lengths_after_id",
         "_lengths_after_previous_hash",
         "_lengths_after_timestamp",
@@ -34,7 +34,9 @@ class LinkedTemplate:
         "after_id",
         "after_previous_hash",
         "after_timestamp",
-        "headers",
+        "hashed_header",
+        "lengths",
+        "linked_header",
     )
 
     def __init__(self, prototype: IoMessage) -> None:
@@ -51,14 +53,27 @@ class LinkedTemplate:
         self._lengths_after_id = tuple(map(len, (tag, group_id, *integers)))
         self._lengths_after_timestamp = tuple(map(len, (publisher, auth_id, auth_group)))
         self._lengths_after_previous_hash = (0, 1, len(info_type), len(info_format))
-        self.headers: dict[tuple[int, ...], tuple[_Hash, bytes]] = {}  # by the lengths of what varies
+        self._headers: dict[tuple[int, ...], tuple[_Hash, bytes]] = {}  # by the lengths of what varies
+        self.lengths: tuple[int, ...] = ()
+        self.hashed_header: _Hash = sha256()  # without the hash, and …
+        self.linked_header = b""  # … with it, for these lengths
 
     def check(self, id: str, timestamp: int) -> None:  # noqa: A002 - the document's name
         """Raises Corrupt if no message can have these."""
         self._prototype.replace(id=id, timestamp=timestamp)
 
-    def new_headers(self, lengths: tuple[int, ...]) -> "tuple[_Hash, bytes]":
-        """The headers of messages whose parts have these lengths: hashed, without the hash; and with it."""
+    def use_headers(self, lengths: tuple[int, ...], id: str) -> None:  # noqa: A002
+        """Headers for messages whose parts have these lengths; neighbours usually have the same.
+
+        Raises Corrupt if no message can have such an id.
+        """
+        if lengths not in self._headers:
+            self.check(id, 0)
+            self._add_headers(lengths)
+        self.hashed_header, self.linked_header = self._headers[lengths]
+        self.lengths = lengths
+
+    def _add_headers(self, lengths: tuple[int, ...]) -> None:
         id_bytes, time_bytes, position_bytes, previous_hash_bytes, context_bytes, content_bytes = lengths
         header = HEADER.pack(
             VERSION,
@@ -73,11 +88,10 @@ class LinkedTemplate:
             context_bytes,
             content_bytes,
         )
-        if len(self.headers) >= _CACHED_HEADERS:
-            self.headers.clear()
+        if len(self._headers) >= _CACHED_HEADERS:
+            self._headers.clear()
         linked_header = header[:_HASH_LENGTH_AT] + _HASH_LENGTH + header[_HASH_LENGTH_AT + 2 :]
-        self.headers[lengths] = sha256(header), linked_header
-        return self.headers[lengths]
+        self._headers[lengths] = sha256(header), linked_header
 
 
 Draft: TypeAlias = tuple[LinkedTemplate, str, int, bytes, bytes]  # id, timestamp, content data, context data
@@ -89,27 +103,30 @@ class ChainLinker:
     def __init__(self, head: ChainHead) -> None:
         self.head = head
 
-    def link_all(self, drafts: Iterable[Draft]) -> Iterator[bytes]:
-        """The linked messages in binary, one by one. One loop without calls of its own: this is the hot path.
+    def link_all(self, drafts: Iterable[Draft]) -> list[bytes]:
+        """The linked messages in binary. One loop without calls of its own: this is the hot path.
 
         Raises:
             Corrupt: an id or a timestamp is beyond its limit; `head` has not moved.
         """
         position, digest = self.head
         previous_hash = b"" if digest is None else digest.encode()
+        linked: list[bytes] = []
         for template, message_id, timestamp, content, context in drafts:
-            if not (0 <= timestamp < DOUBLE_ONE and message_id and len(message_id) <= _MAX_ID_BYTES // 4):
+            if not 0 <= timestamp < DOUBLE_ONE:
                 template.check(message_id, timestamp)
             position += 1
             encoded_id = message_id.encode()
             time = timestamp.to_bytes(MINIMAL_WIDTHS[timestamp.bit_length()])
             chain_position = position.to_bytes(MINIMAL_WIDTHS[position.bit_length()])
             lengths = (len(encoded_id), len(time), len(chain_position), len(previous_hash), len(context), len(content))
-            hashed_header, linked_header = template.headers.get(lengths) or template.new_headers(lengths)
+            if lengths != template.lengths:
+                template.use_headers(lengths, message_id)
             before_hash = b"".join((encoded_id, template.after_id, time, template.after_timestamp, chain_position))
             after_hash = b"".join((previous_hash, template.after_previous_hash, context, content))
-            hashed = hashed_header.copy()
+            hashed = template.hashed_header.copy()
             hashed.update(before_hash + after_hash)
             previous_hash = hashed.hexdigest().encode()
-            yield b"".join((linked_header, before_hash, previous_hash, after_hash))
+            linked.append(b"".join((template.linked_header, before_hash, previous_hash, after_hash)))
         self.head = ChainHead(position, previous_hash.decode() or None)
+        return linked

@@ -204,7 +204,7 @@ def test_a_run_is_its_messages_written_one_by_one(
     prev = None if prev is not None and run_refs and prev >= run_refs[0] else prev
     contents = [body.decode().join(around) for body in bodies]
     one_by_one = [*map(writer.write, contents, run_refs, [prev, *run_refs])]
-    assert not bodies or writer.write_run(bodies, run_refs[0], prev, around=around) == one_by_one
+    assert not bodies or writer.write_run([(around, body) for body in bodies], run_refs[0], prev) == one_by_one
 
 
 @settings(deadline=None)

@@ -7,6 +7,7 @@ half of that again: two joins, a hash, a signature.
 
 from binascii import hexlify
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -24,6 +25,7 @@ from protocol.streamr.stream_message.parts import (
 )
 
 _VERSION: Final = 32
+_MAX_INTEGER: Final = 2**53 - 1
 _MESSAGE: Final = int(MessageType.MESSAGE)
 _JSON: Final = int(ContentType.JSON)
 _NOT_ENCRYPTED: Final = int(EncryptionType.NONE)
@@ -42,7 +44,11 @@ class ChainWriter:
         "_publisher_id",
         "_sign",
         "_sign_digests",
+        "_signed_chain",
+        "_signed_start",
         "_stream_id",
+        "_written_chain",
+        "_written_start",
     )
 
     def __init__(self, signer: Signer, *, stream_id: str, stream_partition: int = 0, msg_chain_id: str) -> None:
@@ -53,6 +59,10 @@ class ChainWriter:
         self._publisher_id, self._chain_id = signer.address, msg_chain_id
         self._payload_start = f"{stream_id}{stream_partition}"
         self._payload_chain = f"{signer.address}{msg_chain_id}"
+        self._signed_start, self._signed_chain = self._payload_start.encode(), self._payload_chain.encode()
+        stream, publisher, chain = map(_encode, (stream_id, signer.address, msg_chain_id))
+        self._written_start = b"[%d,[%b,%d," % (_VERSION, stream, stream_partition)
+        self._written_chain = b",%b,%b]," % (publisher, chain)
 
     def write(
         self,
@@ -72,7 +82,7 @@ class ChainWriter:
         if group_key_id is not None and type(group_key_id) is not str:
             refuse("group_key_id", group_key_id, OPTIONAL_TEXT)
         if prev is not None and prev >= ref:
-            raise FieldError("prev_msg_ref", f"{prev[:]} is not older than the message, {ref[:]}")
+            raise _not_older(prev, ref)
         timestamp, sequence_number = ref
         new_key = None if new_group_key is None else new_group_key.serialized
         signature = self._sign(
@@ -105,56 +115,52 @@ class ChainWriter:
         )
 
     def write_run(
-        self, bodies: Sequence[bytes], ref: MessageRef, prev: MessageRef | None, *, around: tuple[str, str]
+        self, contents: Sequence[tuple[tuple[str, str], bytes]], ref: MessageRef, prev: MessageRef | None
     ) -> list[bytes]:
         """Signed messages of one timestamp, each after the previous one; the first has `ref`, and follows `prev`.
 
-        A content is a body between the two texts `around` it. A body is ASCII that JSON does not escape: no quotes, no
+        A content is two texts and the body between them. A body is ASCII that JSON does not escape: no quotes, no
         backslashes, no control characters. That is not checked; base64 is such a text.
 
         Raises ValueError, naming the field, if the messages are invalid.
         """
-        if not bodies:
-            return []
-        timestamp, sequence = ref
-        numbers = [b"%d" % number for number in range(sequence, sequence + len(bodies))]
-        signatures = self._sign_digests(self._digests_after_first(bodies, numbers, timestamp, around))
-        start, chain, before, after = self._written_parts(timestamp, around)
-        parts = zip(numbers[1:], numbers, bodies[1:], map(hexlify, signatures))  # noqa: B905 - `numbers` is one longer
-        return [
-            self.write(bodies[0].decode().join(around), ref, prev),
-            *[
-                b"".join((start, number, chain, previous, before, body, after, signature, b'"]'))
-                for number, previous, body, signature in parts
-            ],
-        ]
+        if prev is not None and prev >= ref:
+            raise _not_older(prev, ref)
+        if max(ref.timestamp, ref.sequence_number + len(contents) - 1) > _MAX_INTEGER:
+            raise FieldError("message", f"cannot be written as JSON: {ref[:]} is above {_MAX_INTEGER}")
+        time = b"%d" % ref.timestamp
+        signed_start, signed_chain = self._signed_start + time, self._signed_chain
+        start, chain, previous_start = self._written_start + time + b",", self._written_chain, b"[" + time + b","
+        signed_prev, written_prev = (b"", b"null") if prev is None else (b"%d%d" % prev, b"[%d,%d]" % prev)
+        digests, unsigned, known = [], [], None
+        for sequence, (around, body) in enumerate(contents, ref.sequence_number):
+            if around is not known:
+                known, (signed_before, signed_after, before, after) = around, _texts_around(around)
+                shared_bytes = len(signed_start) + len(signed_chain) + len(signed_before) + len(signed_after)
+            number = b"%d" % sequence
+            size = b"%d" % (shared_bytes + len(number) + len(signed_prev) + len(body))
+            signed = (signed_start, number, signed_chain, signed_prev, signed_before, body, signed_after)
+            digests.append(keccak256(b"".join((EIP191_MAGIC, size, *signed))))  # `eip191_digest`, without a copy
+            unsigned.append((start, number, chain, written_prev, before, body, after))
+            signed_prev, written_prev = time + number, previous_start + number + b"]"
+        signatures = map(hexlify, self._sign_digests(digests))
+        return [b"".join((*parts, each, b'"]')) for parts, each in zip(unsigned, signatures, strict=True)]
 
-    def _digests_after_first(
-        self, bodies: Sequence[bytes], numbers: Sequence[bytes], timestamp: int, around: tuple[str, str]
-    ) -> list[bytes]:
-        """The digest to sign of each message of a run but its first: `eip191_digest` of its payload, in one join."""
-        start = f"{self._payload_start}{timestamp}".encode()
-        chain = f"{self._payload_chain}{timestamp}".encode()
-        before, after = (text.encode() for text in around)
-        shared_bytes = len(start) + len(chain) + len(before) + len(after)
-        digests = []
-        for number, previous, body in zip(numbers[1:], numbers, bodies[1:]):  # noqa: B905 - `numbers` is one longer
-            size = b"%d" % (shared_bytes + len(number) + len(previous) + len(body))
-            payload = b"".join((EIP191_MAGIC, size, start, number, chain, previous, before, body, after))
-            digests.append(keccak256(payload))
-        return digests
 
-    def _written_parts(self, timestamp: int, around: tuple[str, str]) -> tuple[bytes, bytes, bytes, bytes]:
-        """The texts before sequence number, previous number, body and signature in all messages of a run."""
-        stream, publisher, chain, before, after = (
-            _encode(text).decode() for text in (self._stream_id, self._publisher_id, self._chain_id, *around)
-        )
-        return (
-            f"[{_VERSION},[{stream},{self._partition},{timestamp},".encode(),
-            f",{publisher},{chain}],[{timestamp},".encode(),
-            f"],{_MESSAGE},{_JSON},{_NOT_ENCRYPTED},null,{before[:-1]}".encode(),
-            f'{after[1:]},null,{_ETH},"0x'.encode(),
-        )
+@lru_cache(maxsize=8)
+def _texts_around(around: tuple[str, str]) -> tuple[bytes, bytes, bytes, bytes]:
+    """What stands before and after a body: in the payload that is signed, and in the message."""
+    before, after = around
+    return (
+        before.encode(),
+        after.encode(),
+        b",%d,%d,%d,null,%b" % (_MESSAGE, _JSON, _NOT_ENCRYPTED, _encode(before)[:-1]),
+        b'%b,null,%d,"0x' % (_encode(after)[1:], _ETH),
+    )
+
+
+def _not_older(prev: MessageRef, ref: MessageRef) -> FieldError:
+    return FieldError("prev_msg_ref", f"{prev[:]} is not older than the message, {ref[:]}")
 
 
 def _encode(value: object) -> bytes:

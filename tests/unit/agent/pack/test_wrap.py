@@ -238,6 +238,15 @@ def test_a_token_that_outlives_the_process_travels_with_its_reading() -> None:
     assert all(len(run.entries) == len(run.tokens) for run in wrapped.runs)
 
 
+def test_neighbours_of_one_lane_and_source_share_a_run() -> None:
+    wrapped, other = Wrapped.nothing(), BINARY._replace(stream_id="0xab/other")
+    groups = [Group(BINARY, _readings(2), "mcu"), Group(other, _readings(1), "mcu"), Group(other, _readings(3))]
+    _wrapper().wrap(groups, _clock(), wrapped)
+    chains = [[entry.chain.partition("#")[0] for entry in run.entries] for run in wrapped.runs]
+    assert chains == [[BINARY.stream_id] * 2 + ["0xab/other"], ["0xab/other"] * 3]
+    assert [len(run.tokens) for run in wrapped.runs] == [3, 3]
+
+
 def test_a_disk_that_keeps_no_key_is_asked_again_and_breaks_no_chain() -> None:
     wrapper = _wrapper(encryption=BrokenLock(failures=1))
     routed = [Group(BINARY, _readings(2)), Group(SECRET, _readings(2))]

@@ -15,7 +15,7 @@ TEMPLATE = LinkedTemplate(message(context_data=b""))
 DRAFTS = [
     (TEMPLATE, f"id-{number}", 1_790_000_000_000 + number, encode_scalar(number + 0.5), b"") for number in range(COUNT)
 ]
-RUN = list(ChainLinker(EMPTY_CHAIN).link_all(DRAFTS))[1:]  # all have predecessors
+RUN = ChainLinker(EMPTY_CHAIN).link_all(DRAFTS)[1:]  # all have predecessors
 
 changes = st.lists(
     st.tuples(st.integers(0, COUNT - 1), st.integers(0, len(RUN[0]) - 1), st.integers(0, 255)), max_size=3
