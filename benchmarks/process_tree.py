@@ -41,8 +41,11 @@ def rss_bytes(pid: int) -> int:
 
 
 def written_bytes(pid: int) -> int:
-    """The bytes that the tree has sent to the disk."""
-    return sum(_number(each, "io", "write_bytes") for each in _tree(pid))
+    """The bytes that the tree has passed to `write`. Node.js writes to sockets that way, too; Python sends to them.
+
+    `write_bytes` would count a whole folio of the page cache, which may be megabytes, for each block written to it.
+    """
+    return sum(_number(each, "io", "wchar") for each in _tree(pid))
 
 
 def _tree(pid: int) -> Iterator[int]:

@@ -31,6 +31,7 @@ class Forwarder(ABC):
 
     name: ClassVar[str]
     has_ids: ClassVar[bool] = False  # by which a consumer removes duplicates
+    round_readings: ClassVar[int] = 40_000  # of one round of load: some seconds, whatever the last commit waits for
 
     def __init__(self, folder: Path, source_port: int, sink_port: int) -> None:
         folder.mkdir()

@@ -1,6 +1,5 @@
-"""Headgate: every reading is signed, hash-chained and durable before it is acknowledged; publications are packed."""
+"""Headgate: every reading is signed, hash-chained and durable before it is acknowledged."""
 
-import base64
 import subprocess
 import sys
 import time
@@ -14,17 +13,18 @@ import orjson
 from benchmarks.peers.broker import free_port, is_listening
 from benchmarks.peers.forwarder import Forwarder, numbers_of
 from benchmarks.peers.traffic import Arrival
-from protocol.iomessage import IoMessage
+from protocol.iomessage.content import decode_content
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 
 CONFIGURATION = """\
 [device]
-name = "bench"
+name = "{name}"
 data_directory = "data"
 [drivers.plant]
 driver = "mqtt"
 host = "127.0.0.1"
 port = {source_port}
+client_id = "{name}"
 [[drivers.plant.subscriptions]]
 topic = "{name}/{{sensor}}/data"
 format = "json"
@@ -36,6 +36,11 @@ host = "127.0.0.1"
 port = {sink_port}
 messages_per_publication = 250
 retry_max_s = 0.9
+"""
+WITHOUT_PACKS = """\
+[[streams]]
+stream = "{address}/{device}/{driver}"
+max_readings_per_message = 1
 """
 NODE_PUBLISHER = """\
 [publishers.node]
@@ -69,10 +74,24 @@ class Headgate(Forwarder):
         return [number for _, number in self.identities_in(arrival)]
 
     def identities_in(self, arrival: Arrival) -> list[tuple[object, int]]:
-        found = ((message, _io_message(message)) for message in stream_messages(arrival))
-        readings = [(message.message_id, io) for message, io in found if io.info_type == "value"]
-        numbers = numbers_of([cbor2.loads(io.content_data or b"") for _, io in readings])
-        return [(message_id, number) for (message_id, _), number in zip(readings, numbers, strict=True)]
+        found = [
+            ((message.message_id, index), cbor2.loads(each.content_data or b""))
+            for message in stream_messages(arrival, self.name)
+            for index, each in enumerate(decode_content(message.content))
+            if each.info_type == "value"
+        ]
+        return list(zip([identity for identity, _ in found], numbers_of([value for _, value in found]), strict=True))
+
+
+class HeadgateWithoutPacks(Headgate):
+    """Headgate that signs each reading by itself."""
+
+    name = "headgate-no-packs"
+
+    def set_up(self, source_port: int, sink_port: int) -> None:
+        super().set_up(source_port, sink_port)
+        with (self.folder / "headgate.toml").open("a") as file:
+            file.write(WITHOUT_PACKS)
 
 
 class HeadgateOverBoth(Headgate):
@@ -105,17 +124,18 @@ class HeadgateOverBoth(Headgate):
             process.wait()
 
 
-def stream_messages(arrival: Arrival) -> Iterator[StreamMessage]:
-    """The messages in a publication of Headgate; none for a publication of another forwarder."""
-    if not arrival.topic.startswith("0x"):
+def stream_messages(arrival: Arrival, device: str) -> Iterator[StreamMessage]:
+    """The messages in a publication of this device; none for a publication of another forwarder."""
+    if not is_signed(arrival, device):
         return
     elements = orjson.loads(arrival.payload)
     for each in elements if isinstance(elements[0], list) else [elements]:
         yield parse_stream_message(orjson.dumps(each))
 
 
-def _io_message(message: StreamMessage) -> IoMessage:
-    return IoMessage.from_bytes(base64.b64decode(orjson.loads(message.content)["ioMessage"]))
+def is_signed(arrival: Arrival, device: str) -> bool:
+    """Whether this device has published it: its topic is the id of a stream."""
+    return arrival.topic.startswith("0x") and arrival.topic.split("/")[1] == device
 
 
 def _run(*arguments: str) -> None:

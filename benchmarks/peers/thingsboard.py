@@ -31,6 +31,7 @@ def server_answer(topic: str) -> Answer | None:
 
 class ThingsBoardGateway(Forwarder):
     name = "thingsboard"
+    round_readings = 10_000
 
     def set_up(self, source_port: int, sink_port: int) -> None:
         self._python = _installed()

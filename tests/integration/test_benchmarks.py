@@ -13,7 +13,7 @@ SMALLEST = {
     "collector": {"ROUNDS": 1, "TEXTS": 2},
     "node": {"PUBLISHED": 50, "SUBSCRIBERS": 2, "RESENT": 10_000, "IDLE_CONNECTIONS": 2},
     "page": {},
-    "path": {"BATCH": 10},
+    "path": {"BATCH": 25},
 }
 
 

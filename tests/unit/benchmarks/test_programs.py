@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_agent, bench_link, bench_streamr
+from benchmarks import agent_figures, bench_agent, bench_link, bench_streamr
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.harness import Figure, NotTaken
 from benchmarks.programs import NEEDS, measure_with, needs_of
@@ -25,10 +25,17 @@ def reasons(results: Iterator[Figure | NotTaken]) -> dict[str, str]:
     return {each.name: each.reason for each in results if isinstance(each, NotTaken)}
 
 
-def measured_account() -> bench_agent.Account:
+def measured_account() -> agent_figures.Account:
     one = [1.0]
-    return bench_agent.Account(
-        start_s=one, first_signed_s=one, start_cpu_s=one, per_s=one, cpu_us=one, written_bytes=one
+    return agent_figures.Account(
+        start_s=one,
+        first_signed_s=one,
+        start_cpu_s=one,
+        per_s=one,
+        cpu_us=one,
+        sent_bytes=one,
+        written_bytes=one,
+        drained_per_s=1.0,
     )
 
 
@@ -77,13 +84,13 @@ def test_the_reference_in_javascript_needs_node() -> None:
 def test_without_mosquitto_every_figure_of_the_agent_is_named() -> None:
     account = measured_account()
     accounts = {kind.name: account for kind in bench_agent.FORWARDERS}
-    taken = [each.name for each in bench_agent._figures(accounts, {}, 1.0)]
+    taken = [each.name for each in agent_figures.figures(accounts, {}, 1.0)]
     assert sorted(reasons(bench_agent.measure())) == sorted(taken)
 
 
 def test_the_figures_of_a_peer_that_is_missing_are_named() -> None:
     account = measured_account()
-    results = bench_agent._figures({"headgate": account}, {"node-red": "no registry"}, 1.0)
+    results = agent_figures.figures({"headgate": account}, {"node-red": "no registry"}, 1.0)
     named = reasons(results)
-    assert "agent: CPU per message, × node-red" in named
-    assert len(named) == 1 + len(bench_agent.OF_EACH)
+    assert "agent: CPU per reading, × node-red" in named
+    assert len(named) == 1 + len(agent_figures.OF_EACH)
