@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from agent.keys.group_keys import GroupKeyStore
 from agent.pack.encryption import EncryptionRules, StreamEncryption
 from agent.publish.websocket import WebsocketPublisher
 from protocol.ethereum.signer import Signer
+from protocol.iomessage import EMPTY_CHAIN, ChainHead, IoMessage
 from protocol.streamr.ids import MessageRef
 from protocol.streamr.stream_message.chain_writer import ChainWriter
 from testbed.processes import free_port
 from tests.support.destinations import SIGNER as DEVICE
 from tests.support.destinations import STREAM, NodeDestination
+from tests.support.pack_samples import binary_content, json_content, linked_readings
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import spawned
 from tests.support.proxies import proxy_to
@@ -140,6 +142,77 @@ def test_stored_and_live_messages_are_printed_in_order(node: NodeDestination) ->
             assert [event["content"]["n"] for event in stored + live] == list(range(8))
             assert {event["event"] for event in stored + live} == {"message"}
             assert await subscriber.exit_code() == 0
+
+    asyncio.run(scenario())
+
+
+class PackChain:
+    """Signed packs of linked readings, as records of a journal."""
+
+    def __init__(self, encryption: StreamEncryption | None = None) -> None:
+        self._writer = ChainWriter(DEVICE, stream_id=STREAM, msg_chain_id="a-chain-id-of-20-chr")
+        self._encryption = encryption
+        self._head = EMPTY_CHAIN
+        self._last: MessageRef | None = None
+
+    def record(self, count: int, encode: Callable[[Sequence[IoMessage]], str] = binary_content) -> Record:
+        readings = linked_readings(count, self._head)
+        ref, position = MessageRef(START_MS + self._head.position + 1, 0), self._head.position + 1
+        payload = self._write(encode(readings), ref)
+        self._head, self._last = ChainHead.of(readings[-1]), ref
+        return Record(position, 0, payload, "chain", *ref, START_MS, count)
+
+    def skip(self, count: int) -> None:
+        """Leave readings out."""
+        self._head = ChainHead.of(linked_readings(count, self._head)[-1])
+
+    def _write(self, content: str, ref: MessageRef) -> bytes:
+        if self._encryption is None:
+            return self._writer.write(content, ref, self._last)
+        locked = self._encryption.encrypt_for(STREAM)(content, time.time_ns() // 1_000_000)
+        return self._writer.write(
+            locked.content, ref, self._last, group_key_id=locked.group_key_id, new_group_key=locked.new_group_key
+        )
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_large_packs_are_stored_resent_and_printed_by_their_readings(
+    is_encrypted: bool, node: NodeDestination, encryption: StreamEncryption, tmp_path: Path
+) -> None:
+    """Together they are larger than all that a node holds for a client at a time."""
+
+    async def scenario() -> None:
+        chain = PackChain(encryption if is_encrypted else None)
+        async with connected(node) as publisher, AsyncExitStack() as stack:
+            stored = [chain.record(200, json_content if number % 2 else binary_content) for number in range(30)]
+            assert sum(len(record.payload) for record in stored) > 2 * 1024 * 1024  # `max_outgoing_bytes`
+            for record in stored:
+                await publish(publisher, [record])
+            options = ("--keys", key_file(tmp_path, b"\x21" * 32), "--last", "30", "--count", "6003")
+            subscriber = await Subscriber.start(stack, "--node", node.url, *options)
+            events = await subscriber.events(6_000)
+            await publish(publisher, [chain.record(3)])
+            events += await subscriber.events(3)
+            assert await subscriber.exit_code() == 0
+            assert {event["event"] for event in events} == {"reading"}
+            assert [event["io_message"]["chainposition"] for event in events] == list(range(6_003))
+            assert [event["reading"] for event in events[-4:]] == [199, 0, 1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_publisher_that_leaves_readings_out_is_noticed(node: NodeDestination) -> None:
+    async def scenario() -> None:
+        chain = PackChain()
+        async with connected(node) as publisher, AsyncExitStack() as stack:
+            await publish(publisher, [chain.record(5)])
+            chain.skip(2)
+            await publish(publisher, [chain.record(5)])
+            subscriber = await Subscriber.start(stack, "--node", node.url, "--last", "2", "--count", "10")
+            events = await subscriber.events(11)
+            assert [event["event"] for event in events] == ["reading"] * 5 + ["broken"] + ["reading"] * 5
+            assert "positions 5 to 6" in events[5]["reason"]
+            assert await subscriber.exit_code() == 1
 
     asyncio.run(scenario())
 
