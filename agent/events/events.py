@@ -151,9 +151,9 @@ async def report_losses(
 def _log_loss(notice: GapNotice) -> None:
     what = (notice.loss.chain or "?", notice.loss.count, notice.loss.cause)
     if notice.archived:
-        log.warning("messages not published, archives have them; chain=%s count=%d cause=%s", *what)
+        log.warning("readings not published, archives have them; chain=%s readings=%d cause=%s", *what)
     else:
-        log.error("messages lost; chain=%s count=%d cause=%s", *what)
+        log.error("readings lost; chain=%s readings=%d cause=%s", *what)
 
 
 async def _report_loss(events: Events, notice: GapNotice, committed: set[int]) -> None:

@@ -141,7 +141,7 @@ class Stage:
         return sum(agent.figure("acknowledged") for agent in self.agents.values())
 
     def pending(self) -> int:
-        """The number of messages in the journals that the node has not acknowledged yet."""
+        """The number of readings in the journals that the node has not acknowledged yet."""
         return sum(
             agent.status().get("journal", {"pending": {"node": 0}})["pending"]["node"] for agent in self.agents.values()
         )

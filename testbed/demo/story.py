@@ -10,7 +10,7 @@ from testbed.demo.lake import Account, account_for, ingest_with_spark, ledger_wi
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
 from testbed.processes import run_in_thread
 
-FIRST_MESSAGES: Final = 150
+FIRST_READINGS: Final = 150
 CALM_S: Final = 0.6
 T = TypeVar("T")
 CLEAR: Final = "\r\x1b[K"
@@ -64,10 +64,10 @@ async def _set_up(stage: Stage, narrator: Narrator) -> None:
 
 
 async def _publish_live(stage: Stage, narrator: Narrator) -> None:
-    await _watch(stage, narrator, lambda: stage.acknowledged() >= FIRST_MESSAGES, "the first messages are published")
-    narrator.say(f"{stage.acknowledged()} signed messages published; the node verified each signature")
+    await _watch(stage, narrator, lambda: stage.acknowledged() >= FIRST_READINGS, "the first readings are published")
+    narrator.say(f"{stage.acknowledged()} readings published in signed messages; the node verified each signature")
     messages = await stage.subscribe(stage.settings.shown_messages)
-    narrator.say(f"a subscriber verified and decrypted {len(messages)} messages of {ENCRYPTED}'s encrypted stream:")
+    narrator.say(f"a subscriber verified and decrypted {len(messages)} readings of {ENCRYPTED}'s encrypted stream:")
     for message in messages:
         narrator.add(_reading(message))
 
@@ -83,12 +83,12 @@ async def _cut_the_network(stage: Stage, narrator: Narrator) -> None:
     narrator.say(f"network cut for {stage.settings.step_s:.0f} s; the agents keep reading their sensors")
     await _pass_time(stage, narrator, stage.settings.step_s)
     filled = stage.pending()
-    narrator.say(f"{filled} messages are buffered in the journals on disk")
+    narrator.say(f"{filled} readings are buffered in the journals on disk")
     await stage.network.start()
     began_s = time.monotonic()
     await _watch(stage, narrator, lambda: stage.is_linked() and stage.pending() < filled // 10, "the journals drain")
     took_s = time.monotonic() - began_s
-    narrator.say(f"network restored; the buffered messages were published in {took_s:.1f} s, {stage.pending()} pending")
+    narrator.say(f"network restored; the buffered readings were published in {took_s:.1f} s, {stage.pending()} pending")
 
 
 async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
@@ -96,7 +96,7 @@ async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
     agent = stage.agents[name]
     before = agent.figure("messages")
     await run_in_thread(agent.process.kill)
-    narrator.say(f"agent {name} killed with kill -9 after {before} messages, without a clean shutdown")
+    narrator.say(f"agent {name} killed with kill -9 after {before} readings, without a clean shutdown")
     await _pass_time(stage, narrator, stage.settings.step_s / 2)
     await run_in_thread(agent.process.start)
     await _watch(stage, narrator, lambda: agent.figure("acknowledged") > 0, f"{name} publishes again")

@@ -53,7 +53,7 @@ def test_what_a_full_journal_sheds_is_reported_in_signed_messages(tmp_path: Path
         text.replace("segment_kilobytes = 256", "segment_kilobytes = 64").replace('"out.jsonl"', '"/dev/full"')
     )
     with agent.start() as process:
-        wait_until(lambda: "messages lost" in agent.log(), "the journal is full")
+        wait_until(lambda: "readings lost" in agent.log(), "the journal is full")
         agent.config.write_text(agent.config.read_text().replace('"/dev/full"', '"out.jsonl"'))
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: _reported(agent.messages()), "the loss is published")

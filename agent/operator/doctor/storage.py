@@ -149,7 +149,7 @@ def judge_journal(facts: JournalFacts) -> list[Finding]:
         return [good(JOURNAL, f"{facts.directory}: none yet")]
     pending = sum(cursor.depth for cursor in facts.stats.cursors.values())
     return [*_judge_losses(facts.stats), *_judge_forecasts(facts.stats, pending)] or [
-        good(JOURNAL, f"{pending} pending, {bytes_text(facts.stats.bytes_on_disk)} on disk")
+        good(JOURNAL, f"{pending} readings pending, {bytes_text(facts.stats.bytes_on_disk)} on disk")
     ]
 
 

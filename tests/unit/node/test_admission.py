@@ -34,8 +34,9 @@ def test_a_chain_id_is_bounded() -> None:
         check_chain_id(a_message(chain="c" * (MAX_CHAIN_ID_CHARACTERS + 1)))
 
 
-def test_a_reading_needs_the_chain_id_of_a_publisher() -> None:
-    reading = a_message(chain="c" * 20, previous=0).replace(content='{"ioMessage":"AAAA"}')
+@pytest.mark.parametrize("content", ['{"ioMessage":"AAAA"}', '{"ioMessages":"AAAA"}', '{"ioMessages":[{},{}]}'])
+def test_a_reading_needs_the_chain_id_of_a_publisher(content: str) -> None:
+    reading = a_message(chain="c" * 20, previous=0).replace(content=content)
     signed = sign_message(reading, ALICE)
     check_chain_id(signed)
     cuts = [cut for cut in moved_into_chain_id(signed) if cut.message_id.msg_chain_id != "c" * 20]

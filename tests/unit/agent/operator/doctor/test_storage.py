@@ -75,7 +75,7 @@ def test_a_disk_is_judged(facts: DiskFacts, severity: Severity, word: str) -> No
 @pytest.mark.parametrize(
     ("stats", "severity", "word"),
     [
-        (CALM, Severity.OK, "5 pending"),
+        (CALM, Severity.OK, "5 readings pending"),
         (replace(CALM, damaged_readings=3), Severity.ERROR, "3 readings were damaged"),
         (replace(CALM, shed_readings=3), Severity.WARNING, "were dropped"),
         (replace(CALM, written_bytes_per_s=10**6), Severity.WARNING, "full in"),
