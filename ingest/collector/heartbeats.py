@@ -55,6 +55,7 @@ class Heartbeats:
         with self._logs.hold(
             checkpoint.device, checkpoint.log, previous_log=checkpoint.previous_log, now_ms=now_ms
         ) as log:
+            log.prepare()
             newest = log.find_checkpoint()
             contradiction = self._contradiction(log, newest, checkpoint)
             if contradiction is None:

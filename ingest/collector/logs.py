@@ -57,9 +57,10 @@ class DeviceLog:
         self._with_entry(entry)
         self._logs.check_count(self._folder)
 
-    def prepare(self, entry: LogEntry) -> None:
-        """Make the folder for this archive, durably. Raises: UploadRefused, as `check_space`."""
-        self._with_entry(entry)
+    def prepare(self, entry: LogEntry | None = None) -> None:
+        """Make the folder of the log, durably, for this archive or for a checkpoint. Raises: UploadRefused."""
+        if entry is not None:
+            self._with_entry(entry)
         self._logs.prepare(self._folder)
 
     def append(self, entry: LogEntry, sha256: bytes, now_ms: int) -> None:
@@ -91,7 +92,7 @@ class DeviceLog:
             return None
 
     def store_checkpoint(self, data: bytes) -> None:
-        self._logs.prepare(self._folder)
+        """After `prepare`. Durable when this returns. Raises: OSError."""
         replace_file(self._folder / CHECKPOINT, data)
 
     def _with_entry(self, entry: LogEntry) -> LogState:

@@ -184,6 +184,7 @@ def test_a_damaged_state_is_named_and_refused_and_the_others_still_work(tmp_path
 def test_a_damaged_checkpoint_counts_as_none(tmp_path: Path) -> None:
     logs = open_logs(tmp_path)
     with held_log(logs) as held:
+        held.prepare()
         held.store_checkpoint(checkpoint().to_bytes())
         assert held.find_checkpoint() == checkpoint()
         held.store_checkpoint(b"damaged")
