@@ -29,19 +29,9 @@ from ingest.clean import (
 from ingest.decoded import LATEST_MS
 from ingest.deliveries import Deliveries
 from ingest.handed_over import HandedOver
-from ingest.log_ledger import make_log_ledger
 from ingest.rollup import merge_rollups, roll_up
 from ingest.schemas import MESSAGES, PARTITIONED, ROLLUPS, TABLES
-from ingest.small_tables import (
-    CLOSED,
-    OPEN,
-    archive_rows,
-    closed_gaps,
-    gap_rows,
-    log_gap_rows,
-    log_rows,
-    write_rows,
-)
+from ingest.small_tables import CLOSED, archive_rows, closed_gaps, gap_rows, ledger_rows, write_rows
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
 from ingest.summary import DUPLICATE, KNOWN, UNLOCKED, VERIFIED, ArchiveSummary, Correction, Locked
 
@@ -325,14 +315,9 @@ class _Batch:
 
 def _ledger_changes(store: Store, account: Account, gaps_before: list[Gap]) -> dict[str, Change]:
     """The tables that each commit writes anew: gaps, ledger and logs."""
-    now = account.gaps()
-    logs = make_log_ledger(account.logs, account.losses)
-    closed = _closed_before(store) + gap_rows(closed_gaps(gaps_before, now), CLOSED)
-    rows = {
-        "gaps": closed + gap_rows(now, OPEN) + log_gap_rows(logs.gaps),
-        "ledger": account.ledger(),
-        "logs": log_rows(logs.rows),
-    }
+    rows = ledger_rows(account)
+    closed = gap_rows(closed_gaps(gaps_before, account.gaps()), CLOSED)
+    rows["gaps"] = [*_closed_before(store), *closed, *rows["gaps"]]
     return {table: Change([_write_small(store, table, rows[table])], store.files(table)) for table in rows}
 
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ingest.account import Gap
+from ingest.account import Account, Gap
 from ingest.decoded import LATEST_MS, MAX_INTEGER
+from ingest.log_ledger import make_log_ledger
 from ingest.schemas import TABLES
 from ingest.spans import Ref
 from ingest.summary import ArchiveSummary
@@ -58,16 +59,18 @@ def _gap_row(gap: Gap, state: str) -> dict[str, Any]:
         "held": gap.held,
         "cause": gap.cause,
         "state": state,
+        "log": None,
     }
 
 
-def log_gap_rows(gaps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Gaps of device logs. They are open: one that is filled leaves no trace."""
-    return [{**gap, "state": OPEN} for gap in gaps]
-
-
-def log_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "checkpoint_at": _device_time(row["checkpoint_ms"])} for row in rows]
+def ledger_rows(account: Account) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the tables that follow from the account alone: gaps that are open, ledger and logs."""
+    logs = make_log_ledger(account.logs, account.losses)
+    return {
+        "gaps": gap_rows(account.gaps(), OPEN) + [{**gap, "state": OPEN} for gap in logs.gaps],
+        "ledger": account.ledger(),
+        "logs": [{**row, "checkpoint_at": _device_time(row["checkpoint_ms"])} for row in logs.rows],
+    }
 
 
 def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:

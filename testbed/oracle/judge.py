@@ -1,21 +1,17 @@
 """The verdict on a scenario: nothing acknowledged is lost or duplicated, gaps are explained, signatures valid."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from agent.pack.wrap import chain_name
 from protocol.streamr.ids import MessageID
 from protocol.streamr.stream_message import parse_stream_message
 from testbed.oracle.evidence import Evidence, Sent
-from testbed.oracle.lake import GroupKeys, Lake, Sensor, identity_of, read_lake
+from testbed.oracle.lake import Lake, Sensor, identity_of, read_lake
+from testbed.oracle.ledger import make_ledger
 from testbed.scenario import Expectation
-
-if TYPE_CHECKING:
-    from ingest.archive_rows import DecodeSettings
-    from ingest.summary import ArchiveSummary
 
 MAX_SHOWN: Final = 12
 
@@ -114,7 +110,7 @@ def _check_board(name: str, sensor: Sensor, lake: Lake) -> Iterator[str]:
 
 
 def _ledger_problems(evidence: Evidence, lake: Lake) -> Iterator[str]:
-    rows = make_ledger(evidence.archives, evidence.group_keys)
+    rows = make_ledger(evidence.archives, evidence.group_keys).chains
     for row in rows:
         for column in ("lost_unexplained", "quarantined", "broken_links"):
             if row[column]:
@@ -128,23 +124,3 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
     shown = problems[:MAX_SHOWN]
     more = len(problems) - len(shown)
     return (*shown, f"and {more} more") if more else tuple(shown)
-
-
-def make_ledger(archives: Iterable[Path], keys: GroupKeys) -> list[dict[str, Any]]:
-    """The ledger, with one row per chain. Duplicates are not removed: the oracle counts them itself."""
-    from ingest.account import Account
-    from ingest.archive_rows import DecodeSettings  # imports Spark's types, which is slow
-
-    settings = DecodeSettings(group_keys={stream: dict(known) for stream, known in keys.items()})
-    account = Account()
-    account.add([_summary(path, settings) for path in archives], {})
-    return account.ledger()
-
-
-def _summary(path: Path, settings: "DecodeSettings") -> "ArchiveSummary":
-    from ingest.archive_rows import decode_archive
-    from ingest.summary import ArchiveSummary
-
-    rows = decode_archive(str(path), path.read_bytes(), 0, settings, lambda _batch: None)
-    [text] = [text for batch in rows for text in batch.column("summary").to_pylist() if text is not None]
-    return ArchiveSummary.from_json(text)

@@ -1,0 +1,97 @@
+"""A real agent runs a few times and ships to a real collector; then archives disappear from the landing area."""
+
+import json
+import subprocess
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from protocol.archive.random_access import open_archive
+from testbed.oracle.ledger import ledger_of, read_summary
+from tests.support.collector_process import HEADGATE, collector_process, make_state
+from tests.support.patience import PATIENCE_S
+from tests.support.running_agent import Agent
+
+RUNS = 4
+SHIPPING = """
+[archive]
+every_s = 0.4
+[ship]
+url = "{url}"
+collector_key = "{key}"
+check_every_s = 0.1
+"""
+
+
+def _headgate(*arguments: str, exit_code: int = 0) -> str:
+    done = subprocess.run([*HEADGATE, *arguments], capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
+    assert done.returncode == exit_code, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a collector has of an agent that was started four times."""
+    root = tmp_path_factory.mktemp("withheld")
+    public = make_state(root)
+    key = root / "collector.pub"
+    key.write_text(bytes(public.signing).hex())
+    with collector_process(root) as collector:
+        agent = Agent.make(root / "device", extra=SHIPPING.format(url=collector.url, key=key))
+        exported = root / "device.json"
+        exported.write_text(_headgate("keys", "export-public", "--keys", str(agent.key_file)))
+        _headgate("collector", "enrol", str(exported), "--state", str(root / "state"))
+        for _ in range(RUNS):
+            with agent.start("--once", "--seconds", "1") as process:
+                assert process.wait(PATIENCE_S) == 0, agent.log()
+    return root / "landing"
+
+
+def _archives(landing: Path) -> dict[Path, int]:
+    """The archives with the number of readings in each."""
+    found = {}
+    for path in sorted(landing.glob("*.hga")):
+        data = path.read_bytes()
+        archive = open_archive(lambda offset, count, data=data: data[offset : offset + count], len(data))  # type: ignore[misc]
+        found[path] = archive.manifest.readings
+    return found
+
+
+def test_every_subset_of_archives_gives_the_true_totals(landing: Path) -> None:
+    archives = _archives(landing)
+    assert len(archives) >= RUNS
+    summaries = {path: read_summary(path, {}) for path in archives}
+    whole = ledger_of(summaries.values(), landing).totals
+    assert whole.complete
+    assert (whole.missing, whole.ingested) == (0, sum(archives.values()))
+    for count in range(len(archives) + 1):
+        for withheld in combinations(archives, count):
+            there = [summary for path, summary in summaries.items() if path not in withheld]
+            totals = ledger_of(there, landing).totals
+            missing = sum(archives[path] for path in withheld)
+            assert (totals.missing, totals.ingested) == (missing, whole.ingested - missing)
+            assert (totals.produced, totals.on_device) == (whole.produced, whole.on_device)
+            assert (totals.lost_explained, totals.lost_unexplained) == (0, 0)
+            assert totals.complete == (not missing)
+
+
+def test_an_ingest_without_two_archives_says_how_many_readings_are_missing(landing: Path, tmp_path: Path) -> None:
+    archives = _archives(landing)
+    withheld = list(archives)[:2]
+    for path in landing.iterdir():
+        if path not in withheld and path.is_file():
+            (tmp_path / "landing").mkdir(exist_ok=True)
+            (tmp_path / "landing" / path.name).write_bytes(path.read_bytes())
+    where = ("--landing", str(tmp_path / "landing"), "--tables", str(tmp_path / "tables"))
+    printed = _headgate("ingest", "run", *where, "--quiet", "--json", exit_code=1)
+    totals = json.loads(printed)["totals"]
+    assert totals["missing"] == sum(archives[path] for path in withheld)
+    assert totals["ingested"] == sum(archives.values()) - totals["missing"]
+    assert totals["complete"] is False
+    gaps = _headgate("ingest", "gaps", "--tables", str(tmp_path / "tables"))
+    assert "archive missing" in gaps
+    for path in withheld:
+        (tmp_path / "landing" / path.name).write_bytes(path.read_bytes())
+    totals = json.loads(_headgate("ingest", "run", *where, "--quiet", "--json"))["totals"]
+    assert (totals["missing"], totals["complete"]) == (0, True)
