@@ -53,11 +53,15 @@ class Gateway:
         self.archiver = Archiver(self.store, self.folder, KEYS, using)
         self._acknowledge()
 
-    def write(self, lane: int, sequence: int, count: int, size: int = 700) -> list[int]:
-        entries = [Entry(b"%d " % (sequence + at) + bytes(size), "chain", NOW_MS, sequence + at) for at in range(count)]
+    def write(self, lane: int, sequence: int, count: int, size: int = 700) -> range:
+        """So many messages, of one to four readings; gives the positions of all these readings."""
+        entries = [
+            Entry(b"%d " % at + bytes(size), "chain", NOW_MS, at, 1 + at % 4)
+            for at in range(sequence, sequence + count)
+        ]
         positions = self.journal.append_many(lane, entries)
         self.journal.commit(NOW_MS)
-        return positions
+        return range(positions[0], positions[-1] + entries[-1].readings)
 
     def archive(self) -> bool:
         self.cursor.rewind()
@@ -99,12 +103,12 @@ class Gateway:
 
 
 def _contents(collected: dict[str, bytes]) -> tuple[Counter[tuple[int, int]], set[tuple[int, int]]]:
-    """How often each record is at the collector, and the positions that manifests report as lost."""
+    """How often each position is at the collector, and the positions that manifests report as lost."""
     records: Counter[tuple[int, int]] = Counter()
     lost: set[tuple[int, int]] = set()
     for data in collected.values():
         archive, found = read_archive(data)
-        records.update((record.lane, record.position) for record in found)
+        records.update((each.lane, at) for each in found for at in range(each.position, each.position + each.readings))
         for loss in archive.manifest.losses:
             lost.update((loss.lane, at) for at in range(loss.first_position, loss.last_position + 1))
     return records, lost
@@ -120,7 +124,7 @@ def test_on_a_full_disk_archives_and_journal_let_each_other_go_on(has_min_free: 
     written = 0
     with suppress(StorageError):
         while True:
-            written += len(gateway.write(4, written, 20))
+            written = gateway.write(4, written, 20).stop
     for _ in range(200):
         with suppress(StorageError):
             gateway.archive()
@@ -128,8 +132,7 @@ def test_on_a_full_disk_archives_and_journal_let_each_other_go_on(has_min_free: 
         if disk.free_bytes() > reserve_bytes(using):
             break
     gateway.journal.commit(NOW_MS)
-    written += 20  # those that were refused waited
-    written += len(gateway.write(4, written, 20))
+    written = gateway.write(4, written, 20).stop  # behind those that were refused, which waited
     for _ in range(200):
         with suppress(StorageError):
             gateway.archive()
@@ -180,3 +183,5 @@ def test_journal_and_archives_that_crash_together_deliver_everything_committed_o
     records, lost = _contents(collected)
     assert set(records.values()) <= {1}, "a record is in two archives"
     assert committed <= set(records) | lost
+    used = {(lane, at) for lane in LANES for at in range(gateway.journal.durable_position(lane))}
+    assert used == set(records) | lost, "each position is that of a reading or is in a loss"
