@@ -9,6 +9,7 @@ Archives arrive in any order. Numbers that follow each other form one range, so 
 number of holes, not on the length of the log. The digest of each number is in `ingest.collector.leaves`.
 """
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -28,10 +29,11 @@ from protocol.strict_cbor import field as typed
 
 MAX_RANGES: Final = 64
 MAX_FORKS: Final = 16
-MAX_STATE_BYTES: Final = 128 * 1024
+MAX_STATE_BYTES: Final = 64 * 1024
 
 ENVELOPE: Final = FileEnvelope(name="log state", magic=b"HGCLOG", version=1, max_bytes=MAX_STATE_BYTES)
-_BOUNDS: Final = CborBounds(max_bytes=MAX_STATE_BYTES, max_items=32_768, max_depth=5)
+_BOUNDS: Final = CborBounds(max_bytes=MAX_STATE_BYTES, max_items=1024, max_depth=4)
+_POSITION: Final = struct.Struct(">BQ")  # lane, position: bytes instead of CBOR, since a device may make many of them
 _NAMES: Final = (
     *("log", "previous_log", "first_contact_ms", "frontier", "held", "begins", "replaced", "received"),
     *("forks", "forks_found"),
@@ -171,7 +173,7 @@ class LogState:
             "first_contact_ms": self.first_contact_ms,
             "frontier": self.frontier.to_cbor(),
             "held": [_range_to_cbor(each) for each in self.held],
-            "begins": _positions_to_cbor(self.begins),
+            "begins": _positions_to_bytes(self.begins),
             "replaced": self.replaced,
             "received": self.received,
             "forks": [[*_contradiction_to_cbor(each.contradiction), each.found_at_ms] for each in self.forks],
@@ -190,7 +192,7 @@ class LogState:
                 first_contact_ms=typed(found["first_contact_ms"], int),
                 frontier=Frontier.from_cbor(found["frontier"]),
                 held=tuple(_range_from_cbor(each) for each in items(found["held"])),
-                begins=_positions_from_cbor(found["begins"]),
+                begins=_positions_from_bytes(found["begins"]),
                 replaced=typed(found["replaced"], int),
                 received=typed(found["received"], int),
                 forks=tuple(_fork_from_cbor(each) for each in items(found["forks"])),
@@ -203,27 +205,29 @@ def _of_lanes(positions: Positions, lanes: Positions) -> Positions:
 
 
 def _range_to_cbor(held: HeldRange) -> CborValue:
-    return [held.first, held.next, held.previous, _positions_to_cbor(held.starts), _positions_to_cbor(held.ends)]
+    return [held.first, held.next, held.previous, _positions_to_bytes(held.starts), _positions_to_bytes(held.ends)]
 
 
 def _range_from_cbor(value: CborValue) -> HeldRange:
     first, after, previous, starts, ends = items(value, 5)
-    positions = _positions_from_cbor(starts), _positions_from_cbor(ends)
+    positions = _positions_from_bytes(starts), _positions_from_bytes(ends)
     return HeldRange(typed(first, int), typed(after, int), typed(previous, bytes), *positions)
 
 
-def _positions_to_cbor(positions: Positions) -> CborValue:
-    return [list(each) for each in sorted(positions.items())]
+def _positions_to_bytes(positions: Positions) -> bytes:
+    return b"".join(_POSITION.pack(*each) for each in sorted(positions.items()))
 
 
-def _positions_from_cbor(value: CborValue) -> dict[int, int]:
-    pairs = [items(each, 2) for each in items(value)]
-    positions = {typed(lane, int): typed(position, int) for lane, position in pairs}
-    check_within("lanes", len(pairs), 0, MAX_LANES)
-    if list(positions) != sorted(positions) or len(positions) != len(pairs):
+def _positions_from_bytes(value: CborValue) -> dict[int, int]:
+    data = typed(value, bytes)
+    check_within("lanes", len(data) // _POSITION.size, 0, MAX_LANES)
+    if len(data) % _POSITION.size:
+        raise ValueError(f"positions of {len(data)} bytes")
+    positions = dict(_POSITION.iter_unpack(data))
+    if _positions_to_bytes(positions) != data:
         raise ValueError("lanes are not in order")
-    for position in positions.values():
-        check_within("position", position, 0, MAX_POSITION)
+    if any(position > MAX_POSITION for position in positions.values()):
+        raise ValueError(f"a position is above {MAX_POSITION}")
     return positions
 
 
