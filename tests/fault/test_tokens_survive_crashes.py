@@ -6,12 +6,11 @@ failed syncs. What is published is released, so that positions that were noted m
 """
 
 import asyncio
-import base64
 import contextlib
 import errno
-import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from firmware_bridge.received import Boot, ReceivedByBoot, SampleName
 from protocol.ethereum.signer import Signer
 from protocol.events import REFUSED_INFO_TYPE, RefusedNotice
 from protocol.iomessage import IoMessage
+from protocol.iomessage.content import decode_content
 from protocol.link import Record as LinkRecord
 from protocol.link import Sample
 from protocol.scalars import decode_scalar
@@ -47,7 +47,7 @@ RULES = [StreamRule(stream="x/all")]
 LARGE_BYTES = 3_000  # of readings that fill a segment soon
 TOO_LARGE_BYTES = 100_000
 
-Messages = dict[tuple[int, int], IoMessage]  # by lane and position
+Messages = dict[tuple[int, int], IoMessage]  # by lane and position of the reading
 
 
 class Crash(BaseException):
@@ -128,8 +128,8 @@ class Life:
     def publish(self, published: Messages) -> None:
         cursor = self.thread.journal.cursor("publisher")
         while records := cursor.take(100):
-            published.update(((record.lane, record.position), io_message(record)) for record in records)
-            cursor.acknowledge(records[-1].lane, records[-1].position)
+            published.update(reading for record in records for reading in readings_of(record))
+            cursor.acknowledge(records[-1].lane, records[-1].next_position - 1)
 
     async def send_too_much(self, device: Device) -> None:
         async def committed() -> None:
@@ -167,11 +167,15 @@ def stored(folder: Path) -> Messages:
     with contextlib.closing(DirectoryDisk(folder / "journal", read_only=True)) as disk:
         view = inspect_journal(disk)
         records = (record for lane in view.lanes.values() for record in view.records(lane))
-        return {(record.lane, record.position): io_message(record) for record in records}
+        return {place: message for record in records for place, message in readings_of(record)}
 
 
-def io_message(record: Record) -> IoMessage:
-    return IoMessage.from_bytes(base64.b64decode(json.loads(parse_stream_message(record.payload).content)["ioMessage"]))
+def readings_of(record: Record) -> Iterator[tuple[tuple[int, int], IoMessage]]:
+    """The readings of a message by their places."""
+    messages = decode_content(parse_stream_message(record.payload).content)
+    assert len(messages) == record.readings
+    for position, message in enumerate(messages, record.position):
+        yield (record.lane, position), message
 
 
 class Fate:
