@@ -38,6 +38,7 @@ class LaneTotals(NamedTuple):
 @dataclass(slots=True)
 class LaneAccount:
     begin: int
+    end: int  # of the last archive that arrived, also where that covers nothing of this lane
     covered: list[Range] = field(default_factory=list)  # united
     readings: int = 0  # in archives that arrived, each position once
 
@@ -46,6 +47,7 @@ class LaneAccount:
         fresh = subtract(covered, self.covered)
         self.readings += min(readings, length(fresh))
         self.covered = unite([*self.covered, covered])
+        self.end = max(self.end, covered[1])
 
 
 @dataclass(slots=True)
@@ -108,10 +110,8 @@ class LogAccount:
 
     def _end(self, lane: int, *, is_abandoned: bool) -> int:
         """Where the lane ends in archives; for an abandoned log, where it ended in the journal."""
-        account = self.lanes[lane]
-        arrived = account.covered[-1][1] if account.covered else account.begin
         stated = [each for each in self.checkpoint.lanes if each.lane == lane] if self.checkpoint else []
-        return max([arrived, *((each.committed if is_abandoned else each.archived) for each in stated)])
+        return max([self.lanes[lane].end, *((each.committed if is_abandoned else each.archived) for each in stated)])
 
     def _waiting(self, lane: int) -> Range:
         """The positions in archives that wait on the device for a receipt, by its newest checkpoint."""
@@ -124,14 +124,14 @@ class LogAccount:
         return bool(gaps) and not any(subtract(gap, self.received) for gap in gaps)
 
     def _lane(self, lane: int, begin: int) -> LaneAccount:
-        return self.lanes.setdefault(lane, LaneAccount(begin))
+        return self.lanes.setdefault(lane, LaneAccount(begin, begin))
 
     def _note_sign(self, landed_at_ms: int) -> None:
         self.first_sign_ms = min(self.first_sign_ms or landed_at_ms, landed_at_ms)
         self.last_sign_ms = max(self.last_sign_ms, landed_at_ms)
 
     def to_json(self) -> list[Any]:
-        lanes = [[lane, each.begin, each.covered, each.readings] for lane, each in self.lanes.items()]
+        lanes = [[lane, each.begin, each.end, each.covered, each.readings] for lane, each in self.lanes.items()]
         checkpoint = None if self.checkpoint is None else self.checkpoint.to_bytes().hex()
         signs = (self.first_sign_ms, self.last_sign_ms)
         numbers = (self.numbers, self.received)
@@ -145,7 +145,7 @@ class LogAccount:
             journal=journal,
             first_sign_ms=first_sign_ms,
             last_sign_ms=last_sign_ms,
-            lanes={lane: LaneAccount(begin, _ranges(covered), readings) for lane, begin, covered, readings in lanes},
+            lanes={lane: LaneAccount(begin, end, _ranges(there), count) for lane, begin, end, there, count in lanes},
             numbers=_ranges(numbers),
             received=_ranges(received),
             checkpoint=None if checkpoint is None else Checkpoint.from_bytes(bytes.fromhex(checkpoint)),

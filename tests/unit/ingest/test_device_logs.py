@@ -100,6 +100,13 @@ def _account(*numbers: int, received: int = 0) -> tuple[Device, LogAccount]:
     return device, account
 
 
+def test_an_archive_that_covers_nothing_of_a_lane_still_says_where_the_lane_ends() -> None:
+    device, account = Device([(10, 0), (5, 0), (0, 0)], 0, 0, 0), LogAccount()
+    for number in (0, 2):
+        account.add_archive(device.entry(number), {LANE: device.sizes[number][0]}, 1)
+    assert account.missing(LANE) == [(10, 15)]
+
+
 def test_what_a_receipt_names_does_not_wait_on_the_device() -> None:
     _, account = _account(0, 1, 3, 4, received=1)
     assert account.totals(LANE) == LaneTotals(40, 0, missing=0, on_device=13)
