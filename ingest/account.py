@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import orjson
@@ -64,7 +65,7 @@ class ChainAccount:
     archives: int = 0
     unreconciled: int = 0  # records that a manifest counts and nobody found, or the other way round
     spans: list[Span] = field(default_factory=list)  # united, in order
-    held: set[Ref] = field(default_factory=set)  # references in quarantine that no span holds
+    held: dict[Ref, int] = field(default_factory=dict)  # readings of messages in quarantine that no span holds
     lane: Lane | None = None  # None until a message of the chain has come
 
     def add(self, found: ChainSummary, journal: str) -> None:
@@ -77,7 +78,10 @@ class ChainAccount:
         self.forked += found.forked
         self.archives += 1
         self.spans = unite([*self.spans, *found.spans])
-        self.held = {ref for ref in {*self.held, *found.held} if not overlaps(self.spans, Span(ref, ref, None))}
+        for timestamp_ms, sequence, readings in found.held:
+            ref = (timestamp_ms, sequence)
+            self.held[ref] = max(readings, self.held.get(ref, 0))
+        self.held = {ref: count for ref, count in self.held.items() if not overlaps(self.spans, Span(ref, ref, None))}
 
     def refine(self, found: ChainSummary) -> None:
         """Take over the positions of runs that were known without."""
@@ -220,7 +224,7 @@ def _suspect(name: ChainName, span: Span) -> Suspect:
     return Suspect(*name, span.first[0], span.last[0])
 
 
-def _explain(name: ChainName, holes: list[Hole], losses: list[Loss], held: set[Ref]) -> Iterator[Gap]:
+def _explain(name: ChainName, holes: list[Hole], losses: list[Loss], held: dict[Ref, int]) -> Iterator[Gap]:
     """A loss explains the holes that it touches: of each no more than is missing, in all no more than it counts.
 
     A device also tells of messages that it gave up when they were in an archive already, so a loss may begin before
@@ -232,11 +236,13 @@ def _explain(name: ChainName, holes: list[Hole], losses: list[Loss], held: set[R
     )
     touching: list[_Remaining] = []
     in_quarantine = sorted(held)
+    readings_held = list(accumulate((held[ref] for ref in in_quarantine), initial=0))
     for hole in holes:  # in order, as the losses are: each is looked at from its first hole to its last, and no more
         while to_come and to_come[0].first < hole.before:
             touching.append(to_come.popleft())
         touching = [each for each in touching if each.count and (hole.after is None or hole.after < each.last)]
-        held_here = _count_within(hole, in_quarantine)
+        first, last = _within(hole, in_quarantine)
+        held_here = readings_held[last] - readings_held[first]
         wanted = None if hole.missing is None else max(0, hole.missing - held_here)
         explained = 0
         for each in touching:
@@ -302,17 +308,19 @@ def _stood_between(places: tuple[int, int], loss: Loss) -> bool:
     return loss.first_position < before and after < loss.last_position
 
 
-def _count_within(hole: Hole, in_order: list[Ref]) -> int:
-    return bisect_left(in_order, hole.before) - (0 if hole.after is None else bisect_right(in_order, hole.after))
+def _within(hole: Hole, in_order: list[Ref]) -> tuple[int, int]:
+    """Where references that lie within the hole begin and end."""
+    return (0 if hole.after is None else bisect_right(in_order, hole.after)), bisect_left(in_order, hole.before)
 
 
 def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict[str, Any]:
     explained = sum(gap.explained for gap in gaps)
     unexplained = sum(map(_unexplained, gaps))
+    held = sum(account.held.values())
     produced = _produced(account)
     if produced is None:
-        produced = account.ingested + len(account.held) + explained + unexplained
-    adds_up = produced == account.ingested + len(account.held) + explained + unexplained
+        produced = account.ingested + held + explained + unexplained
+    adds_up = produced == account.ingested + held + explained + unexplained
     archived_adds_up = account.archived == account.ingested + account.duplicate + account.quarantined
     return {
         "device": name.device,
@@ -322,7 +330,7 @@ def _ledger_row(name: ChainName, account: ChainAccount, gaps: list[Gap]) -> dict
         "ingested": account.ingested,
         "duplicate": account.duplicate,
         "quarantined": account.quarantined,
-        "held": len(account.held),
+        "held": held,
         "lost_explained": min(explained, MAX_INTEGER),
         "lost_unexplained": unexplained,
         "broken_links": account.broken_links,
@@ -343,13 +351,13 @@ def _produced(account: ChainAccount) -> int | None:
     last = account.spans[-1] if account.spans else None
     if last is None or last.last_position is None or any(span.last_position is None for span in account.spans):
         return None
-    return last.last_position + 1 + sum(ref > last.last for ref in account.held)
+    return last.last_position + 1 + sum(count for ref, count in account.held.items() if ref > last.last)
 
 
 def _chain_to_json(account: ChainAccount) -> list[Any]:
     return [
         account.archived, account.ingested, account.duplicate, account.quarantined, account.forked, account.archives,
-        account.unreconciled, account.spans, sorted(account.held), account.lane,
+        account.unreconciled, account.spans, sorted(account.held.items()), account.lane,
     ]  # fmt: skip
 
 
@@ -364,6 +372,6 @@ def _chain_from_json(values: list[Any]) -> ChainAccount:
         archives=archives,
         unreconciled=unreconciled,
         spans=[span_from_json(span) for span in spans],
-        held={(timestamp_ms, sequence) for timestamp_ms, sequence in held},
+        held={(timestamp_ms, sequence): count for (timestamp_ms, sequence), count in held},
         lane=lane and tuple(lane),
     )

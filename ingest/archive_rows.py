@@ -22,9 +22,9 @@ from ingest.blocks import BlockDecoder, DamagedBlock, DecodedBlocks, read_blocks
 from ingest.claims import who_else_brought
 from ingest.decoded import ROW_COLUMNS, arrival_us
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
+from ingest.quick import QuickReader
+from ingest.reading_columns import Spread
 from ingest.reasons import Quarantined, Reason
-from ingest.records import Readers
-from ingest.runs import Spread, join_runs
 from ingest.schemas import DECODED, MESSAGES_IN_FILES
 from ingest.summary import DAMAGED, KNOWN, RETRIED, ArchiveSummary, ChainSummary
 from ingest.walk import Walk
@@ -36,11 +36,12 @@ from protocol.errors import Truncated, Unsupported, WireError
 MAX_QUARANTINED_BYTES: Final = 64 * 1024  # kept of a record or block; the whole stays in its archive
 _NAMED_BY_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _QUARANTINE_COLUMNS: Final = (
-    "record", "chain", "timestamp_ms", "sequence", "arrived_at", "offset", "records", "reason", "detail", "bytes",
+    "record", "chain", "timestamp_ms", "sequence", "arrived_at", "offset", "records", "readings",
+    "reason", "detail", "bytes",
 )  # fmt: skip
+_NOWHERE: Final = (None,) * 5  # the first five of them, of what is no record
 DECODED_SCHEMA: Final = to_arrow_schema(DECODED, timezone="UTC")
 MESSAGE_SCHEMA: Final = to_arrow_schema(MESSAGES_IN_FILES, timezone="UTC")
-_readers: Final = Readers()
 
 Row = tuple[Any, ...]
 TakeMessages = Callable[[pa.RecordBatch], None]
@@ -163,7 +164,8 @@ def _describe(summary: ArchiveSummary, archive: OpenArchive) -> None:
     summary.records = manifest.records
     summary.entry = manifest.entry
     summary.lane_readings = {lane.lane: lane.readings for lane in manifest.lanes}
-    summary.chains = {entry.chain: ChainSummary(archived=entry.records) for entry in manifest.chains}
+    summary.readings = manifest.readings
+    summary.chains = {entry.chain: ChainSummary(archived=entry.readings) for entry in manifest.chains}
 
 
 def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
@@ -182,7 +184,8 @@ def _check_bringer(archive: OpenArchive, receipts: Path, file_digest: str) -> No
 def _whole_archive(problem: Quarantined, data: bytes) -> Row:
     """The file stays in the landing area, so its beginning is enough here."""
     detail = _storable(problem.detail)
-    return (None, None, None, None, None, problem.offset, None, problem.reason, detail, data[:MAX_QUARANTINED_BYTES])
+    counts = (None, None)
+    return (*_NOWHERE, problem.offset, *counts, problem.reason, detail, data[:MAX_QUARANTINED_BYTES])
 
 
 def _decode_blocks(
@@ -191,7 +194,7 @@ def _decode_blocks(
     summary = rows.summary
     summary.losses = [(summary.journal or "", loss) for loss in archive.manifest.losses]
     walk = Walk(summary)
-    decoder = BlockDecoder(summary.device or "", walk, keyring, _readers)
+    decoder = BlockDecoder(summary.device or "", walk, keyring, QuickReader(archive.header.binding))
     for blocks in read_blocks(archive):
         if isinstance(blocks, DamagedBlock):
             summary.verdict = DAMAGED
@@ -224,14 +227,15 @@ def _no_search_for_cycles() -> Iterator[None]:
 def _whole_block(damaged: DamagedBlock, archive: OpenArchive) -> Row:
     entry, error = damaged
     data = archive.read_at(entry.offset, min(entry.frame_bytes, MAX_QUARANTINED_BYTES))
-    return (None, None, None, None, None, entry.offset, entry.records, Reason.BLOCK_DAMAGED, str(error), data)
+    counts = (entry.records, entry.readings)
+    return (*_NOWHERE, entry.offset, *counts, Reason.BLOCK_DAMAGED, str(error), data)
 
 
 def _rejected_row(number: int, record: Record, problem: Quarantined, archive: OpenArchive) -> Row:
     offset = archive.manifest.blocks[archive.index_of(number)].offset
     return (
         number, record.chain, record.timestamp_ms, record.sequence, arrival_us(record.arrived_at_ms), offset, 1,
-        problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
+        record.readings, problem.reason, _storable(problem.detail), record.text[:MAX_QUARANTINED_BYTES],
     )  # fmt: skip
 
 
@@ -247,9 +251,8 @@ class _RowBatches:
         self.summary = summary
 
     def messages(self, blocks: DecodedBlocks) -> Iterator[pa.RecordBatch]:
-        if blocks.runs:
-            columns = {**join_runs(blocks.runs), "link": [link for _, links in blocks.runs for link in links]}
-            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(columns["link"]))
+        for columns in blocks.columns:
+            yield self._batch(MESSAGE_SCHEMA, "message", columns, len(columns["message_id"]))
         if blocks.rows:
             columns = {**_columns(ROW_COLUMNS, blocks.rows), "link": blocks.links}
             yield self._batch(MESSAGE_SCHEMA, "message", columns, len(blocks.rows))

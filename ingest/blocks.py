@@ -1,22 +1,22 @@
 """Decode the records of neighbouring blocks: whole runs where a chain is one, the others one by one."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
-from ingest.decoded import Decoded
+from ingest.decoded import LINKED, UNLINKED
 from ingest.keyring import Keyring
+from ingest.many_readings import ManyReadings
+from ingest.quick import QuickReader
 from ingest.reasons import Quarantined
-from ingest.records import Readers, decode_record
-from ingest.runs import MIN_RUN, Run, lay_out_run
-from ingest.walk import LINKED, Walk
+from ingest.records import decode_record
+from ingest.runs import MIN_RUN, Run, join_runs, lay_out_run
+from ingest.walk import Walk
 from protocol.archive.block import Block
 from protocol.archive.manifest import BlockEntry
 from protocol.archive.random_access import OpenArchive
 from protocol.archive.records import Columns, Record
 from protocol.errors import WireError
-from protocol.streamr.stream_message.usual_text import UsualText
 
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024  # of texts; the block that reaches it is the last
 
@@ -59,72 +59,94 @@ def _neighbours(blocks: list[Block]) -> Iterator[Neighbours]:
 class DecodedBlocks(NamedTuple):
     """What neighbouring blocks hold. Each of their records is in one of these."""
 
-    runs: list[tuple[Run, list[str]]]  # with how each of its messages is linked to the one before it
+    columns: list[dict[str, Any]]  # of many rows each, by name
     rows: list[tuple[Any, ...]]
-    links: list[str]
+    links: list[str]  # of `rows`
     rejected: list[tuple[int, Record, Quarantined]]
 
 
 class BlockDecoder:
     """Decodes the blocks of one archive in their order, and notes in the walk what they hold."""
 
-    def __init__(self, device: str, walk: Walk, keyring: Keyring, readers: Readers) -> None:
+    def __init__(self, device: str, walk: Walk, keyring: Keyring, quick: QuickReader) -> None:
         self._device = device
         self._walk = walk
         self._keyring = keyring
-        self._readers = readers
+        self._quick = quick
 
     def decode(self, blocks: Neighbours) -> DecodedBlocks:
+        """Read runs, then all other usual messages together; then walk through each chain in its order."""
+        stretches = [(stretch, self._read_run(stretch, blocks)) for stretch in _stretches(blocks.columns)]
+        others = _Usual(self._quick, blocks, [index for stretch, run in stretches if run is None for index in stretch])
         done = DecodedBlocks([], [], [], [])
-        for stretch in _stretches(blocks.columns):
-            alone = 0 if self._readers.quick.knows(self._device) else 1  # decoded alone, which makes it known
-            self._take_each(stretch[:alone], blocks, done)
-            rest = stretch[alone:]
-            if len(rest) < MIN_RUN or not self._take_run(rest, blocks, done):
-                self._take_each(rest, blocks, done)
+        runs: list[tuple[Run, str]] = []
+        for stretch, run in stretches:
+            link = None if run is None else self._take_run(run, stretch, blocks)
+            if run is not None and link is not None:
+                runs.append((run, link))
+            else:
+                for index in stretch:
+                    self._take(index, blocks, others, done)
+        done.columns.extend([join_runs(runs)] if runs else [])
+        others.lay_out(done)
         return done
 
-    def _take_run(self, indexes: list[int], blocks: Neighbours, done: DecodedBlocks) -> bool:
-        """Whether these records of one chain are a perfect run, and were taken."""
-        quick, device = self._readers.quick, self._device
-        head, start = blocks.columns.record(indexes[0]), blocks.first_record
-        first = quick.decode(head, quick.parse(head, device), start + indexes[0])
-        if first is None or not quick.knows(device):
-            return False
-        numbers = [start + index for index in indexes]
-        run = lay_out_run(first, numbers, blocks.columns.at(indexes), partial(quick.verify, device))
-        link = None if run is None else self._walk.take(head, first)
-        if run is None or not isinstance(link, str):
-            return False
-        self._walk.go_on(head.chain, run, blocks.columns.positions[indexes[-1]])
-        done.runs.append((run, [link] + [LINKED] * (run.messages - 1)))
-        return True
+    def _read_run(self, indexes: list[int], blocks: Neighbours) -> Run | None:
+        """These records of one chain, if they are a perfect run."""
+        head = self._quick.parse(blocks.columns.record(indexes[0])) if len(indexes) >= MIN_RUN else None
+        if head is None or head.is_pack:
+            return None
+        numbers = [blocks.first_record + index for index in indexes]
+        return lay_out_run(head, numbers, blocks.columns.at(indexes), self._quick.verify)
 
-    def _take_each(self, indexes: list[int], blocks: Neighbours, done: DecodedBlocks) -> None:
-        records = [blocks.columns.record(index) for index in indexes]
-        verified = self._readers.quick.read(records, self._device)
-        for index, record, parsed in zip(indexes, records, verified, strict=True):
-            self._take_one(record, parsed, blocks.first_record + index, done)
+    def _take_run(self, run: Run, indexes: list[int], blocks: Neighbours) -> str | None:
+        """How its first reading is linked; None if it does not belong into the chain."""
+        last_place = blocks.columns.positions[indexes[-1]]
+        link = self._walk.take(blocks.columns.record(indexes[0]), run.decoded, last_place)
+        return None if isinstance(link, Quarantined) else link
 
-    def _take_one(self, record: Record, parsed: UsualText | None, number: int, done: DecodedBlocks) -> None:
+    def _take(self, index: int, blocks: Neighbours, others: "_Usual", done: DecodedBlocks) -> None:
+        record, number = blocks.columns.record(index), blocks.first_record + index
         try:
-            decoded = self._readers.quick.decode(record, parsed, number) or self._decode_long(record, number)
+            decoded = others.decoded.get(index) or decode_record(record, number, self._device, self._keyring)
         except Quarantined as problem:
             self._reject(record, number, problem, done)
             return
         link = self._walk.take(record, decoded)
         if isinstance(link, Quarantined):
             self._reject(record, number, link, done)
-        else:
-            done.rows.append(decoded.row)
-            done.links.append(link)
-
-    def _decode_long(self, record: Record, number: int) -> Decoded:
-        return decode_record(record, number, self._device, self._keyring, self._readers)
+            return
+        others.links[index] = link
+        later = UNLINKED if decoded.link is None else LINKED
+        done.rows.extend(decoded.rows)
+        done.links.extend([link, *[later] * (decoded.readings - 1)] if decoded.rows else [])
 
     def _reject(self, record: Record, number: int, problem: Quarantined, done: DecodedBlocks) -> None:
         done.rejected.append((number, record, problem))
         self._walk.reject(record)
+
+
+class _Usual:
+    """The usual messages among some records of blocks, and how they are linked."""
+
+    def __init__(self, quick: QuickReader, blocks: Neighbours, indexes: list[int]) -> None:
+        records = [blocks.columns.record(index) for index in indexes]
+        found = quick.read(records, [blocks.first_record + index for index in indexes])
+        usual = {index: message for index, message in zip(indexes, found, strict=True) if message is not None}
+        self._readings = ManyReadings(list(usual.values())) if usual else None
+        decoded = self._readings.decoded() if self._readings else []
+        self._indexes = list(usual)
+        self.decoded = dict(zip(self._indexes, decoded, strict=True))
+        self.links: dict[int, str] = {}  # of those that belong into their chains
+
+    def lay_out(self, done: DecodedBlocks) -> None:
+        if self._readings is None:
+            return
+        words = [self.links.get(index, "") if self.decoded[index] else "" for index in self._indexes]
+        columns, rows, links = self._readings.lay_out(words)
+        done.columns.extend([columns] if columns else [])
+        done.rows.extend(rows)
+        done.links.extend(links)
 
 
 def _stretches(columns: Columns) -> Iterator[list[int]]:

@@ -1,4 +1,8 @@
-"""Messages → messages at their true time, each once. Pure steps: a DataFrame in, a DataFrame out."""
+"""Readings → readings at their true time, each message once. Pure steps: a DataFrame in, a DataFrame out.
+
+A table of messages has one row per reading, and all rows of a message stand at one place. Whether a message is a
+duplicate is decided once, by the row of its first reading; then all of its rows are dropped or none.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -13,13 +17,19 @@ from ingest.summary import Correction
 
 IDENTITY: Final = ("device", "stream_id", "stream_partition", "msg_chain_id", "timestamp_ms", "sequence")
 SIGNED_TEXT: Final = ("signed_digest",)
-PLACE: Final = ("archive", "record")
+PLACE: Final = ("archive", "record")  # of a message
+ROW: Final = (*PLACE, "reading")
 STRETCHES: Final = "device string, chain string, first_ms long, last_ms long"
 
 
 def drop_copies(messages: DataFrame) -> DataFrame:
-    """Each message of an archive once, where its file lay in the landing area twice."""
-    return messages.dropDuplicates(list(PLACE)).select(MESSAGES.fieldNames())
+    """Each reading of an archive once, where its file lay in the landing area twice."""
+    return messages.dropDuplicates(list(ROW)).select(MESSAGES.fieldNames())
+
+
+def one_row_each(messages: DataFrame) -> DataFrame:
+    """Each message by the row of its first reading."""
+    return messages.where(F.col("reading") == 0)
 
 
 def choose_quarantine(decoded: DataFrame, unwanted_paths: list[str]) -> DataFrame:
@@ -34,7 +44,7 @@ def _date_of(column: str) -> Column:
 
 
 def apply_corrections(messages: DataFrame, corrections: dict[Boot, Correction]) -> DataFrame:
-    """The same messages, those of a boot with a known correction at their true time, unless that is out of range."""
+    """The same readings, those of a boot with a known correction at their true time, unless that is out of range."""
     if not corrections:
         return messages
     true_ms = F.col("monotonic_ms") + F.create_map(*_offsets(corrections))[F.concat("device", "boot")]
@@ -55,26 +65,31 @@ def _offsets(corrections: dict[Boot, Correction]) -> list[Column]:
 
 
 def opened_rows(decoded: DataFrame, there: DataFrame) -> DataFrame:
-    """Of messages that were decoded again, those that stand locked in the table and could be opened now."""
+    """Of messages that were decoded again, the readings of those that stand locked in the table and are open now."""
     is_opened = F.col("content_state") == "decrypted"
     locked = there.where(F.col("content_state") == "locked").select(*PLACE)
     return decoded.where(is_opened).join(locked, on=list(PLACE), how="left_semi").select(MESSAGES.fieldNames())
 
 
 def rows_of_boots(messages: DataFrame, boots: Iterable[Boot]) -> DataFrame:
-    """The messages that were made in one of these boots."""
+    """The readings that were made in one of these boots."""
     names = [boot.device + boot.boot for boot in sorted(boots)]
     return messages.where(F.concat("device", "boot").isin(names)).select(MESSAGES.fieldNames())
 
 
+def rows_but(messages: DataFrame, others: DataFrame) -> DataFrame:
+    """The readings that are not among the others; a message may have some in both."""
+    return messages.join(others.select(*ROW), on=list(ROW), how="left_anti").select(MESSAGES.fieldNames())
+
+
 def suspected_rows(messages: DataFrame, suspects: list[Suspect]) -> DataFrame:
-    """Identity, place and chain of the messages in these stretches of their chains."""
+    """Identity, place, chain and number of readings of the messages in these stretches of their chains."""
     stretches = messages.sparkSession.createDataFrame(suspects, STRETCHES)
-    keys = messages.select(*IDENTITY, *PLACE, "chain", "date").alias("row")
+    keys = one_row_each(messages).select(*IDENTITY, *PLACE, "chain", "readings", "date").alias("row")
     in_chain = (F.col("row.device") == F.col("in.device")) & (F.col("row.chain") == F.col("in.chain"))
     in_stretch = F.col("row.timestamp_ms").between(F.col("in.first_ms"), F.col("in.last_ms"))
     found = keys.join(F.broadcast(stretches.alias("in")), on=in_chain & in_stretch, how="left_semi")
-    return found.select(*IDENTITY, *PLACE, "chain", "date")
+    return found.select(*IDENTITY, *PLACE, "chain", "readings", "date")
 
 
 def repeated_texts(messages: DataFrame, known: DataFrame | None) -> DataFrame:
@@ -84,25 +99,28 @@ def repeated_texts(messages: DataFrame, known: DataFrame | None) -> DataFrame:
     it has no separators (docs/security.md). The signature itself is no such key, since it holds with -s and the other v
     too; nor is the reading's hash, which a message does not show that is locked or of another type.
     """
-    texts = messages.select(*SIGNED_TEXT)
+    texts = one_row_each(messages).select(*SIGNED_TEXT)
     if known is not None:
-        texts = texts.unionByName(known.select(*SIGNED_TEXT))
+        texts = texts.unionByName(one_row_each(known).select(*SIGNED_TEXT))
     return texts.groupBy(*SIGNED_TEXT).count().where(F.col("count") > 1).select(*SIGNED_TEXT)
 
 
 def find_duplicates(suspected: DataFrame, known: DataFrame | None, key: Sequence[str] = IDENTITY) -> DataFrame:
-    """Of the suspected rows, those whose key is in `known` already, and all but the first of those that share one."""
+    """Of the suspected messages, those whose key is in `known` already, and all but the first of those that share one.
+
+    `suspected` has one row per message.
+    """
     first_place_first = Window.partitionBy(*key).orderBy(*PLACE)
     numbered = suspected.withColumn("copy", F.row_number().over(first_place_first))
     is_copy = F.col("copy") > 1
     if known is None:
-        return numbered.where(is_copy).select(*PLACE, "device", "chain")
+        return numbered.where(is_copy).select(*PLACE, "device", "chain", "readings")
     there = known.select(*key).distinct().withColumn("is_known", F.lit(True))
     judged = numbered.join(there, on=list(key), how="left")
-    return judged.where(is_copy | F.col("is_known").isNotNull()).select(*PLACE, "device", "chain")
+    return judged.where(is_copy | F.col("is_known").isNotNull()).select(*PLACE, "device", "chain", "readings")
 
 
 def drop_duplicates(messages: DataFrame, duplicates: DataFrame) -> DataFrame:
-    """The messages without those that stand at a duplicate's place."""
-    places = F.broadcast(duplicates.select(*PLACE))
+    """The readings of all messages but those that stand at a duplicate's place."""
+    places = F.broadcast(duplicates.select(*PLACE).distinct())
     return messages.join(places, on=list(PLACE), how="left_anti").select(MESSAGES.fieldNames())

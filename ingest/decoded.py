@@ -1,7 +1,10 @@
 """What is known of a record once it was found to be true, and how a scalar is laid out in columns."""
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from ingest.reasons import Quarantined, Reason
+from protocol.archive.records import Record
 from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
 from protocol.scalars import decode_scalar
@@ -15,35 +18,72 @@ MAX_PRIORITY: Final = 2**31 - 1  # what an int column holds
 MAX_PARTITION: Final = 2**31 - 1
 MAX_POSITION: Final = 2**48  # in a hash chain; beyond it nobody can have counted
 
-Ref = tuple[int, int]  # timestamp in ms, sequence number
+FIRST, LINKED, FORKED, UNLINKED = "first", "linked", "forked", "unlinked"  # to the reading before
 
-ROW_COLUMNS: Final = (
+Ref = tuple[int, int]  # timestamp in ms, sequence number
+Identity = tuple[str, int, str]  # stream, partition, message chain
+
+OF_MESSAGE: Final = (
     "record", "chain", "timestamp_ms", "sequence", "arrived_at", "stream_id", "stream_partition", "msg_chain_id",
-    "previous_timestamp_ms", "previous_sequence", "content_state", "message_id", "element", "sensor", "group_id",
-    "priority", "quantity", "format", "unit", "value", "value_integer", "value_text", "value_boolean", "content",
-    "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time", "signed_digest",
+    "previous_timestamp_ms", "previous_sequence", "content_state", "signed_digest", "readings",
 )  # fmt: skip
+OF_READING: Final = (
+    "message_id", "element", "sensor", "group_id", "priority", "quantity", "format", "unit", "value", "value_integer",
+    "value_text", "value_boolean", "content", "chain_position", "hash", "clock", "boot", "monotonic_ms", "event_time",
+)  # fmt: skip
+ROW_COLUMNS: Final = (*OF_MESSAGE, "reading", *OF_READING)
 
 
 class ChainLink(NamedTuple):
-    """The place of a linked ioMessage in its hash chain. The hash was found to be true."""
+    """The place of a reading, or of several in a row, in the hash chain. The hashes were found to be true."""
 
-    publisher: str | None
-    position: int
-    hash: str  # lower-case hex
-    previous_hash: str | None
+    first: int  # positions
+    last: int
+    hash: str  # of the last; lower-case hex
+    previous_hash: str | None  # that the first names
+
+
+class Reading(NamedTuple):
+    """A reading that is true: `columns` in the order of `OF_READING`. Who reads its message judges its link."""
+
+    columns: tuple[Any, ...]
+    link: ChainLink | None = None
+    event: GapNotice | ClockCorrection | None = None
+    boot: str | None = None  # of a reading whose time a correction tells
 
 
 class Decoded(NamedTuple):
-    """A record that is true. `row` is in the order of `ROW_COLUMNS`; the link to the message before is judged later."""
+    """A message that is true, or a run of them, each naming the one before. Who walks the chain judges its link."""
 
-    identity: tuple[str, int, str]  # stream, partition, message chain
-    ref: Ref
-    previous: Ref | None
-    link: ChainLink | None
-    row: tuple[Any, ...]
-    event: GapNotice | ClockCorrection | None = None
-    boot: str | None = None  # of a message whose time a correction tells
+    identity: Identity
+    first: Ref
+    last: Ref
+    previous: Ref | None  # that the first message names
+    link: ChainLink | None  # of all readings
+    readings: int
+    rows: Sequence[tuple[Any, ...]] = ()  # in the order of `ROW_COLUMNS`; none of what is laid out in columns
+    events: Sequence[GapNotice | ClockCorrection] = ()
+    boots: Sequence[str] = ()
+
+
+def message_columns(
+    record: Record, number: int, identity: Identity, previous: Ref | None, state: str, digest: bytes, readings: int
+) -> tuple[Any, ...]:
+    """What all rows of a message share, in the order of `OF_MESSAGE`."""
+    return (
+        number, record.chain, record.timestamp_ms, record.sequence, arrival_us(record.arrived_at_ms), *identity,
+        *(previous or (None, None)), state, digest, readings,
+    )  # fmt: skip
+
+
+def check_fits(columns: tuple[Any, ...]) -> None:
+    """Signed nonsense must not stop the table that it does not fit into. Raises: Quarantined."""
+    if max((each for each in columns if type(each) is int), default=0) > MAX_INTEGER:
+        raise Quarantined(Reason.NOT_A_MESSAGE, "a number in it is larger than a column holds")
+    try:
+        "".join(each for each in columns if type(each) is str).encode()
+    except UnicodeEncodeError:
+        raise Quarantined(Reason.NOT_A_MESSAGE, "a text in it has half a character") from None
 
 
 def arrival_us(arrived_at_ms: int) -> int | None:

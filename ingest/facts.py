@@ -42,7 +42,7 @@ _DEVICES: Final = """
     LEFT JOIN (SELECT device, count(*) AS gaps FROM gaps WHERE state = 'open' GROUP BY device) g ON g.device = m.device
     ORDER BY m.device"""
 _QUARANTINE: Final = """
-    SELECT reason, count(*) AS rows, sum(records) AS records FROM quarantine
+    SELECT reason, count(*) AS rows, sum(records) AS records, sum(readings) AS readings FROM quarantine
     GROUP BY reason ORDER BY rows DESC, reason"""
 _LEDGER: Final = """
     SELECT l.*, coalesce(m.counted, 0) AS counted FROM ledger l

@@ -21,8 +21,10 @@ from ingest.clean import (
     drop_copies,
     drop_duplicates,
     find_duplicates,
+    one_row_each,
     opened_rows,
     repeated_texts,
+    rows_but,
     rows_of_boots,
     suspected_rows,
 )
@@ -35,8 +37,8 @@ from ingest.small_tables import CLOSED, archive_rows, closed_gaps, gap_rows, led
 from ingest.store import DATE_PREFIX, Change, Store, StoredFile
 from ingest.summary import DUPLICATE, KNOWN, UNLOCKED, VERIFIED, ArchiveSummary, Correction, Locked
 
-MESSAGES_PER_FILE: Final = 500_000
-ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence")
+READINGS_PER_FILE: Final = 500_000
+ORDER: Final = ("date", "device", "chain", "timestamp_ms", "sequence", "reading")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +182,7 @@ class _Batch:
         self._changes["messages"] = Change(final.files, rewritten)
         self._write_rollups(final, rewritten)
         self._write_quarantine()
-        self._account.add(self._summaries, _count_by_chain(duplicates))
+        self._account.add(self._summaries, _readings_by_chain(duplicates))
         self._note_boots(final, changed_boots)
 
     def unlock(self, dates: set[str]) -> None:
@@ -210,16 +212,15 @@ class _Batch:
         return {boot: self._account.corrections[boot] for boot in boots if boot in self._account.corrections}
 
     def _rows_to_move(self, boots: set[Boot]) -> tuple[DataFrame | None, DataFrame | None, list[StoredFile]]:
-        """Messages in the tables whose true time is known only now, those that share files with them, and the files."""
+        """Readings in the tables whose true time is known only now, those that share files with them, and the files."""
         dates = {day for boot in boots for day in self._account.boot_dates.get(boot, ())}
         files = self._store.files("messages", sorted(dates)) if dates else []
         if not files:
             return None, None, []
         there = read_files(self._spark, self._store, "messages", files)
         moving = rows_of_boots(there, boots)
-        kept = there.join(moving.select("archive", "record"), on=["archive", "record"], how="left_anti")
         corrections = {boot: self._account.corrections[boot] for boot in boots}
-        return apply_corrections(moving, corrections), kept.select(MESSAGES.fieldNames()), files
+        return apply_corrections(moving, corrections), rows_but(there, moving), files
 
     def _duplicates(self, messages: DataFrame, moved: DataFrame | None) -> DataFrame | None:
         """Places of the messages that came before, under the same identity or another; None if there are none."""
@@ -237,7 +238,8 @@ class _Batch:
         repeated = repeated_texts(messages, known).persist()
         if repeated.isEmpty():
             return None
-        return find_duplicates(messages.join(repeated, on=list(SIGNED_TEXT), how="left_semi"), known, SIGNED_TEXT)
+        suspected = one_row_each(messages).join(repeated, on=list(SIGNED_TEXT), how="left_semi")
+        return find_duplicates(suspected, known, SIGNED_TEXT)
 
     def _messages_of_the_time_of(self, messages: DataFrame) -> DataFrame | None:
         """Those in the tables, in the dates of these messages, whose event or own time lies within that of these.
@@ -274,7 +276,7 @@ class _Batch:
         return find_duplicates(suspected, known)
 
     def _write_messages(self, messages: DataFrame) -> _Staged:
-        files = max(1, sum(summary.records or 0 for summary in self._summaries) // MESSAGES_PER_FILE)
+        files = max(1, sum(summary.readings or 0 for summary in self._summaries) // READINGS_PER_FILE)
         folder, written = write_files(self._store, "messages", messages.coalesce(files).sortWithinPartitions(*ORDER))
         return _Staged(folder, written)
 
@@ -345,8 +347,8 @@ def _bounds(suspected: DataFrame) -> tuple[int, int]:
     return row.low, row.high
 
 
-def _count_by_chain(duplicates: DataFrame | None) -> Counter[ChainName]:
+def _readings_by_chain(duplicates: DataFrame | None) -> Counter[ChainName]:
     if duplicates is None:
         return Counter()
-    rows = duplicates.groupBy("device", "chain").count().collect()
-    return Counter({ChainName(row.device, row.chain): row["count"] for row in rows})
+    rows = duplicates.groupBy("device", "chain").agg(F.sum("readings").alias("readings")).collect()
+    return Counter({ChainName(row.device, row.chain): row.readings for row in rows})

@@ -28,6 +28,8 @@ class Reason(StrEnum):
     CONTENT_UNREADABLE = "content unreadable"
     CHAIN_ID_MALFORMED = "chain id malformed"  # it may contain part of another signed field
     HASH_MISMATCH = "hash mismatch"
+    LINK_BROKEN = "link broken"  # a reading of a pack does not continue from the reading before it
+    READINGS_MISCOUNTED = "readings miscounted"  # the archive states another number of readings than the message has
     TIME_OUT_OF_RANGE = "time out of range"
 
 

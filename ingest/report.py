@@ -19,7 +19,7 @@ LOG_COLUMNS: Final = (
 )  # fmt: skip
 GAP_COLUMNS: Final = ("device", "chain", "log", "after", "before", "missing", "explained", "held", "cause")
 DEVICE_COLUMNS: Final = ("device", "messages", "archives", "open_gaps", "first", "last")
-QUARANTINE_COLUMNS: Final = ("reason", "rows", "records")
+QUARANTINE_COLUMNS: Final = ("reason", "rows", "records", "readings")
 TEXT_COLUMNS: Final = frozenset({"device", "chain", "log", "missing_archives", "cause", "reason"})
 ALARMS: Final = frozenset({"forked"})  # good where they are false
 NEITHER: Final = frozenset({"abandoned"})  # neither good nor bad

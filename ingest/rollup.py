@@ -1,4 +1,4 @@
-"""Messages → sensor and minute. Sums of parts are sums of all, so a late message costs its own minutes only."""
+"""Readings → sensor and minute. Sums of parts are sums of all, so a late reading costs its own minutes only."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ def roll_up(messages: DataFrame) -> DataFrame:
         "unit",
         F.date_trunc("minute", "event_time").alias("minute"),
         "value",
-        F.struct("event_time", "timestamp_ms", "sequence", "value").alias("latest"),
+        F.struct("event_time", "timestamp_ms", "sequence", "reading", "value").alias("latest"),
     )
     parts = readings.groupBy(*SENSOR_AND_MINUTE).agg(
         F.count("value").alias("count"),

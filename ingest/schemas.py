@@ -70,13 +70,16 @@ MESSAGE_COLUMNS: Final = {
     "boot": _TEXT,
     "monotonic_ms": _LONG,
     "event_time": _TIME,
-    "signed_digest": _BYTES,  # of the text that the signature covers; null in files of earlier releases
+    "signed_digest": _BYTES,  # of the text that the signature covers
+    "reading": _INT,  # its index in its message, from 0
+    "readings": _INT,  # how many its message has
 }
 QUARANTINE_COLUMNS: Final = {
     **_WHERE_FOUND,
     "path": _TEXT,
     "offset": _LONG,  # in the archive: of the record's block, or of the damage
-    "records": _INT,  # how many records this row stands for; null where that is unknown
+    "records": _INT,  # how many messages this row stands for; null where that is unknown
+    "readings": _LONG,  # how many readings these have
     "reason": _TEXT,
     "detail": _TEXT,
     "bytes": _BYTES,
@@ -162,7 +165,8 @@ ARCHIVES: Final = _schema(
     created_at=_TIME,
     landed_at=_TIME,
     size_bytes=_LONG,
-    records=_LONG,  # as its manifest says; null where that could not be read
+    records=_LONG,  # messages, as its manifest says; null where that could not be read
+    readings=_LONG,  # so too
     verdict=_TEXT,  # verified, damaged, duplicate, unlocked, or the reason for which all of it is in quarantine
     locked=_TEXT,  # the keys that are missing for some of its messages, and their times, in JSON; null where none is
 )

@@ -84,6 +84,7 @@ def archive_rows(summaries: Iterable[ArchiveSummary]) -> list[dict[str, Any]]:
             "landed_at": _time(summary.landed_at_ms),
             "size_bytes": summary.size_bytes,
             "records": summary.records,
+            "readings": summary.readings,
             "verdict": summary.verdict,
             "locked": summary.locked and summary.locked.to_json(),
         }

@@ -32,18 +32,26 @@ RETRIED = frozenset(
 )  # may end otherwise another time
 
 
+class Held(NamedTuple):
+    """A message in quarantine."""
+
+    timestamp_ms: int
+    sequence: int
+    readings: int
+
+
 @dataclass(slots=True, kw_only=True)
 class ChainSummary:
-    """One chain of one archive. A record that its manifest counts is either valid or in quarantine."""
+    """One chain of one archive, in readings. Each that its manifest counts is either valid or in quarantine."""
 
     archived: int
     valid: int = 0
     rejected: int = 0
     damaged: int = 0  # in blocks that could not be read
-    held: list[tuple[int, int]] = field(default_factory=list)  # references of the rejected ones
-    spans: list[Span] = field(default_factory=list)  # of the valid records, in the order of the file
+    held: list[Held] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)  # of the valid messages, in the order of the file
     unordered: bool = False  # whether a message could be in it twice
-    forked: int = 0  # links that do not go on from the message before
+    forked: int = 0  # links that do not go on from the reading before
     lane: int | None = None  # of the journal; a chain has one
 
 
@@ -86,6 +94,7 @@ class ArchiveSummary:
     journal: str | None = None
     created_at_ms: int | None = None
     records: int | None = None
+    readings: int | None = None
     chains: dict[str, ChainSummary] = field(default_factory=dict)
     entry: LogEntry | None = None  # its place in the device log; None where its manifest could not be read
     lane_readings: dict[int, int] = field(default_factory=dict)  # by its manifest
@@ -119,7 +128,7 @@ def _entry_from_hex(text: str) -> LogEntry:
 
 
 def _chain_from_json(values: dict[str, Any]) -> ChainSummary:
-    held = [(timestamp_ms, sequence) for timestamp_ms, sequence in values["held"]]
+    held = [Held(*each) for each in values["held"]]
     return ChainSummary(**{**values, "held": held, "spans": [span_from_json(span) for span in values["spans"]]})
 
 

@@ -1,17 +1,15 @@
-"""The records of one archive in order: how each goes on from the one before, and what its chains amount to."""
+"""The records of one archive in order: how each goes on from the one before, and what its chains amount to.
 
-from ingest.decoded import ChainLink, Decoded, Ref
+Messages follow each other by their references, readings by the hash chain. Counts are of readings.
+"""
+
+from ingest.decoded import FIRST, FORKED, LINKED, UNLINKED, ChainLink, Decoded
 from ingest.reasons import Quarantined, Reason
-from ingest.runs import Run
 from ingest.spans import Span
-from ingest.summary import ArchiveSummary, ChainSummary, Correction
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, Held
 from protocol.archive.records import Record
 from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
-
-__all__ = ["LINKED", "Walk"]
-
-FIRST, LINKED, FORKED, UNLINKED = "first", "linked", "forked", "unlinked"
 
 
 class Walk:
@@ -22,29 +20,28 @@ class Walk:
         self._chains: dict[str, _ChainWalk] = {}
         self._boots: dict[str, None] = {}
 
-    def take(self, record: Record, decoded: Decoded) -> str | Quarantined:
-        """How the message is linked to the one before it; or why it does not belong into this chain."""
+    def take(self, record: Record, decoded: Decoded, last_place: int | None = None) -> str | Quarantined:
+        """How the first reading is linked to the one before it; or why the message does not belong into this chain.
+
+        The last reading of a run stood at `last_place` in the journal.
+        """
+        place = record.position + decoded.readings - 1 if last_place is None else last_place
         walk = self._chains.get(record.chain)
         if walk is None:
-            walk = self._chains[record.chain] = _ChainWalk(self._chain_of(record), record, decoded)
+            walk = self._chains[record.chain] = _ChainWalk(self._chain_of(record), record, decoded, place)
         elif walk.identity != decoded.identity:
             return Quarantined(Reason.MISFILED, f"it is filed under a chain of {walk.identity}")
         else:
-            walk.extend(decoded, record.position)
-        if decoded.boot is not None:
-            self._boots.setdefault(decoded.boot)
-        if decoded.event is not None:
-            self._note_event(decoded.event)
+            walk.extend(decoded, record.position, place)
+        self._boots.update(dict.fromkeys(decoded.boots))
+        for event in decoded.events:
+            self._note_event(event)
         return walk.link(decoded.link)
-
-    def go_on(self, chain: str, run: Run, place: int) -> None:
-        """Take the rest of a run whose first message was taken; the last of it stood at `place` in the journal."""
-        self._chains[chain].go_on(run, place)
 
     def reject(self, record: Record) -> None:
         chain = self._chain_of(record)
-        chain.rejected += 1
-        chain.held.append((record.timestamp_ms, record.sequence))
+        chain.rejected += record.readings
+        chain.held.append(Held(record.timestamp_ms, record.sequence, record.readings))
 
     def _chain_of(self, record: Record) -> ChainSummary:
         """A chain that its manifest does not name is one of which it counts nothing."""
@@ -67,56 +64,47 @@ class _ChainWalk:
     """One chain: a span that grows until a message names another predecessor than the last one."""
 
     __slots__ = (
-        "_first", "_first_link", "_first_place", "_is_counted", "_last", "_last_link", "_last_place", "_links",
+        "_first", "_first_link", "_first_place", "_head", "_is_counted", "_last", "_last_link", "_last_place",
         "_previous", "_summary", "_valid", "identity",
     )  # fmt: skip
 
-    def __init__(self, summary: ChainSummary, record: Record, decoded: Decoded) -> None:
+    def __init__(self, summary: ChainSummary, record: Record, decoded: Decoded, last_place: int) -> None:
         self.identity = decoded.identity
         self._summary = summary
         self._valid = 0
-        self._links: dict[str | None, ChainLink] = {}
+        self._head: ChainLink | None = None  # of the last reading that is linked
         summary.lane = record.lane
-        self._begin(decoded, record.position)
+        self._begin(decoded, record.position, last_place)
 
-    def _begin(self, decoded: Decoded, place: int) -> None:
-        self._valid += 1
-        self._first_place = self._last_place = place
-        self._first: Ref = decoded.ref
-        self._last: Ref = decoded.ref
-        self._previous = decoded.previous
-        self._first_link = self._last_link = decoded.link
-        self._is_counted = decoded.link is not None  # whether the positions count up by one
+    def _begin(self, decoded: Decoded, first_place: int, last_place: int) -> None:
+        _, self._first, self._last, self._previous, link, readings, *_ = decoded
+        self._valid += readings
+        self._first_place, self._last_place = first_place, last_place
+        self._first_link = self._last_link = link
+        self._is_counted = link is not None  # whether the positions count up by one
 
-    def extend(self, decoded: Decoded, place: int) -> None:
-        _, ref, previous, link, *_ = decoded
+    def extend(self, decoded: Decoded, first_place: int, last_place: int) -> None:
+        _, first, last, previous, link, readings, *_ = decoded
         if previous != self._last:
             self._summary.spans.append(self._span())
-            self._summary.unordered |= ref <= self._last
-            self._begin(decoded, place)
+            self._summary.unordered |= first <= self._last
+            self._begin(decoded, first_place, last_place)
             return
-        self._valid += 1
-        self._last, self._last_place = ref, place
+        self._valid += readings
+        self._last, self._last_place = last, last_place
         before = self._last_link
-        if link is None or before is None or link.position != before.position + 1:
+        if link is None or before is None or link.first != before.last + 1:
             self._is_counted = False
         self._last_link = link
 
-    def go_on(self, run: Run, place: int) -> None:
-        self._valid += run.messages - 1
-        self._last, self._last_place = run.last, place
-        self._last_link = self._links[run.last_link.publisher] = run.last_link
-
     def link(self, link: ChainLink | None) -> str:
-        """How it goes on from the message before it in the hash chain, where that is in this archive."""
+        """How its first reading goes on from the one before it in the hash chain, where that is in this archive."""
         if link is None:
             return UNLINKED
-        publisher, position, _, previous_hash = link
-        before = self._links.get(publisher)
-        self._links[publisher] = link
-        if before is None or position != before.position + 1:
+        before, self._head = self._head, link
+        if before is None or link.first != before.last + 1:
             return FIRST
-        if previous_hash == before.hash:
+        if link.previous_hash == before.hash:
             return LINKED
         self._summary.forked += 1
         return FORKED
@@ -131,8 +119,8 @@ class _ChainWalk:
         if not self._is_counted or first is None or last is None:
             return span._replace(previous_hash=first and first.previous_hash)
         return span._replace(
-            first_position=first.position,
-            last_position=last.position,
+            first_position=first.first,
+            last_position=last.last,
             previous_hash=first.previous_hash,
             last_hash=last.hash,
         )

@@ -6,7 +6,7 @@ so the same corpus is made every time.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from protocol.devicelog.log import LogHead
 from protocol.ethereum.signer import Signer
 from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.iomessage import EMPTY_CHAIN, IoMessage, element_id, hash_link
-from protocol.iomessage.content import encode_binary_content
+from protocol.iomessage.content import encode_binary_content, encode_json_content
 from protocol.losses import Loss
 from protocol.reference import Reference
 from protocol.scalars import Scalar, encode_scalar, scalar_format
@@ -43,14 +43,37 @@ def noise(*seed: object) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What one reading says, before it is linked, and the columns that are expected of that."""
+
+    quantity: str
+    info_format: str
+    content: bytes
+    at_ms: int
+    columns: dict[str, Any]
+    sensor: str | None = None  # another than that of the chain
+    context: ClockContext | None = None
+    spoil_hash: bool = False
+    broken_link: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeReading:
+    """One reading. `row` holds its expected columns, except those about the archive and its time."""
+
+    row: dict[str, Any]
+    at_ms: int
+    boot: str | None
+    monotonic_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """One message of a device. `row` holds its expected columns, except those about the archive."""
+    """One message of a device."""
 
     chain: "Chain"
     message: StreamMessage
-    row: dict[str, Any]
-    boot: str | None = None
-    monotonic_ms: int | None = None
+    readings: list[MadeReading]
 
     @property
     def ref(self) -> Ref:
@@ -105,76 +128,100 @@ class Chain:
     produced: list[Made] = field(default_factory=list)
     _previous: MessageRef | None = None
     _head: Any = EMPTY_CHAIN
+    _drafted: int = 0
 
     @property
     def stream_id(self) -> str:
         return f"{self.device.address}/{self.name}"
 
-    def reading(self, value: Scalar, at_ms: int, **options: Any) -> Made:
+    def reading(
+        self,
+        value: Scalar,
+        at_ms: int,
+        *,
+        next_key: GroupKey | None = None,
+        sign: Callable[[StreamMessage], StreamMessage] | None = None,
+        **options: Any,
+    ) -> Made:
+        """A message with one scalar."""
+        return self.send([self.draft(value, at_ms, **options)], at_ms, next_key=next_key, sign=sign)
+
+    def pack(self, values: Sequence[Scalar], at_ms: int, *, step_ms: int = 1) -> Made:
+        """A message with several scalars, the last of them taken at the time of the message."""
+        first_ms = at_ms - (len(values) - 1) * step_ms
+        return self.send([self.draft(value, first_ms + each * step_ms) for each, value in enumerate(values)], at_ms)
+
+    def draft(self, value: Scalar, at_ms: int, **options: Any) -> Draft:
         """A scalar reading."""
-        columns = {"unit": self.unit, **_value_columns(value)}
-        return self.make(self.quantity, scalar_format(self.unit), encode_scalar(value), at_ms, columns, **options)
+        return Draft(
+            quantity=self.quantity,
+            info_format=scalar_format(self.unit),
+            content=encode_scalar(value),
+            at_ms=at_ms,
+            columns={"unit": self.unit, **_value_columns(value)},
+            **options,
+        )
 
     def payload(self, quantity: str, mime: str, content: bytes, at_ms: int) -> Made:
-        return self.make(quantity, mime, content, at_ms, {"content": content})
+        return self.send([raw_draft(quantity, mime, content, at_ms)], at_ms)
 
     def notice(self, notice: GapNotice, at_ms: int) -> Made:
-        content = notice.to_bytes()
-        return self.make(GAP_INFO_TYPE, MEDIA_TYPE, content, at_ms, {"content": content})
+        return self.payload(GAP_INFO_TYPE, MEDIA_TYPE, notice.to_bytes(), at_ms)
 
     def correction(self, correction: ClockCorrection, at_ms: int) -> Made:
-        content = correction.to_bytes()
-        return self.make(CORRECTION_INFO_TYPE, MEDIA_TYPE, content, at_ms, {"content": content})
+        return self.payload(CORRECTION_INFO_TYPE, MEDIA_TYPE, correction.to_bytes(), at_ms)
 
-    def make(
+    def send(
         self,
-        quantity: str,
-        info_format: str,
-        content: bytes,
+        drafts: Sequence[Draft],
         at_ms: int,
-        columns: dict[str, Any],
         *,
-        context: ClockContext | None = None,
         next_key: GroupKey | None = None,
-        spoil_hash: bool = False,
-        broken_link: bool = False,
         sign: Callable[[StreamMessage], StreamMessage] | None = None,
     ) -> Made:
-        number = len(self.produced)
-        io = IoMessage(
-            id=noise(self.stream_id, number).hex()[:43],
-            timestamp=at_ms,
-            publisher=element_id(self.device.address, self.sensor),
-            tag=self.sensor,
-            info_type=quantity,
-            info_format=info_format,
-            content_data=content,
-            priority=3,
-            context_data=None if context is None else context.to_bytes(),
-        )
-        if self.linked:
-            io = hash_link(io, self._head._replace(hash="ab" * 32) if broken_link else self._head)
-            self._head = type(self._head).of(io)
-        written = io.replace(hash="00" * 32) if spoil_hash else io
+        """A message with these readings."""
+        linked = [self._link(draft) for draft in drafts]
+        written = [
+            io.replace(hash="00" * 32) if draft.spoil_hash else io for draft, io in zip(drafts, linked, strict=True)
+        ]
         message = self._message(written, at_ms, next_key)
         signed = sign_message(message, self.device.signer) if sign is None else sign(message)
-        made = Made(
-            chain=self,
-            message=signed,
-            row={**self._row(signed, io), **(columns if self.readable else {})},
-            boot=None if context is None or context.is_synchronised else context.boot_id.hex(),
-            monotonic_ms=None if context is None or context.is_synchronised else context.monotonic_ms,
-        )
+        shared = self._shared_columns(signed, len(drafts))
+        readings = [
+            _made(draft, {**shared, "reading": index, **self._columns(draft, io)})
+            for index, (draft, io) in enumerate(zip(drafts, linked, strict=True))
+        ]
+        made = Made(chain=self, message=signed, readings=readings)
         self.produced.append(made)
         return made
 
-    def _message(self, io: IoMessage, at_ms: int, next_key: GroupKey | None) -> StreamMessage:
+    def _link(self, draft: Draft) -> IoMessage:
+        io = IoMessage(
+            id=noise(self.stream_id, self._drafted).hex()[:43],
+            timestamp=draft.at_ms,
+            publisher=element_id(self.device.address, draft.sensor or self.sensor),
+            tag=draft.sensor or self.sensor,
+            info_type=draft.quantity,
+            info_format=draft.info_format,
+            content_data=draft.content,
+            priority=3,
+            context_data=None if draft.context is None else draft.context.to_bytes(),
+        )
+        self._drafted += 1
+        if self.linked:
+            io = hash_link(io, self._head._replace(hash="ab" * 32) if draft.broken_link else self._head)
+            self._head = type(self._head).of(io)
+        return io
+
+    def _message(self, written: list[IoMessage], at_ms: int, next_key: GroupKey | None) -> StreamMessage:
         last = self._previous
         follows = last is None or at_ms > last.timestamp
         ref = MessageRef(at_ms, 0) if last is None or follows else MessageRef(last.timestamp, last.sequence_number + 1)
         message = StreamMessage(
             MessageID(self.stream_id, 0, *ref, self.device.address, MSG_CHAIN_ID),
-            io.to_json() if self.as_json else encode_binary_content([io.to_bytes()]),
+            encode_json_content([io.to_json() for io in written])
+            if self.as_json
+            else encode_binary_content([io.to_bytes() for io in written]),
             prev_msg_ref=last,
         )
         self._previous = ref
@@ -186,10 +233,9 @@ class Chain:
         self.key = next_key or self.key
         return encrypted
 
-    def _row(self, message: StreamMessage, io: IoMessage) -> dict[str, Any]:
+    def _shared_columns(self, message: StreamMessage, readings: int) -> dict[str, Any]:
         previous = message.prev_msg_ref
-        row: dict[str, Any] = dict.fromkeys(_COLUMNS_OF_CONTENT)
-        row |= {
+        return {
             "device": self.device.address,
             "chain": self.name,
             "timestamp_ms": message.message_id.timestamp,
@@ -201,19 +247,39 @@ class Chain:
             "previous_sequence": None if previous is None else previous.sequence_number,
             "signed_digest": signed_digest(message),
             "content_state": "plain" if self.key is None else "decrypted" if self.readable else "locked",
+            "readings": readings,
         }
-        if self.readable:
-            row |= {
-                "message_id": io.id,
-                "element": io.publisher,
-                "sensor": self.sensor,
-                "priority": io.priority,
-                "quantity": io.info_type,
-                "format": io.info_format,
-                "chain_position": io.chain_position,
-                "hash": None if io.hash is None else bytes.fromhex(io.hash),
-            }
-        return row
+
+    def _columns(self, draft: Draft, io: IoMessage) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys(_COLUMNS_OF_CONTENT)
+        if not self.readable:
+            return row
+        return {
+            **row,
+            "message_id": io.id,
+            "element": io.publisher,
+            "sensor": io.tag,
+            "priority": io.priority,
+            "quantity": io.info_type,
+            "format": io.info_format,
+            "chain_position": io.chain_position,
+            "hash": None if io.hash is None else bytes.fromhex(io.hash),
+            **draft.columns,
+        }
+
+
+def raw_draft(quantity: str, mime: str, content: bytes, at_ms: int) -> Draft:
+    return Draft(quantity=quantity, info_format=mime, content=content, at_ms=at_ms, columns={"content": content})
+
+
+def _made(draft: Draft, row: dict[str, Any]) -> MadeReading:
+    counted = None if draft.context is None or draft.context.is_synchronised else draft.context
+    return MadeReading(
+        row=row,
+        at_ms=draft.at_ms,
+        boot=None if counted is None else counted.boot_id.hex(),
+        monotonic_ms=None if counted is None else counted.monotonic_ms,
+    )
 
 
 _COLUMNS_OF_CONTENT = (
@@ -250,9 +316,18 @@ class Archive:
             self.file(made)
         return self
 
-    def file(self, made: Made, *, text: bytes | None = None, reason: str | None = None, ref: Ref | None = None) -> None:
-        """Add a record, optionally with another text or under another reference."""
+    def file(
+        self,
+        made: Made,
+        *,
+        text: bytes | None = None,
+        reason: str | None = None,
+        ref: Ref | None = None,
+        readings: int | None = None,
+    ) -> None:
+        """Add a record, optionally with another text, under another reference, or with another number of readings."""
         timestamp_ms, sequence = ref or made.ref
+        count = len(made.readings) if readings is None else readings
         record = Record(
             text=made.text if text is None else text,
             chain=made.chain.name,
@@ -261,25 +336,27 @@ class Archive:
             lane=0,
             position=self.device.positions,
             arrived_at_ms=timestamp_ms + 5,
+            readings=count,
         )
-        self.device.positions += 1
+        self.device.positions += count
         self.filed.append(Filed(record=record, made=made, reason=reason))
 
     def lose(self, messages: list[Made], number: int, cause: str) -> None:
         """Report these messages of one chain as lost in the manifest."""
         first, last = messages[0], messages[-1]
+        count = sum(len(made.readings) for made in messages)
         loss = Loss(
             number=number,
             lane=0,
             chain=first.chain.name,
             first_position=self.device.positions,
-            last_position=self.device.positions + len(messages) - 1,
-            count=len(messages),
+            last_position=self.device.positions + count - 1,
+            count=count,
             first=Reference(*first.ref),
             last=Reference(*last.ref),
             cause=cause,
         )
-        self.device.positions += len(messages)
+        self.device.positions += count
         self.losses.append(loss)
 
     def spoil(self, numbers: Iterable[int], reason: str) -> None:

@@ -6,6 +6,7 @@
 | 2 | an encrypted stream that rotates its key, one without a key here, a JSON stream, raw payloads; archive encrypted |
 | 3 | starts without knowing the time and learns it later, in the second delivery for its second start |
 | 4 | is not on the list of devices |
+| 1 to 3 | packs: lost, late, repeated, tampered with, encrypted, in JSON, of events, some readings of an unknown time |
 """
 
 import hashlib
@@ -18,14 +19,14 @@ from nacl.public import PrivateKey
 
 from protocol.archive.encryption import Encryptor, derive_encryption_keys
 from protocol.archive.random_access import open_archive
-from protocol.clock import ClockContext, ClockCorrection
-from protocol.events import GapNotice
+from protocol.clock import MEDIA_TYPE, ClockContext, ClockCorrection
+from protocol.events import GAP_INFO_TYPE, GapNotice
 from protocol.losses import Loss
 from protocol.reference import Reference
 from protocol.streamr.group_keys.group_key import GroupKey
 from protocol.streamr.stream_message import SignatureType, StreamMessage
 from protocol.streamr.stream_message.signing import sign_message
-from testbed.corpus.archives import Archive, Chain, Device, Made, noise
+from testbed.corpus.archives import Archive, Chain, Device, Made, noise, raw_draft
 from tests.support.corpus_truth import Landed, Truth
 
 __all__ = ["DECRYPTION_KEY", "DEVICES", "GROUP_KEYS", "everything", "land"]
@@ -52,6 +53,8 @@ def everything() -> tuple[Truth, Truth]:
     _honest_and_lossy(first, second)
     _encrypted_and_raw(first, second)
     _without_a_clock(first, second)
+    _packs(first, second)
+    _packs_of_events(first, second)
     _tampered(first)
     _broken_archives(first)
     both = Truth(first.landed + second.landed, first.notices + second.notices, first.corrections | second.corrections)
@@ -91,7 +94,7 @@ def _encrypted(data: bytes, recipient: PrivateKey) -> bytes:
 
 def _reject(truth: Truth, name: str, data: bytes, reason: str, digest: str | None = None) -> None:
     own = hashlib.sha256(data).hexdigest()
-    truth.landed.append(Landed(name or own, data, digest or own, rejected=(reason, None)))
+    truth.landed.append(Landed(name or own, data, digest or own, rejected=reason))
 
 
 def _honest_and_lossy(first: Truth, second: Truth) -> None:
@@ -137,14 +140,20 @@ def _encrypted_and_raw(first: Truth, second: Truth) -> None:
         encrypted.reading("open", START_MS + 3000),
     ]
     locked = TWO.chain("locked", key=OTHER_KEY, readable=False, linked=False)
-    secret = [locked.reading(1.0, START_MS + each) for each in range(3)]
+    secret = [*(locked.reading(1.0, START_MS + each) for each in range(3)), locked.pack([1.0, 2.0], START_MS + 3)]
     # a second, later archive of the locked chain: a hole of which only the references tell
     hole = [locked.reading(1.0, START_MS + 60_000 + each) for each in range(4)]
     text = TWO.chain("text", as_json=True, quantity="humidity", unit="%", sensor="cellar")
     raw = TWO.chain("gps", sensor="gps")
     plain = [*readings(text, 25, START_MS), raw.payload("position", "text/plain", b"$GPGGA,1*00\r\n", START_MS)]
     unlinked = readings(TWO.chain("unlinked", linked=False, sensor="legacy"), 5, START_MS)
-    _land(first, Archive(TWO, START_MS + DAY_MS).add([*made, *secret, *plain, *unlinked]), encrypt_for=DECRYPTION_KEY)
+    packs = [
+        encrypted.pack([1.5, 2, "shut"], START_MS + 4000),
+        text.pack([55.0, 56.5], START_MS + DAY_MS),
+        unlinked[0].chain.pack([1.0, 2.0, 3.0], START_MS + DAY_MS),
+    ]
+    together = Archive(TWO, START_MS + DAY_MS).add([*made, *secret, *packs, *plain, *unlinked])
+    _land(first, together, encrypt_for=DECRYPTION_KEY)
     _land(second, Archive(TWO, START_MS + 2 * DAY_MS).add(hole[2:]))
 
 
@@ -184,6 +193,68 @@ def _without_a_clock(first: Truth, second: Truth) -> None:
             second.corrections[boot.hex()] = correction
 
 
+def _packs(first: Truth, second: Truth) -> None:
+    """Packs of one to seven readings of three sensors."""
+    chain = ONE.chain("packed")
+    made = [_mixed_pack(chain, 1 + number % 7, START_MS + number * STEP_MS) for number in range(40)]
+    _land(first, Archive(ONE, START_MS).add(made[:10]))
+    # 10 and 11 are lost, as the manifest says; 20 to 22 come a month late; 30 is lost without a word
+    lossy = Archive(ONE, START_MS + 1).add([*made[12:20], *made[23:30], *made[31:]])
+    lossy.lose(made[10:12], 11, "shed")
+    _land(first, lossy)
+    _land(second, Archive(ONE, START_MS + 30 * DAY_MS).add([*made[18:24], made[39]]))
+    _land(first, Archive(ONE, START_MS + 2).add([made[5], *made[3:8]]))
+    # an invalid reading costs the whole pack
+    archive = Archive(ONE, START_MS + 3)
+    for number, (reason, spoilt) in enumerate([("hash mismatch", "spoil_hash"), ("link broken", "broken_link")]):
+        at_ms = START_MS + DAY_MS + number * STEP_MS
+        archive.add([_mixed_pack(chain, 3, at_ms)])
+        drafts = [chain.draft(0.5, at_ms + 1 + each, **{spoilt: each == 2}) for each in range(5)]
+        archive.file(chain.send(drafts, at_ms + 10), reason=reason)
+    _land(first, archive.add([_mixed_pack(chain, 3, START_MS + 2 * DAY_MS)]))
+
+
+def _mixed_pack(chain: Chain, count: int, at_ms: int) -> Made:
+    drafts = [chain.draft(each * 0.5, at_ms - count + each, sensor=f"part-{each % 3}") for each in range(count)]
+    return chain.send(drafts, at_ms)
+
+
+def _packs_of_events(first: Truth, second: Truth) -> None:
+    """A loss in a pack; and packs of which some readings were made before the time was known."""
+    chain = THREE.chain("packed events", sensor="cellar")
+    counted = THREE.chain("counted", sensor="cellar")
+    made = readings(counted, 5, START_MS)
+    loss = Loss(
+        number=31,
+        lane=0,
+        chain="counted",
+        first_position=THREE.positions,
+        last_position=THREE.positions,
+        count=1,
+        first=Reference(*made[2].ref),
+        last=Reference(*made[2].ref),
+        cause="shed",
+    )
+    notice = GapNotice(journal=THREE.journal, loss=loss)
+    first.notices.append((THREE.address, notice))
+    told = raw_draft(GAP_INFO_TYPE, MEDIA_TYPE, notice.to_bytes(), START_MS)
+    packs = [chain.send([chain.draft(1.0, START_MS - 1), told, chain.draft(2.0, START_MS)], START_MS)]
+    packs += [_pack_of_boot(chain, noise("boot", number)[:16], START_MS + 1 + number) for number in range(2)]
+    _land(first, Archive(THREE, START_MS + 3).add([*made[:2], *made[3:], *packs]))
+    _land(second, Archive(THREE, START_MS + DAY_MS + 1).add([packs[2]]))
+
+
+def _pack_of_boot(chain: Chain, boot: bytes, at_ms: int) -> Made:
+    """Four readings, of which the second and the third were made on another day, as a correction tells."""
+    drafts = [
+        chain.draft(float(each), at_ms, context=ClockContext(boot_id=boot, monotonic_ms=each, is_synchronised=False))
+        if each in (1, 2)
+        else chain.draft(float(each), at_ms)
+        for each in range(4)
+    ]
+    return chain.send(drafts, at_ms)
+
+
 def _tampered(truth: Truth) -> None:
     chain = ONE.chain("tampered", sensor="door")
     made = readings(chain, 20, START_MS)
@@ -207,7 +278,7 @@ def _tampered(truth: Truth) -> None:
     spoilt = chain.reading(1.0, START_MS + 300_000, spoil_hash=True)
     archive.file(spoilt, reason="hash mismatch")
     archive.add([chain.reading(2.0, START_MS + 310_000)])
-    unreadable = chain.make("temperature", "Cel/cbor", b"\xff", START_MS + 320_000, {})
+    unreadable = chain.payload("temperature", "Cel/cbor", b"\xff", START_MS + 320_000)
     archive.file(unreadable, reason="content unreadable")
     out_of_range = chain.reading(3.0, 9_000_000_000_000)  # the year 2255
     archive.file(out_of_range, reason="time out of range")
@@ -226,7 +297,7 @@ def _broken_archives(truth: Truth) -> None:
     numbers = range(first_record.first_record, first_record.first_record + block.records)
     archive.spoil(numbers, "block damaged")
     digest = hashlib.sha256(data).hexdigest()
-    damaged = Landed(digest, bytes(data), digest, archive.filed, archive, damaged_blocks=[block.records])
+    damaged = Landed(digest, bytes(data), digest, archive.filed, archive, damaged_blocks=[block])
     truth.landed.append(damaged)
     whole = Archive(ONE, START_MS).add(readings(ONE.chain("never", sensor="roof"), 3, START_MS)).to_bytes()
     _reject(truth, "", whole[: len(whole) // 2], "archive truncated")

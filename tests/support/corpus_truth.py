@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from protocol.archive.manifest import BlockEntry
 from protocol.clock import ClockCorrection
 from protocol.events import GapNotice
-from testbed.corpus.archives import Archive, Chain, Filed, Made, Ref
+from testbed.corpus.archives import Archive, Chain, Filed, Made, MadeReading, Ref
 
 __all__ = ["Landed", "Truth"]
 
@@ -27,8 +28,8 @@ class Landed:
     digest: str  # of the archive, decrypted
     filed: list[Filed] = field(default_factory=list)
     archive: Archive | None = None
-    rejected: tuple[str, int | None] | None = None  # all of it is in quarantine: the reason, and its records if known
-    damaged_blocks: list[int] = field(default_factory=list)  # how many records each had
+    rejected: str | None = None  # the reason, if all of it is in quarantine
+    damaged_blocks: list[BlockEntry] = field(default_factory=list)
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Truth:
         for landed in self.landed:
             is_copy = any(digest == landed.digest for digest, _ in seen)
             verdict = "damaged" if landed.damaged_blocks else "verified"
-            first = verdict if landed.rejected is None else landed.rejected[0]
+            first = verdict if landed.rejected is None else landed.rejected
             seen[landed.digest, "duplicate" if is_copy else first] += 1
         return seen
 
@@ -66,13 +67,14 @@ class Truth:
     def filed(self) -> list[Filed]:
         return [filed for landed in self.taken for filed in landed.filed]
 
-    def messages(self) -> dict[tuple[str, str, int, int], dict[str, Any]]:
-        """By device, chain and reference."""
+    def messages(self) -> dict[tuple[str, str, int, int, int], dict[str, Any]]:
+        """By device, chain, reference and index of the reading."""
         found = {}
         for filed in self.filed:
             if filed.made is not None and filed.reason is None:
                 made = filed.made
-                found[made.chain.device.address, made.chain.name, *made.ref] = self._row(filed, made)
+                for index, reading in enumerate(made.readings):
+                    found[made.chain.device.address, made.chain.name, *made.ref, index] = self._row(filed, reading)
         return found
 
     def places(self) -> dict[tuple[str, str, int, int], set[tuple[str, int]]]:
@@ -85,30 +87,31 @@ class Truth:
                     places[key].add((landed.digest, number))
         return places
 
-    def _row(self, filed: Filed, made: Made) -> dict[str, Any]:
+    def _row(self, filed: Filed, made: MadeReading) -> dict[str, Any]:
+        own_ms = filed.record.timestamp_ms if made.row["content_state"] == "locked" else made.at_ms
         row = {**made.row, "arrived_at": _time(filed.record.arrived_at_ms)}
         row |= {"boot": made.boot, "monotonic_ms": made.monotonic_ms}
         if made.boot is None or made.monotonic_ms is None:
-            row |= {"clock": "synchronised", "event_time": _time(made.ref[0])}
+            row |= {"clock": "synchronised", "event_time": _time(own_ms)}
         elif made.boot in self.corrections:
             true_ms = made.monotonic_ms + self.corrections[made.boot].offset_ms
             row |= {"clock": "corrected", "event_time": _time(true_ms)}
         else:
-            row |= {"clock": "unsynchronised", "event_time": _time(made.ref[0])}
+            row |= {"clock": "unsynchronised", "event_time": _time(own_ms)}
         row["date"] = row["event_time"].date()
         return row
 
-    def quarantine(self) -> Counter[tuple[str, int | None, int | None, str]]:
-        """Archive, record, how many records the row stands for, reason."""
-        rows: Counter[tuple[str, int | None, int | None, str]] = Counter()
+    def quarantine(self) -> Counter[tuple[str, int | None, int | None, int | None, str]]:
+        """Archive, record, how many records and readings the row stands for, reason."""
+        rows: Counter[tuple[str, int | None, int | None, int | None, str]] = Counter()
         for landed in {landed.digest: landed for landed in reversed(self.landed)}.values():
             if landed.rejected is not None:
-                rows[landed.digest, None, landed.rejected[1], landed.rejected[0]] += 1
-            for records in landed.damaged_blocks:
-                rows[landed.digest, None, records, "block damaged"] += 1
+                rows[landed.digest, None, None, None, landed.rejected] += 1
+            for block in landed.damaged_blocks:
+                rows[landed.digest, None, block.records, block.readings, "block damaged"] += 1
             for number, filed in enumerate(landed.filed):
                 if filed.reason not in (None, "block damaged"):
-                    rows[landed.digest, number, 1, filed.reason or ""] += 1
+                    rows[landed.digest, number, 1, filed.record.readings, filed.reason or ""] += 1
         return rows
 
     def gaps(self) -> list[dict[str, Any]]:
@@ -123,9 +126,9 @@ class Truth:
     def _gap(self, chain: Chain, made: Made, present: set[Ref]) -> dict[str, Any]:
         after = max((ref for ref in present if ref < made.ref), default=None)
         last = _previous(made)
-        inside = [each.ref for each in chain.produced if (after or (-1, 0)) < each.ref < made.ref]
+        inside = {each.ref: len(each.readings) for each in chain.produced if (after or (-1, 0)) < each.ref < made.ref}
         reported = [notice for notice in self._reported(chain) if notice[0] in inside]
-        held = {filed.record.reference for filed in self.filed if self._is_held(filed, chain)} - present
+        held = self._held(chain, present)
         return {
             "device": chain.device.address,
             "chain": chain.name,
@@ -135,11 +138,16 @@ class Truth:
             "last_sequence": last and last[1],
             "before_timestamp_ms": made.ref[0],
             "before_sequence": made.ref[1],
-            "missing": len(inside) if chain.linked and chain.readable else None,
+            "missing": sum(inside.values()) if chain.linked and chain.readable else None,
             "explained": sum(count for _, count, _ in reported),
-            "held": sum((after or (-1, 0)) < ref < made.ref for ref in held),
+            "held": sum(count for ref, count in held.items() if (after or (-1, 0)) < ref < made.ref),
             "cause": ", ".join(dict.fromkeys(cause for _, _, cause in sorted(reported))) or None,
         }
+
+    def _held(self, chain: Chain, present: set[Ref]) -> dict[Ref, int]:
+        """The readings of messages that are in quarantine and nowhere else."""
+        held = [filed.record for filed in self.filed if self._is_held(filed, chain)]
+        return {record.reference: record.readings for record in held if record.reference not in present}
 
     def _is_held(self, filed: Filed, chain: Chain) -> bool:
         return filed.reason not in (None, "block damaged") and filed.made is not None and filed.made.chain is chain
@@ -179,18 +187,23 @@ class Truth:
         mine = [filed for filed in self.filed if filed.made is not None and filed.made.chain is chain]
         holes = [gap for gap in gaps if (gap["device"], gap["chain"]) == (chain.device.address, chain.name)]
         valid = [filed for filed in mine if filed.reason is None]
-        held = {filed.record.reference for filed in mine if self._is_held(filed, chain)} - present
-        held = {ref for ref in held if ref > max(present) or any(_is_inside(gap, ref) for gap in holes)}
+        found = {filed.made.ref: len(filed.made.readings) for filed in valid if filed.made is not None}
+        held = sum(
+            count
+            for ref, count in self._held(chain, present).items()
+            if ref > max(present) or any(_is_inside(gap, ref) for gap in holes)
+        )
         explained = sum(gap["explained"] for gap in holes)
         unexplained = sum(_unexplained(gap) for gap in holes)
-        copied = sum(filed.made is not None and filed.made.chain is chain for filed in self.copies)
+        copied = _count(filed for filed in self.copies if filed.made is not None and filed.made.chain is chain)
+        ingested = sum(found.values())
         return {
-            "produced": len(present) + len(held) + explained + unexplained,
-            "archived": len(mine) + copied,
-            "ingested": len(present),
-            "duplicate": len(valid) - len(present) + copied,
-            "quarantined": len(mine) - len(valid),
-            "held": len(held),
+            "produced": ingested + held + explained + unexplained,
+            "archived": _count(mine) + copied,
+            "ingested": ingested,
+            "duplicate": _count(valid) - ingested + copied,
+            "quarantined": _count(mine) - _count(valid),
+            "held": held,
             "lost_explained": explained,
             "lost_unexplained": unexplained,
             "archives": len({id(landed) for landed in self.taken if any(each in mine for each in landed.filed)}),
@@ -201,8 +214,15 @@ class Truth:
         """By device, sensor, quantity, unit and minute."""
         numbers = [row for row in self.messages().values() if row["value"] is not None]
         known = [row for row in numbers if row["clock"] != "unsynchronised"]
-        ordered = sorted(known, key=lambda row: (*_minute_of(row), row["event_time"], row["timestamp_ms"]))
+        ordered = sorted(
+            known, key=lambda row: (*_minute_of(row), row["event_time"], row["timestamp_ms"], row["reading"])
+        )
         return {minute: _rolled_up(list(rows)) for minute, rows in groupby(ordered, key=_minute_of)}
+
+
+def _count(filed: Iterable[Filed]) -> int:
+    """Readings."""
+    return sum(each.record.readings for each in filed)
 
 
 def _previous(made: Made) -> Ref | None:

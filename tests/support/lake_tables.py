@@ -13,6 +13,8 @@ NAMES = ("messages", "quarantine", "gaps", "rollups", "ledger", "archives", "log
 GAPS_OF_LOGS = ("log", "lane", "first_position", "next_position")
 NOT_IN_TRUTH = ("archive", "record", "landed_at", "link")
 
+QUARANTINE = ("archive", "record", "records", "readings", "reason")
+
 Rows = list[dict[str, Any]]
 
 
@@ -40,7 +42,7 @@ def _without_zones(row: dict[str, Any]) -> dict[str, Any]:
 
 def assert_tables_are_true(tables: dict[str, Rows], truth: Truth, closed_gaps: list[dict[str, Any]]) -> None:
     assert_messages_are_true(tables["messages"], truth)
-    found = Counter((row["archive"], row["record"], row["records"], row["reason"]) for row in tables["quarantine"])
+    found = Counter(tuple(row[name] for name in QUARANTINE) for row in tables["quarantine"])
     assert_same(dict(found), dict(truth.quarantine()))
     in_chains = [_without_log(row) for row in tables["gaps"] if row["log"] is None]
     gaps = [{**gap, "state": "open"} for gap in truth.gaps()] + [{**gap, "state": "closed"} for gap in closed_gaps]
@@ -60,9 +62,10 @@ def assert_messages_are_true(rows: Rows, truth: Truth) -> None:
     expected, places = truth.messages(), truth.places()
     found = {}
     for row in rows:
-        key = (row["device"], row["chain"], row["timestamp_ms"], row["sequence"])
+        message = (row["device"], row["chain"], row["timestamp_ms"], row["sequence"])
+        key = (*message, row["reading"])
         assert key not in found, f"{key} is there twice"
-        assert (row["archive"], row["record"]) in places[key]
+        assert (row["archive"], row["record"]) in places[message]
         found[key] = {name: value for name, value in row.items() if name not in NOT_IN_TRUTH}
         found[key]["date"] = str(found[key]["date"])
     assert_same(found, {key: {**row, "date": str(row["date"])} for key, row in expected.items()})

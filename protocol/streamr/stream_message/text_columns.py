@@ -1,8 +1,8 @@
 """Fast reader of many texts of one chain at once, as a matrix of bytes with one message per row.
 
-Texts that are as long as the first, which is of the usual form (`usual_text`), and differ from it only within its
-numbers, its ioMessage and its signature, have every field in the same columns. So each field is extracted and checked
-for all of them together. Requires numpy, which devices do not have.
+Texts that are as long as the first, which is of the usual form (`usual_text`) with one reading, and differ from it only
+within its numbers, its ioMessage and its signature, have every field in the same columns. So each field is extracted
+and checked for all of them together. Requires numpy, which devices do not have.
 """
 
 import binascii
@@ -32,10 +32,11 @@ class TextColumns(NamedTuple):
 def read_texts(texts: Sequence[bytes], timestamps_ms: Sequence[int], sequences: Sequence[int]) -> TextColumns | None:
     """The fields of texts of equal length, of which the first was parsed before.
 
-    None unless all have the layout of the first and these references, and each but the first names the previous one.
+    None unless all have the layout of the first, which is no pack, and these references, and each but the first names
+    the previous one.
     """
     found = USUAL_TEXT.fullmatch(texts[0])
-    if found is None or found["previous_ms"] is None:
+    if found is None or found["pack"] is not None or found["previous_ms"] is None:
         return None
     matrix = np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), -1)
     at = {name: slice(*found.span(name)) for name in found.groupdict()}

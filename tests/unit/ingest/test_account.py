@@ -6,7 +6,7 @@ from typing import Any
 from ingest.account import Account, Boot, ChainName, Suspect
 from ingest.small_tables import OPEN, archive_rows, closed_gaps, gap_rows, write_rows
 from ingest.spans import Span
-from ingest.summary import ArchiveSummary, ChainSummary, Correction
+from ingest.summary import ArchiveSummary, ChainSummary, Correction, Held
 from protocol.losses import Loss
 from protocol.reference import Reference
 
@@ -20,7 +20,7 @@ def span(first: int, last: int) -> Span:
 
 def archive(number: int, *spans: Span, rejected: list[int] | None = None, **others: Any) -> ArchiveSummary:
     valid = sum(each.last[0] - each.first[0] + 1 for each in spans)
-    held = [(number, 0) for number in rejected or []]
+    held = [Held(number, 0, 1) for number in rejected or []]
     chain = ChainSummary(
         archived=valid + len(held), valid=valid, rejected=len(held), held=held, spans=list(spans), unordered=False
     )
@@ -48,6 +48,22 @@ def lost(number: int, first: int, last: int, cause: str = "shed") -> tuple[str, 
         cause=cause,
     )
     return "j", loss
+
+
+def test_messages_in_quarantine_count_as_their_readings() -> None:
+    """Messages 0 and 3 came; 1 and 2 had five readings and two, and are in quarantine, as is 4, of three readings."""
+    spans = [Span((0, 0), (0, 0), None, 0, 3), Span((3, 0), (3, 0), (2, 0), 11, 12)]
+    held = [Held(1, 0, 5), Held(2, 0, 2), Held(4, 0, 3)]
+    summary = archive(1, *spans)
+    summary.chains["boiler"] = ChainSummary(archived=16, valid=6, rejected=10, held=held, spans=spans)
+    account = Account()
+    account.add([summary], {})
+    (gap,) = account.gaps()
+    assert (gap.hole.missing, gap.held) == (7, 7)
+    (row,) = Account.from_json(account.to_json()).ledger()
+    counted = {name: row[name] for name in ("produced", "archived", "ingested", "quarantined", "held")}
+    assert counted == {"produced": 16, "archived": 16, "ingested": 6, "quarantined": 10, "held": 10}
+    assert row["balanced"]
 
 
 def test_a_whole_chain_balances() -> None:
@@ -260,7 +276,7 @@ def test_the_cost_of_a_chain_follows_its_holes_and_not_their_square() -> None:
     ]
     account = Account()
     account.add([archive(1, *spans, losses=losses)], {})
-    account.chains[NAME].held = set(refs(2))
+    account.chains[NAME].held = dict.fromkeys(refs(2), 1)
     Counting.compared = 0
     gaps = account.gaps()
     assert closed_gaps(gaps[::2], gaps[1::2]) == gaps[::2]

@@ -6,13 +6,17 @@ from pyspark.testing import assertDataFrameEqual
 
 from ingest.account import Boot, Suspect
 from ingest.clean import (
+    IDENTITY,
     SIGNED_TEXT,
     apply_corrections,
     choose_quarantine,
     drop_copies,
     drop_duplicates,
     find_duplicates,
+    one_row_each,
+    opened_rows,
     repeated_texts,
+    rows_but,
     rows_of_boots,
     suspected_rows,
 )
@@ -32,6 +36,8 @@ MESSAGE = {
     "msg_chain_id": "c",
     "timestamp_ms": 1000,
     "sequence": 0,
+    "reading": 0,
+    "readings": 1,
     "clock": "synchronised",
     "event_time": at("2026-01-01T00:00:01"),
     "date": day("2026-01-01"),
@@ -42,8 +48,13 @@ def message(archive: str, record: int, timestamp_ms: int = 1000, **others: Any) 
     return {**MESSAGE, "archive": archive, "record": record, "timestamp_ms": timestamp_ms, **others}
 
 
+def pack(archive: str, record: int, timestamp_ms: int = 1000, **others: Any) -> list[dict[str, Any]]:
+    """The three rows of a message with three readings."""
+    return [message(archive, record, timestamp_ms, reading=each, readings=3, **others) for each in range(3)]
+
+
 def test_an_archive_that_came_twice_counts_once(spark: SparkSession) -> None:
-    rows = [message("a1", 0), message("a1", 1), message("a2", 0)]
+    rows = [message("a1", 0), *pack("a1", 1), message("a2", 0)]
     assertDataFrameEqual(drop_copies(frame(spark, MESSAGES, *rows, *rows[:2])), frame(spark, MESSAGES, *rows))
 
 
@@ -79,6 +90,20 @@ def test_the_messages_of_boots_are_found(spark: SparkSession) -> None:
     assertDataFrameEqual(found, frame(spark, MESSAGES, mine))
 
 
+def test_readings_of_a_pack_are_told_apart_from_its_others(spark: SparkSession) -> None:
+    before, moving, behind = pack("a1", 0)
+    rest = rows_but(frame(spark, MESSAGES, before, moving, behind), frame(spark, MESSAGES, moving))
+    assertDataFrameEqual(rest, frame(spark, MESSAGES, before, behind))
+
+
+def test_a_pack_is_opened_in_the_place_of_all_its_rows(spark: SparkSession) -> None:
+    locked = frame(spark, MESSAGES, *pack("a1", 0, content_state="locked"), message("a1", 1, content_state="plain"))
+    again = [*pack("a1", 0, content_state="decrypted"), message("a1", 1, content_state="plain")]
+    opened = opened_rows(frame(spark, MESSAGES, *again), locked)
+    assertDataFrameEqual(opened, frame(spark, MESSAGES, *again[:3]))
+    assertDataFrameEqual(drop_duplicates(locked, opened), frame(spark, MESSAGES, again[3]))
+
+
 def test_only_the_stretch_is_suspected(spark: SparkSession) -> None:
     messages = frame(
         spark,
@@ -102,6 +127,26 @@ def test_duplicates_are_what_is_known_and_all_but_the_first_copy(spark: SparkSes
     assert sorted((row.archive, row.record) for row in beside.collect()) == [("a2", 0), ("a2", 1)]
     left = drop_duplicates(new, beside)
     assertDataFrameEqual(left, frame(spark, MESSAGES, message("a1", 7, 10), message("a2", 2, 30)))
+
+
+def test_a_duplicate_is_a_whole_message_with_all_its_readings(spark: SparkSession) -> None:
+    once, again = pack("a1", 0, 10, signed_digest=b"1"), pack("a2", 5, 10, signed_digest=b"1")
+    other, known = pack("a2", 6, 20, signed_digest=b"2"), pack("a0", 0, 20, signed_digest=b"2")
+    new = frame(spark, MESSAGES, *once, *again, *other, *pack("a2", 7, 30, signed_digest=b"3"))
+    by_identity = suspected_rows(new, [Suspect("0xd1", "boiler", 0, 99)])
+    repeated = repeated_texts(new, frame(spark, MESSAGES, *known))
+    by_text = one_row_each(new).join(repeated, on=list(SIGNED_TEXT), how="left_semi")
+    assert {row.signed_digest for row in repeated.collect()} == {b"1", b"2"}
+    for suspected, key in ((by_identity, IDENTITY), (by_text, SIGNED_TEXT)):
+        found = find_duplicates(suspected, frame(spark, MESSAGES, *known), key)
+        assert sorted((row.archive, row.record, row.readings) for row in found.collect()) == [
+            ("a2", 5, 3),
+            ("a2", 6, 3),
+        ]
+        left = drop_duplicates(new, found).select("archive", "record", "reading").collect()
+        assert sorted(map(tuple, left)) == [("a1", 0, 0), ("a1", 0, 1), ("a1", 0, 2)] + [
+            ("a2", 7, each) for each in range(3)
+        ]
 
 
 def test_messages_of_one_signed_text_are_one_message_under_whatever_identity(spark: SparkSession) -> None:

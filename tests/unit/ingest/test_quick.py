@@ -13,15 +13,16 @@ from ingest.decoded import EARLIEST_MESSAGE_MS
 from ingest.keyring import Keyring
 from ingest.quick import QuickReader
 from ingest.reasons import Quarantined, Reason
-from ingest.records import Readers, decode_record, verify_record
+from ingest.records import decode_record, verify_record
 from protocol.archive.records import Record
 from protocol.clock import ClockContext
 from protocol.events import GAP_INFO_TYPE
 from protocol.iomessage import EMPTY_CHAIN, IoMessage, hash_link
 from protocol.iomessage.as_bytes import Profile
-from protocol.streamr.stream_message import EncryptionType, MessageType, parse_stream_message
-from protocol.streamr.stream_message.signing import Verifier, sign_message, verify
+from protocol.streamr.stream_message import EncryptionType, MessageType
+from protocol.streamr.stream_message.signing import sign_message, verify
 from testbed.corpus.archives import MSG_CHAIN_ID, Device
+from tests.support.fast_readings import quick_reader, read_fast
 from tests.support.reframing import moved_into_chain_id, shown_as_legacy
 
 DEVICE = Device(5)
@@ -39,30 +40,24 @@ def record(elements: Any, *, ref: tuple[int, int] | None = None) -> Record:
 
 @pytest.fixture(scope="module")
 def quick() -> QuickReader:
-    reader = QuickReader()
-    reader.learn(parse_stream_message(MADE[0].text), DEVICE.address)
-    return reader
+    return quick_reader(DEVICE)
 
 
-def read(quick: QuickReader, filed: Record) -> Any:
-    (verified,) = quick.read([filed], DEVICE.address)
-    return quick.decode(filed, verified, 0)
+def read(quick: QuickReader, filed: Record, *, in_columns: bool = True) -> Any:
+    return read_fast(quick, filed, in_columns=in_columns)
 
 
 def test_the_usual_message_is_taken(quick: QuickReader) -> None:
     opened = read(quick, record(ELEMENTS[1]))
     assert opened.identity == (CHAIN.stream_id, 0, MSG_CHAIN_ID)
-    assert (opened.ref, opened.previous) == (MADE[1].ref, MADE[0].ref)
+    assert (opened.first, opened.last, opened.previous) == (MADE[1].ref, MADE[1].ref, MADE[0].ref)
     assert read(quick, record(ELEMENTS[0], ref=MADE[0].ref)).previous is None
-
-
-def test_nothing_is_taken_of_a_device_that_is_not_known() -> None:
-    assert read(QuickReader(), record(ELEMENTS[1])) is None
 
 
 def test_a_message_filed_elsewhere_or_of_another_device_is_not_taken(quick: QuickReader) -> None:
     assert read(quick, record(ELEMENTS[1], ref=MADE[2].ref)) is None
-    assert quick.read([record(ELEMENTS[1])], "0x" + "00" * 20) == [None]
+    assert read(quick_reader(Device(6)), record(ELEMENTS[1])) is None
+    assert read(quick, record(ELEMENTS[1])._replace(readings=2)) is None
 
 
 def test_a_reading_with_its_previous_reference_moved_into_the_chain_id_goes_into_quarantine(quick: QuickReader) -> None:
@@ -72,7 +67,7 @@ def test_a_reading_with_its_previous_reference_moved_into_the_chain_id_goes_into
         filed = record(cut.serialize().encode())
         assert read(quick, filed) is None
         with pytest.raises(Quarantined) as rejected:
-            decode_record(filed, 0, DEVICE.address, Keyring(), Readers())
+            decode_record(filed, 0, DEVICE.address, Keyring())
         assert rejected.value.reason is Reason.CHAIN_ID_MALFORMED
 
 
@@ -88,7 +83,7 @@ def test_a_reframed_message_goes_into_quarantine_whatever_type_it_is_shown_as() 
         assert verify(message)
         filed = record(message.serialize().encode(), ref=message.message_id.ref)
         with pytest.raises(Quarantined) as rejected:
-            decode_record(filed, 0, DEVICE.address, Keyring(), Readers())
+            decode_record(filed, 0, DEVICE.address, Keyring())
         reasons.append(rejected.value.reason)
     assert reasons == [Reason.CHAIN_ID_MALFORMED, Reason.CHAIN_ID_MALFORMED, Reason.SIGNATURE_UNCHECKABLE]
 
@@ -128,9 +123,10 @@ def test_a_bit_that_is_flipped_is_judged_as_the_long_way_judges_it(quick: QuickR
 
 def _agree(quick: QuickReader, filed: Record) -> None:
     """Whatever the short way takes, the long way takes too, and makes the same of it."""
-    decoded = read(quick, filed)
-    if decoded is not None:
-        assert decoded == decode_record(filed, 0, DEVICE.address, Keyring(), Readers())  # raises if it refuses
+    for in_columns in (True, False):
+        decoded = read(quick, filed, in_columns=in_columns)
+        if decoded is not None:
+            assert decoded == decode_record(filed, 0, DEVICE.address, Keyring())  # raises if it refuses
 
 
 READINGS: list[Any] = [20.5, float("inf"), 7, -3, 2**70, True, None, "open", b"\x00\xff", ""]
@@ -205,4 +201,4 @@ def test_the_long_way_refuses_what_was_tampered_with() -> None:
     elements = [*ELEMENTS[1]]
     elements[7] = ELEMENTS[2][7]
     with pytest.raises(Quarantined, match="did not sign"):
-        verify_record(record(elements), DEVICE.address, Verifier())
+        verify_record(record(elements), DEVICE.address)

@@ -19,6 +19,7 @@ def reading(moment: str, value: float | None, **others: Any) -> dict[str, Any]:
         "unit": "Cel",
         "timestamp_ms": 0,
         "sequence": 0,
+        "reading": 0,
         "clock": "synchronised",
         "event_time": at(moment),
         "value": value,

@@ -98,7 +98,7 @@ def test_a_perfect_chain_is_taken_as_a_run(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ingest.blocks, "lay_out_run", count)
     rows, _ = decode(data)
     assert len(rows) == COUNT
-    assert any(run is not None and run.messages > MIN_RUN for run in taken)
+    assert any(run is not None and run.decoded.readings > MIN_RUN for run in taken)
 
 
 SOUND = readings(Device(32).chain("c"))
