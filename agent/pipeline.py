@@ -29,7 +29,7 @@ from agent.commit import Committer
 from agent.config.configuration import Config
 from agent.config.disk_space import journal_settings
 from agent.config.publishers import PublisherConfig, build_publisher
-from agent.errors import StorageError
+from agent.errors import LinkDown, StorageError
 from agent.events.events import Events, report_losses, watch_clock
 from agent.events.rejected import FOLDER_NAME as REJECTED_FOLDER
 from agent.events.rejected import RejectedStore, RejectReports
@@ -49,8 +49,9 @@ from runtime.stopping import StoppableTasks
 
 if TYPE_CHECKING:
     from agent.archive.stage import Archiving
+    from agent.events.checkpoints import CheckpointEvents
     from agent.pack.encryption import StreamEncryption
-    from agent.ship import Shipper
+    from agent.ship.shipper import Shipper
 
 RELOAD_TASK: Final = "reload"  # the companion that calls `apply`: it ends before all other tasks
 MAX_QUEUED_BATCHES: Final = 64
@@ -60,7 +61,9 @@ STOP_PUBLISHING_S: Final = 10.0  # a link is given 5 s to close
 COMMIT_S: Final = 10.0
 SETTLE_S: Final = 3.0
 SETTLE_CHECK_S: Final = 0.02
+STOP_SHIPPING_S: Final = 3.0
 ONCE_SETTLE_S: Final = 60.0  # with `run --once`, whose purpose it is
+ONCE_SHIP_S: Final = 60.0
 STALLED_S: Final = 10.0  # the journal's thread responds within this, or the pipeline is stalled
 
 log = logging.getLogger(__name__)
@@ -83,8 +86,10 @@ class Pipeline:
         self.links: dict[str, _Link] = {}
         self.shipper: Shipper | None = None
         self.archiving: Archiving | None = None
+        self._checkpoints: CheckpointEvents | None = None
         self.started_at_ms = clock.now_ms()
         self._settle_s = SETTLE_S
+        self._is_once = False
         self._clock = clock
         self._signer = Signer(keys.identity.reveal())
         self._queue = asyncio.Queue[Batch](MAX_QUEUED_BATCHES)
@@ -159,7 +164,7 @@ class Pipeline:
         if config.archive is None:
             return
         from agent.archive.stage import Archiving  # imported on use: not every device archives
-        from agent.ship import Shipper
+        from agent.events.checkpoints import CheckpointEvents
 
         self.archiving = Archiving(
             config.archive,
@@ -170,7 +175,10 @@ class Pipeline:
             self._clock,
             configuration=lambda: self.config.sha256,
         )
+        self._checkpoints = CheckpointEvents(self._events, self.archiving.checkpoint)
         if config.ship is not None:
+            from agent.ship.shipper import Shipper
+
             self.shipper = Shipper(
                 config.ship, self.archiving, self.keys, is_idle=self._is_published, chance=random.random
             )
@@ -206,10 +214,10 @@ class Pipeline:
             await self._close()
 
     async def run_once(self, seconds: float, at_end: Callable[[], Coroutine[Any, Any, None]] = nothing_to_do) -> None:
-        """Read for this time, then publish everything, and end."""
+        """Read for this time, then publish, archive and ship everything, and end."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
-        self._settle_s = ONCE_SETTLE_S
+        self._settle_s, self._is_once = ONCE_SETTLE_S, True
         await self.run(stop, at_end=at_end)
 
     def _start_stages(self) -> None:
@@ -219,8 +227,9 @@ class Pipeline:
         self._start("events: losses", self._report_losses())
         self._start("events: rejected", self._rejects.run())
         self._start("events: clock", watch_clock(self._events, self._clock))
-        if self.archiving is not None:
+        if self.archiving is not None and self._checkpoints is not None:
             self._start("archive", self.archiving.run())
+            self._start("events: checkpoints", self._checkpoints.run(self.archiving.config.checkpoint_every_s))
         if self.shipper is not None:
             self._start("ship", self.shipper.run())
         if self._encryption is not None:
@@ -390,7 +399,29 @@ class Pipeline:
         await self._within(STOP_READING_S, "close the sources", self._close_sources())
         self._notify_links()
         await self._within(self._settle_s, "settle", self._settle())
+        await self._tasks.stop("ship", limit_s=STOP_SHIPPING_S)
+        if self._is_once and self.archiving is not None:
+            await self._within(ONCE_SHIP_S, "ship", self._ship_all(self.archiving))
+        await self._within(STOP_SHIPPING_S, "send the last checkpoint", self._report_last_checkpoint())
         self._tasks.abandon()
+
+    async def _ship_all(self, archiving: "Archiving") -> None:
+        """With `run_once`: archive everything, and ship it if that is configured."""
+        await archiving.archive_all()
+        if self.shipper is None:
+            return
+        try:
+            await self.shipper.ship_all()
+        except (LinkDown, OSError) as error:
+            log.error("not all archives were shipped; waiting=%d problem=%s", len(archiving.kept), error)  # noqa: TRY400
+
+    async def _report_last_checkpoint(self) -> None:
+        if self.shipper is None:
+            return
+        try:
+            await self.shipper.report_checkpoint()
+        except (LinkDown, OSError) as error:
+            log.warning("the last checkpoint was not sent; problem=%s", error)
 
     async def _close_sources(self) -> None:
         """Close after the commit, so that sources get their last acknowledgements."""
@@ -398,6 +429,8 @@ class Pipeline:
 
     async def _commit_all(self) -> None:
         await self._rejects.check(is_last=True)
+        if self._checkpoints is not None:
+            await self._checkpoints.report()
         await self._report(STOP_INFO_TYPE, "")
         await self._queue.join()
 
@@ -409,8 +442,9 @@ class Pipeline:
     async def _unpublished(self) -> int:
         now_ms = self._clock.now_ms()
         waiting = (await self.journal.call(lambda: self.journal.journal.stats(now_ms))).cursors
-        is_patient = self._settle_s > SETTLE_S
-        return sum(waiting[name].depth for name, link in self.links.items() if is_patient or link.sender.status.is_up)
+        return sum(
+            waiting[name].depth for name, link in self.links.items() if self._is_once or link.sender.status.is_up
+        )
 
     async def _within(self, seconds: float, what: str, work: Coroutine[Any, Any, None]) -> bool:
         """Whether the work ended in time."""

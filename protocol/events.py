@@ -18,7 +18,8 @@ possible stream. It is committed with the readings received with them, before th
 | count | number of readings in this commit |
 | reason | why the first of them was refused |
 
-Corrections of the clock are in `protocol/clock.py`.
+A message whose InfoType is `headgate/checkpoint` has a checkpoint of the device log for content
+(`protocol/devicelog/checkpoint.py`). Corrections of the clock are in `protocol/clock.py`.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from protocol.losses import Loss
 from protocol.strict_cbor import CborBounds, CborMap
 
 GAP_INFO_TYPE: Final = "headgate/gap"
+CHECKPOINT_INFO_TYPE: Final = "headgate/checkpoint"
 REFUSED_INFO_TYPE: Final = "headgate/refused"
 MEDIA_TYPE: Final = "application/cbor"
 

@@ -21,6 +21,7 @@ class Facts(NamedTuple):
 
 def describe_log(state: ArchiveState, committed: Mapping[int, int], facts: Facts) -> CheckpointStatement:
     """`committed`: lane → the next position, after everything that is durable in the journal."""
+    waiting = [archive for archive in state.kept if archive.entry.log == state.log.log]
     return CheckpointStatement(
         binding=facts.binding,
         log=state.log.log,
@@ -33,8 +34,8 @@ def describe_log(state: ArchiveState, committed: Mapping[int, int], facts: Facts
         made_at_ms=min(max(facts.now_ms, 0), MAX_TIMESTAMP_MS),
         agent_version=VERSION,
         configuration=facts.configuration,
-        waiting=len(state.kept),
-        waiting_bytes=sum(archive.size_bytes for archive in state.kept),
+        waiting=len(waiting) + len(state.damaged),
+        waiting_bytes=sum(archive.size_bytes for archive in waiting),
     )
 
 

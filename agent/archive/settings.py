@@ -41,6 +41,7 @@ class ArchiveConfig:
     max_megabytes: Annotated[int, Between(1, 1024)] = 64  # most megabytes of messages in one archive
     every_s: Seconds = 900.0  # longest time before messages are archived
     min_free_megabytes: Annotated[int, Between(0, 1 << 20)] = 64  # free disk space below which no archive is started
+    checkpoint_every_s: Seconds = 60.0  # longest time between checkpoints of the device log
     encrypt_to: Path | None = None  # file with the collector's encryption key, 64 hex digits; none: not encrypted
 
 
@@ -52,6 +53,7 @@ class ShipConfig:
     collector_key: Path | None = None  # file with the key that signs receipts, 64 hex digits
     ca_file: Path | None = None  # CA certificates (PEM) to trust for TLS; none: the system's
     directory: Path | None = None  # folder or USB stick instead of url; `<sha256>.receipt` files are read from it
+    require_mount: bool = False  # write to directory only if a file system is mounted at it or above it
     when: Literal["always", "idle"] = "always"  # idle: only while nothing waits to be published
     check_every_s: Seconds = 30.0  # how often to check for archives to ship
     kilobytes_per_s: Annotated[float, Between(0.1, 1e7)] | None = None  # upload rate limit; none: unlimited

@@ -215,10 +215,15 @@ class Archiving:
         return checkpoint
 
     def _describe_log(self) -> CheckpointStatement:
-        """In the journal's thread. The archives' state is read first: the journal is never behind it."""
+        """In the journal's thread. The archives' state is read first: the journal is never behind it.
+
+        After a crash, the end of the journal may be in doubt for a moment. What was stated before holds nevertheless.
+        """
         state, reading = self._store.state, self._clock.read()
         facts = Facts(self._keys.binding, reading.boot_id, reading.now_ms, self._configuration())
-        return describe_log(state, self._committed(), facts)
+        committed, stated = self._committed(), self._store.stated_positions()
+        highest = {lane: max(committed.get(lane, 0), stated.get(lane, 0)) for lane in {*committed, *stated}}
+        return describe_log(state, highest, facts)
 
     async def close(self) -> None:
         """Close when the archive being written is complete; it is closed early."""

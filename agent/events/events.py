@@ -10,6 +10,7 @@ rule chooses and at the highest priority. So they are linked, signed, committed,
 | `headgate/rejected` | `protocol.lifecycle.RejectedNotice` | input of a source could not be read |
 | `headgate/gap` | `protocol.events.GapNotice` | the journal lost messages |
 | `headgate/refused` | `protocol.events.RefusedNotice` | no message can hold a reading |
+| `headgate/checkpoint` | `protocol.devicelog.checkpoint.Checkpoint` | at intervals, while anything else is committed |
 | `clock correction` | `protocol.clock.ClockCorrection` | the time became known, or was set |
 | `headgate/clock-excursion` | `protocol.clock.ExcursionNotice` | references were ahead of the time, new chains begin |
 """

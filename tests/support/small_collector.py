@@ -1,14 +1,18 @@
 """A collector in a thread, just true enough to the shipping protocol to test a device against; faults on demand."""
 
+import hashlib
 import http.server
 import json
 import threading
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from nacl.signing import SigningKey
 
 from protocol.archive.receipt import Receipt
+from protocol.devicelog.answer import AnswerStatement, LogStatus, sign_answer
+from protocol.devicelog.checkpoint import Checkpoint
 from protocol.shipping import (
     ARCHIVES_PATH,
     COMPLETE,
@@ -19,6 +23,7 @@ from protocol.shipping import (
     Refusal,
     UploadClaim,
     digest_in_path,
+    log_in_path,
 )
 from tests.support.device_logs import make_receipt
 
@@ -34,6 +39,8 @@ class SmallCollector:
         self.part_answer: tuple[int, dict[str, str], bytes] | None = None  # to whatever part comes
         self.drop_after_parts: int | None = None  # then the connection is cut once
         self.receipt_key = KEY
+        self.checkpoints: list[Checkpoint] = []
+        self.answer_with: dict[str, Any] = {}  # fields of the answer to a checkpoint
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
@@ -55,6 +62,21 @@ class SmallCollector:
             archive=claim.archive, size_bytes=claim.size_bytes, device=claim.device, key=self.receipt_key
         )
 
+    def answer_to(self, checkpoint: Checkpoint) -> bytes:
+        """That it holds everything, unless a test wants something else."""
+        statement = AnswerStatement(
+            checkpoint=hashlib.sha256(checkpoint.to_bytes()).digest(),
+            now_ms=1_700_000_000_000,
+            log=checkpoint.log,
+            held_size=checkpoint.size,
+            held_root=checkpoint.root,
+            missing=(),
+            status=LogStatus.OK,
+            collector_key=bytes(self.receipt_key.verify_key),
+        )
+        changed = replace(statement, **self.answer_with)
+        return sign_answer(changed, lambda message: self.receipt_key.sign(message).signature).to_bytes()
+
     def _handler(collector) -> type[http.server.BaseHTTPRequestHandler]:  # noqa: N805 - the handler needs its own self
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -66,7 +88,20 @@ class SmallCollector:
                 self._take(self._tell_receipt)
 
             def do_PUT(self) -> None:
-                self._take(self._take_part)
+                if log_in_path(self.path) is not None:
+                    self._take_checkpoint()
+                else:
+                    self._take(self._take_part)
+
+            def _take_checkpoint(self) -> None:
+                checkpoint = Checkpoint.from_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+                assert log_in_path(self.path) == checkpoint.log
+                collector.checkpoints.append(checkpoint)
+                if collector.refuse_with is not None:
+                    body = json.dumps({"code": collector.refuse_with.code}).encode()
+                    self._answer(collector.refuse_with.status, {}, body)
+                else:
+                    self._answer(200, {}, collector.answer_to(checkpoint))
 
             def do_PATCH(self) -> None:
                 self._take(self._take_part)

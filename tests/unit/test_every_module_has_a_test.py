@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("agent", "drivers", "firmware_bridge", "ingest", "node", "protocol", "runtime", "testbed")
 COVERED_BY = {
+    "tests/unit/agent/ship/test_shipper.py": ("agent/ship/upload.py",),
     "tests/unit/agent/archive/test_archiver.py": ("agent/archive/inspection.py",),
     "tests/unit/agent/journal/test_journal.py": (
         "agent/journal/lane.py",

@@ -18,15 +18,20 @@ from agent.errors import LinkDown
 from agent.journal import DirectoryDisk, Entry, Journal, JournalSettings
 from agent.journal.thread import JournalThread
 from agent.keys import DeviceKeys
-from agent.ship import Shipper, is_whole
+from agent.ship.log_check import REASONS
+from agent.ship.shipper import Shipper, is_whole
+from protocol.devicelog.answer import LogStatus, NumberRange
+from protocol.devicelog.checkpoint import Checkpoint, Relation
 from protocol.devicelog.entry import Replaced
-from protocol.shipping import UPLOAD_OFFSET, Refusal
+from protocol.devicelog.merkle import EMPTY_ROOT
+from protocol.shipping import UPLOAD_OFFSET, Refusal, checkpoint_name
 from tests.support.device_logs import make_receipt
 from tests.support.patience import PATIENCE_S
 from tests.support.small_collector import KEY, SmallCollector
 from tests.support.within import within
 
 RECORDS = 700
+STRANGER = bytes(SigningKey(b"x" * 32).verify_key)
 
 
 @pytest.fixture
@@ -310,7 +315,7 @@ def test_what_was_copied_is_not_read_again_while_it_waits_for_its_receipt(
         return is_whole(path, archive)
 
     async def act(device: Device) -> None:
-        monkeypatch.setattr("agent.ship.is_whole", counted)
+        monkeypatch.setattr("agent.ship.shipper.is_whole", counted)
         for _ in range(3):
             await device.shipper.ship_all()
         assert len(looks) == 1
@@ -345,3 +350,175 @@ def test_an_archive_of_an_earlier_journal_that_is_gone_holds_up_no_other(
         assert [archive.sha256 for archive in archiving.kept] == [old.sha256]
 
     _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_checkpoint_follows_the_archives_and_is_compared_with_the_log(
+    tmp_path: Path, collector: SmallCollector
+) -> None:
+    async def act(device: Device) -> None:
+        await device.shipper.ship_all()
+        await device.shipper.report_checkpoint()
+        [checkpoint] = collector.checkpoints
+        assert (checkpoint.log, checkpoint.size) == (device.archiving.state.log.log, 1)
+        assert checkpoint.waiting == 0
+        status = device.shipper.status
+        assert (status.checkpoint_at_ms, status.held_size) == (checkpoint.made_at_ms, 1)
+        assert status.log_problem == ""
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_checkpoints_are_sent_at_intervals_also_with_nothing_to_ship(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        device.archiving.config = ArchiveConfig(every_s=1, checkpoint_every_s=0.01)
+        shipping = asyncio.create_task(device.shipper.run())
+        while len(collector.checkpoints) < 4:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.01)
+        shipping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await shipping
+        assert not device.archiving.kept
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_checkpoint_is_sent_though_archives_are_refused(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        collector.part_answer = (413, {}, b'{"code": "too-large"}')
+        shipping = asyncio.create_task(device.shipper.run())
+        while not collector.checkpoints:  # noqa: ASYNC110 - it is in another thread
+            await asyncio.sleep(0.01)
+        shipping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await shipping
+        assert "too-large" in device.shipper.status.problem
+        assert collector.checkpoints[0].waiting == 1
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+@pytest.mark.parametrize("status", [LogStatus.BEHIND, LogStatus.FORKED])
+def test_a_log_that_the_collector_knows_differently_is_continued_by_a_new_one(
+    tmp_path: Path, collector: SmallCollector, status: LogStatus
+) -> None:
+    async def act(device: Device) -> None:
+        old = device.archiving.state.log.log
+        collector.answer_with = {"status": status}
+        await device.shipper.report_checkpoint()
+        assert device.archiving.state.log.log == old  # what waits is shipped first
+        await device.shipper.ship_all()
+        await device.shipper.report_checkpoint()
+        state = device.archiving.state
+        assert (state.log.previous_log, state.log.begins) == (old, {3: RECORDS})
+        assert state.reason == REASONS[status]
+        with pytest.raises(LinkDown, match="a new log has begun less than"):  # one that always objects
+            await device.shipper.report_checkpoint()
+        collector.answer_with = {}
+        await device.shipper.report_checkpoint()
+        assert collector.checkpoints[-1].log == state.log.log
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_an_archive_of_a_forked_log_is_archived_again_in_a_new_one(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        (refused,) = device.archiving.kept
+        collector.refuse_with = Refusal.LOG_FORKED
+        await device.shipper.ship_all()
+        assert not device.archiving.kept
+        assert device.archiving.state.log.previous_log == refused.entry.log
+        collector.refuse_with = None
+        await device.archiving.archive_all()
+        (again,) = device.archiving.kept
+        assert (again.entry.number, again.entry.lanes) == (0, refused.entry.lanes)
+        await device.shipper.ship_all()
+        assert set(collector.stored) == {again.sha256}
+        assert device.waiting() == 0
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_collector_that_always_objects_does_not_wear_out_the_disk(tmp_path: Path, collector: SmallCollector) -> None:
+    async def act(device: Device) -> None:
+        collector.refuse_with = Refusal.LOG_FORKED
+        await device.shipper.ship_all()
+        await device.archiving.archive_all()
+        log = device.archiving.state.log.log
+        with pytest.raises(LinkDown, match="a new log has begun less than"):
+            await device.shipper.ship_all()
+        assert device.archiving.state.log.log == log
+        assert len(device.archiving.kept) == 1
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_an_archive_with_a_receipt_that_the_collector_lacks_is_reported(
+    tmp_path: Path, collector: SmallCollector
+) -> None:
+    async def act(device: Device) -> None:
+        collector.answer_with = {"missing": (NumberRange(0, 1),), "held_size": 0, "held_root": EMPTY_ROOT}
+        await device.shipper.report_checkpoint()
+        assert device.shipper.status.log_problem == ""  # it waits here
+        await device.shipper.ship_all()
+        await device.shipper.report_checkpoint()
+        assert "holds less than it gave receipts for: it lacks 1 archives" in device.shipper.status.log_problem
+        collector.answer_with = {}
+        await device.shipper.report_checkpoint()
+        assert device.shipper.status.log_problem == ""
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"checkpoint": bytes(32)},
+        {"log": b"another-log-here"},
+        {"collector_key": bytes(SigningKey(b"x" * 32).verify_key)},
+    ],
+    ids=["to another checkpoint", "of another log", "of another collector"],
+)
+def test_an_answer_that_is_not_meant_is_not_believed(
+    tmp_path: Path, collector: SmallCollector, answer: dict[str, Any]
+) -> None:
+    async def act(device: Device) -> None:
+        log = device.archiving.state.log.log
+        if "collector_key" in answer:
+            collector.receipt_key = SigningKey(b"x" * 32)
+        collector.answer_with = {**answer, "status": LogStatus.FORKED}
+        with pytest.raises(LinkDown, match="answer to a checkpoint is not for this checkpoint"):
+            await device.shipper.report_checkpoint()
+        assert device.archiving.state.log.log == log
+        assert device.shipper.status.checkpoint_at_ms is None
+
+    _run(tmp_path, _config(tmp_path, collector), act)
+
+
+def test_a_stick_gets_the_newest_checkpoint_of_each_log(tmp_path: Path) -> None:
+    stick = tmp_path / "stick"
+
+    async def act(device: Device) -> None:
+        await device.shipper.ship_all()
+        await device.shipper.report_checkpoint()
+        log = device.archiving.state.log.log
+        path = stick / checkpoint_name(device.keys.address, log)
+        first = Checkpoint.from_bytes(path.read_bytes())
+        assert (first.size, first.waiting) == (1, 1)
+        device.journal.journal.append(3, Entry(b"one more", "chain", 9000, 0))
+        device.journal.journal.commit(0)
+        await device.shipper.report_checkpoint()
+        assert Checkpoint.from_bytes(path.read_bytes()).relation_to(first) is Relation.NEWER
+
+    _run(tmp_path, ShipConfig(directory=stick), act)
+
+
+def test_without_a_mounted_stick_nothing_is_written_if_one_is_required(tmp_path: Path) -> None:
+    stick = tmp_path / "stick"
+
+    async def act(device: Device) -> None:
+        for work in (device.shipper.ship_all, device.shipper.report_checkpoint):
+            with pytest.raises(LinkDown, match=r"no file system is mounted there, and ship\.require_mount is set"):
+                await work()
+        assert not stick.exists()
+
+    _run(tmp_path, ShipConfig(directory=stick, require_mount=True), act)
