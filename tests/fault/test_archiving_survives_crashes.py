@@ -16,14 +16,18 @@ from nacl.public import PrivateKey, PublicKey
 from nacl.signing import SigningKey
 
 from agent.archive.archiver import Archiver, ArchiverSettings
+from agent.archive.checkpoints import Facts, describe_log
 from agent.archive.state import KeptArchive
 from agent.archive.store import ArchiveStore, Directory
 from agent.errors import StorageError
 from agent.keys import DeviceKeys
 from protocol.archive.encryption import Decryptor
-from protocol.archive.random_access import open_archive
+from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.archive.receipt import Receipt
 from protocol.archive.records import Record
+from protocol.devicelog.checkpoint import Checkpoint, Relation, sign_checkpoint
+from protocol.devicelog.entry import LogEntry
+from protocol.devicelog.log import LogHead
 from protocol.losses import Loss
 from tests.effort import effort, seeds
 from tests.support.archives import LOSS, record
@@ -48,18 +52,22 @@ class Life:
         self.committed = 0  # how much of RECORDS the journal has
         self.losses = [LOSS]  # until a receipt covers an archive that tells of it
         self.collected: dict[str, bytes] = {}  # what the collector has, by name
+        self.sent: list[Checkpoint] = []
         self.now_ms = 1_700_000_000_000
 
     def live(self, directory: Directory) -> None:
         """Until everything is archived, or the lights go out."""
         store = ArchiveStore(directory, JOURNAL_ID)
         archiver = Archiver(store, directory, KEYS, self.settings)
+        self.send_checkpoint(store)
         while True:
             self.now_ms += self.chance.randint(1, 100)  # differing clocks would show as differing files
             self.committed = min(len(RECORDS), self.committed + self.chance.randint(0, 15))
             archive = archiver.archive(iter(RECORDS[: self.committed]), lambda: self.losses, now_ms=self.now_ms)
             if self.chance.random() < 0.3:
                 self.ship_one(store, directory)
+            if self.chance.random() < 0.4:
+                self.send_checkpoint(store)
             if archive is None and self.committed == len(RECORDS):
                 return
 
@@ -68,6 +76,22 @@ class Life:
             self.collected[archive.file_name] = read_whole(directory, archive.file_name)
             store.release(receipt_for(archive), device=KEYS.address, collector_key=bytes(COLLECTOR.verify_key))
             self.losses = [loss for loss in self.losses if loss.number not in archive.losses]
+
+    def send_checkpoint(self, store: ArchiveStore) -> None:
+        """Each states at least what the last one did, whatever happened in between."""
+        committed = {record.lane: record.next_position for record in RECORDS[: self.committed]}
+        facts = Facts(KEYS.binding, bytes(16), self.now_ms, bytes(32))
+        checkpoint = sign_checkpoint(describe_log(store.state, committed, facts), KEYS.sign_archive)
+        if self.sent:
+            assert checkpoint.relation_to(self.sent[-1]) in (Relation.NEWER, Relation.EQUAL)
+        store.state_checkpoint(checkpoint)
+        self.sent.append(checkpoint)
+
+    def check_stated(self, directory: Directory) -> None:
+        """After a start, the journal continues behind everything that was stated before it."""
+        stated = ArchiveStore(directory, JOURNAL_ID).stated_positions()
+        for lane in self.sent[-1].lanes if self.sent else ():
+            assert stated[lane.lane] >= lane.committed
 
     def everything(self, directory: Directory) -> dict[str, bytes]:
         """Every archive that ever got its name, here or at the collector."""
@@ -86,14 +110,30 @@ def read_whole(directory: Directory, name: str) -> bytes:
     return directory.read(name, 0, directory.size(name))
 
 
-def contents(name: str, data: bytes) -> tuple[list[Record], tuple[Loss, ...]]:
-    """Of an archive that is whole and has its right name; anything else fails here."""
+def opened(name: str, data: bytes) -> OpenArchive:
     assert name.startswith(hashlib.sha256(data).hexdigest())
     if name.endswith(".hgs"):
         decryptor = Decryptor(COLLECTOR_BOX)
         data = b"".join([*decryptor.feed(data), decryptor.finish()])
-    archive = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    return open_archive(lambda offset, count: data[offset : offset + count], len(data))
+
+
+def entry_in(name: str, data: bytes) -> LogEntry:
+    return opened(name, data).manifest.entry
+
+
+def contents(name: str, data: bytes) -> tuple[list[Record], tuple[Loss, ...]]:
+    """Of an archive that is whole and has its right name; anything else fails here."""
+    archive = opened(name, data)
     return [each for block in archive.blocks() for each in block.records], archive.manifest.losses
+
+
+def check_one_log(archives: dict[str, bytes]) -> None:
+    """The archives are one log without a hole: numbers, digests, roots and positions continue each other."""
+    entries = {bytes.fromhex(name.partition(".")[0]): entry_in(name, data) for name, data in archives.items()}
+    head = LogHead(log=next(iter(entries.values())).log)
+    for sha256, entry in sorted(entries.items(), key=lambda item: item[1].number):
+        head = head.append(entry, sha256)
 
 
 def check_every_record_once(archives: dict[str, bytes]) -> None:
@@ -155,6 +195,7 @@ def test_a_crash_at_every_operation_leaves_whole_archives_with_every_record_once
             break
         disk = aftermath(disk, chance)
         check_whole(disk.archive_folder(FOLDER))
+        life.check_stated(disk.after_kill().archive_folder(FOLDER))
         again = Crash(disk, chance.randint(1, 8))  # while it opens, and finishes what was left to do
         with suppress(PowerLoss):
             life.live(disk.archive_folder(FOLDER))
@@ -162,7 +203,9 @@ def test_a_crash_at_every_operation_leaves_whole_archives_with_every_record_once
         restarted = disk.archive_folder(FOLDER)
         life.live(restarted)
         assert not [name for name in restarted.names() if name.startswith(".")]
+        life.send_checkpoint(ArchiveStore(restarted, JOURNAL_ID))
         check_every_record_once(life.everything(restarted))
+        check_one_log(life.everything(restarted))
     assert crash_at > 40
 
 
