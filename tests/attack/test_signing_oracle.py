@@ -38,7 +38,7 @@ def texts_worth_signing(address: str) -> list[str]:
         f"headgate binding 1\n{address[2:]}{ATTACKER_KEY}",
         f"{address}/plant01700000000000{0}{address}chain{{}}",
         f"{good}01700000000000{0}{address}chain{{}}",
-        f"headgate claim 2\n{address}",
+        f"headgate claim 3\n{address}",
         challenge_text("0x" + "1" * 40, "A" * 30),
         good + "A",
         good.lower(),

@@ -140,4 +140,4 @@ def test_the_archive_key_signs_as_the_binding_says() -> None:
 
 
 def _signed(manifest: bytes) -> bytes:
-    return b"headgate archive 2\n" + hashlib.sha256(manifest).digest()
+    return b"headgate archive 3\n" + hashlib.sha256(manifest).digest()
