@@ -76,7 +76,7 @@ class TokenLog:
         found = max((_read(path) for path in self._paths), key=lambda each: each.number)
         self._number, self._noted, self._answered, self._doubtful = found
         self._is_named: set[Path] = set()  # files whose names are known to be on the medium
-        self._is_unsaved = False
+        self._is_unsaved = bool(self._answered)  # the process that wrote the answers may have failed to sync them
 
     def compare(self, view: View) -> None:
         """Look up every noted record in the journal. A record that was shed counts as committed: its loss is reported.
@@ -85,7 +85,7 @@ class TokenLog:
         """
         for source, noted in self._noted.items():
             self._answered[source] = {each.token: _is_committed(view, each) for each in noted}
-        self._is_unsaved = bool(self._noted)
+        self._is_unsaved = bool(self._answered)
         self._noted = {}
         with contextlib.suppress(StorageError):
             self._save_answers()

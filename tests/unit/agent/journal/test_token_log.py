@@ -204,3 +204,19 @@ def test_a_note_that_an_earlier_process_failed_to_sync_is_made_durable_before_th
                 note(TokenLog(folder.path), "mcu", 300, *many)
             found = folder.after_power_loss(tmp_path / f"found {seed}", random.Random(seed))
             assert TokenLog(found).recall("mcu") != NOTHING
+
+
+def test_answers_that_only_the_page_cache_may_have_are_written_again_before_a_commit(tmp_path: Path) -> None:
+    for seed in seeds(test=3, soak=500):
+        with CrashingFolder(tmp_path / str(seed)) as folder:
+            note(TokenLog(folder.path), "mcu", 0, (7, b"never committed"))
+            commit(folder.path, [])
+            syncs = itertools.count(1)  # the first is of the note, the second of the answers
+            folder.fault = lambda operation, _: errno.EIO if operation == "sync" and next(syncs) == 2 else None  # noqa: B023
+            assert restarted(folder.path).recall("mcu").lost == {7}
+            folder.fault = lambda _operation, _path: None
+            restarted(folder.path).note({})  # another source is about to commit at the position
+            commit(folder.path, [b"of another source"])
+            fill_until_released(folder.path, 1)
+            found = folder.after_power_loss(tmp_path / f"found {seed}", random.Random(seed))
+        assert restarted(found).recall("mcu").lost == {7}
