@@ -91,9 +91,7 @@ class Heartbeats:
         self, log: DeviceLog, newest: Checkpoint | None, checkpoint: Checkpoint, now_ms: int
     ) -> HeartbeatAnswer:
         state = log.state
-        is_behind = state.known_size > checkpoint.size
-        if newest is not None and checkpoint.relation_to(newest) is Relation.OLDER:
-            is_behind = True
+        is_behind = state.known_size > checkpoint.size or (newest is not None and _states_less(checkpoint, newest))
         statement = AnswerStatement(
             checkpoint=_digest(checkpoint),
             now_ms=now_ms,
@@ -105,6 +103,11 @@ class Heartbeats:
             collector_key=self._collector_key,
         )
         return sign_answer(statement, self._sign)
+
+
+def _states_less(checkpoint: Checkpoint, newest: Checkpoint) -> bool:
+    """Whether the device has fewer archives or readings than it had, so that it would use positions a second time."""
+    return checkpoint.size < newest.size or checkpoint.produced < newest.produced
 
 
 def _digest(checkpoint: Checkpoint) -> bytes:

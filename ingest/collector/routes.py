@@ -1,17 +1,16 @@
-"""Serves the requests to the collector. Errors become responses only here."""
+"""Serves the requests to the collector. Errors become responses only here (`refusals`)."""
 
 import asyncio
-import errno
-import json
 import logging
 import time
-from typing import Final
 
 from ingest.collector.blocking import Workers
 from ingest.collector.device_limits import ArchiveLocks, DeviceRates
 from ingest.collector.errors import UploadRefused
 from ingest.collector.intake import Intake, describe, now_ms
 from ingest.collector.metrics import Metrics
+from ingest.collector.monitoring import MonitoringRoutes
+from ingest.collector.refusals import Refuser, fault
 from ingest.collector.settings import Limits
 from ingest.collector.uploads import UploadFile
 from protocol.devicelog.checkpoint import MAX_CHECKPOINT_BYTES
@@ -20,7 +19,6 @@ from protocol.shipping import (
     ARCHIVES_PATH,
     COMPLETE,
     CONTENT_TYPE_CHECKPOINT,
-    CONTENT_TYPE_PROBLEM,
     CONTENT_TYPE_RECEIPT,
     INCOMPLETE,
     RECEIPTS_PATH,
@@ -33,91 +31,13 @@ from protocol.shipping import (
     offset_in_header,
 )
 from runtime.http import ClientGone, HttpError, Request, Response
-from runtime.prometheus_text import CONTENT_TYPE
 
 log = logging.getLogger(__name__)
 
-_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 _METHODS = {ARCHIVES_PATH: ("HEAD", "PUT", "PATCH"), RECEIPTS_PATH: ("GET", "HEAD")}
 
 
-_CLOSING: Final = (400, 401, 403, 431)  # a client that is refused with one of these has to connect again
-_REFUSALS: Final = {408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 431: Refusal.HEAD_TOO_LARGE, 500: Refusal.FAULT}
-BUSY_RETRY_S: Final = 30
-
-
-class _Refuser:
-    """Turns errors into responses, and counts them."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def refuse(self, error: HttpError) -> Response:
-        if error.status == 503:
-            return self.deny(UploadRefused(Refusal.BUSY, str(error), retry_after_s=BUSY_RETRY_S))
-        return self.deny(UploadRefused(_REFUSALS.get(error.status, Refusal.BAD_REQUEST), str(error)))
-
-    def deny(self, refused: UploadRefused) -> Response:
-        self._metrics.refusals[refused.refusal] += 1
-        refusal = refused.refusal
-        headers: dict[str, str] = {}
-        if refused.offset is not None:
-            headers |= {UPLOAD_OFFSET: str(refused.offset), UPLOAD_COMPLETE: INCOMPLETE}
-        if refused.retry_after_s is not None:
-            headers["Retry-After"] = str(refused.retry_after_s)
-        if refusal.status == 401:
-            headers["WWW-Authenticate"] = "Headgate"
-        if refusal.status in _CLOSING:
-            headers["Connection"] = "close"
-        body = json.dumps({"status": refusal.status, "code": refusal.code, "detail": refused.detail}).encode()
-        return Response(status=refusal.status, content_type=CONTENT_TYPE_PROBLEM, headers=headers, body=body)
-
-
-class MonitoringRoutes(_Refuser):
-    """`/healthz` and `/metrics`, for every client that can connect."""
-
-    def __init__(self, intake: Intake, limits: Limits, metrics: Metrics, disk: Workers) -> None:
-        super().__init__(metrics)
-        self._intake = intake
-        self._limits = limits
-        self._disk = disk
-
-    async def answer(self, request: Request) -> Response:
-        try:
-            found = await self.find(request)
-        except UploadRefused as refused:
-            return self.deny(refused)
-        except OSError as error:
-            return self.deny(_fault(error))
-        return found or self.deny(UploadRefused(Refusal.NOT_FOUND, "only /metrics and /healthz are served here"))
-
-    async def find(self, request: Request) -> Response | None:
-        """None: the request is for something else. Raises: UploadRefused, OSError."""
-        match request.target:
-            case "/healthz":
-                return await self._health()
-            case "/metrics":
-                return await self._show_metrics()
-        return None
-
-    async def _health(self) -> Response:
-        free_bytes = await self._disk.run(self._intake.uploads.free_bytes)
-        if free_bytes < self._limits.min_free_bytes:
-            raise UploadRefused(
-                Refusal.NO_SPACE, f"{free_bytes} bytes are free; at least {self._limits.min_free_bytes} are required"
-            )
-        return Response(content_type="text/plain", body=b"ok\n")
-
-    async def _show_metrics(self) -> Response:
-        gauges = {
-            "uploads_active": self._intake.uploads.active,
-            "free_bytes": await self._disk.run(self._intake.uploads.free_bytes),
-            **self._intake.logs.totals,
-        }
-        return Response(content_type=CONTENT_TYPE, body=self._metrics.as_text(gauges))
-
-
-class Routes(_Refuser):
+class Routes(Refuser):
     """Archives and receipts, and the monitoring pages unless they have a listener of their own."""
 
     def __init__(
@@ -147,7 +67,7 @@ class Routes(_Refuser):
         except (ClientGone, HttpError):
             raise
         except (OSError, HeadgateError) as error:
-            return self.deny(_fault(error))
+            return self.deny(fault(error))
 
     async def _dispatch(self, request: Request) -> Response:
         if self._monitoring is not None and (found := await self._monitoring.find(request)) is not None:
@@ -238,14 +158,6 @@ class Routes(_Refuser):
         wait_s = self._rates.count_bytes(claim.device, received, time.monotonic())
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-
-
-def _fault(error: OSError | HeadgateError) -> UploadRefused:
-    """The refusal for a failed disk or a damaged file. The log has the details, the client only the time to retry."""
-    log.error("a request failed; problem=%s", error)
-    if isinstance(error, OSError) and error.errno in _DISK_IS_FULL:
-        return UploadRefused(Refusal.NO_SPACE, "the collector's disk is full", retry_after_s=300)
-    return UploadRefused(Refusal.FAULT, "internal error of the collector; see its log", retry_after_s=60)
 
 
 def _check_method(request: Request, allowed: tuple[str, ...]) -> None:

@@ -12,7 +12,8 @@ from ingest.collector.blocking import Workers
 from ingest.collector.errors import ConfigError
 from ingest.collector.intake import Intake
 from ingest.collector.metrics import Metrics
-from ingest.collector.routes import MonitoringRoutes, Routes
+from ingest.collector.monitoring import MonitoringRoutes
+from ingest.collector.routes import Routes
 from ingest.collector.settings import Limits, Settings, TlsFiles
 from runtime.http import HttpLimits, HttpServer, Service
 from runtime.private_files import check_private_file

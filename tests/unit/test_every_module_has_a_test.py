@@ -59,6 +59,8 @@ COVERED_BY = {
     "tests/integration/collector/test_shipping.py": (
         "ingest/collector/intake.py",
         "ingest/collector/landing.py",
+        "ingest/collector/monitoring.py",
+        "ingest/collector/refusals.py",
         "ingest/collector/routes.py",
         "ingest/collector/server.py",
         "ingest/collector/uploads.py",

@@ -107,6 +107,18 @@ def test_a_device_that_runs_from_an_old_copy_of_its_disk_is_notified(collector: 
     assert collector.beat(device.checkpoint()).status is LogStatus.OK
 
 
+def test_a_device_is_behind_by_readings_that_it_had_committed_and_not_by_receipts_that_it_forgot(
+    collector: RunningCollector,
+) -> None:
+    device = LoggingDevice()
+    collector.put(device.archive())
+    newest = device.checkpoint(not_archived=5)
+    collector.beat(newest)
+    fewer = tuple(each._replace(released=each.begin) for each in newest.lanes)
+    assert collector.beat(device.checkpoint(not_archived=5, lanes=fewer)).status is LogStatus.OK
+    assert collector.beat(device.checkpoint(not_archived=4)).status is LogStatus.BEHIND
+
+
 def test_a_second_archive_with_a_used_number_is_refused_and_stored_as_evidence(collector: RunningCollector) -> None:
     device = LoggingDevice()
     device.archives_made(2)
