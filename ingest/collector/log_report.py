@@ -20,7 +20,10 @@ from protocol.shown_text import utc_text
 
 SHOWN_LOG_DIGITS: Final = 12
 SHOWN_RANGES: Final = 4
-_HEADINGS: Final = ("log", "archives", "held up to", "missing", "last contact", "produced", "on the device")
+_HEADINGS: Final = (
+    *("log", "archives", "held up to", "missing", "last contact", "last checkpoint", "size", "produced"),
+    *("not archived", "waiting"),
+)
 _GAP: Final = "  "
 
 
@@ -78,16 +81,21 @@ class LogReport:
     def row(self) -> tuple[str, ...]:
         if self.state is None:
             return (self.log[:SHOWN_LOG_DIGITS], *("-" for _ in _HEADINGS[1:]))
-        produced = "-" if self.checkpoint is None else f"{self.checkpoint.produced:,}"
         return (
             self.log[:SHOWN_LOG_DIGITS],
             f"{self.state.archives:,}",
             f"{self.state.frontier.size:,}",
             _missing_text(self.state),
-            utc_text(self.last_contact_ms)[:19],
-            produced,
-            _on_device_text(self.checkpoint),
+            _time_text(self.last_contact_ms),
+            *self._checkpoint_row(),
         )
+
+    def _checkpoint_row(self) -> tuple[str, ...]:
+        if self.checkpoint is None:
+            return ("none", "-", "-", "-", "-")
+        stated = self.checkpoint
+        numbers = (stated.size, stated.produced, not_archived(stated), stated.waiting)
+        return (_time_text(self.checkpoint_received_at_ms), *(f"{number:,}" for number in numbers))
 
     def notes(self) -> Iterator[str]:
         """Whole sentences, for what is unusual."""
@@ -95,7 +103,7 @@ class LogReport:
             yield f"CANNOT BE READ: {self.problem}"
             return
         for each in self.state.forks:
-            yield f"FORKED, found at {utc_text(each.found_at_ms)[:19]}: {each.contradiction}"
+            yield f"FORKED, found at {_time_text(each.found_at_ms)}: {each.contradiction}"
         if self.state.forks_found > len(self.state.forks):
             yield f"FORKED: {self.state.forks_found - len(self.state.forks)} more"
         if self.state.replaced:
@@ -189,10 +197,8 @@ def _range_text(numbers: NumberRange) -> str:
     return f"{numbers.first}" if numbers.next == numbers.first + 1 else f"{numbers.first}-{numbers.next - 1}"
 
 
-def _on_device_text(checkpoint: Checkpoint | None) -> str:
-    if checkpoint is None:
-        return "no checkpoint yet"
-    return f"{not_archived(checkpoint):,} readings not archived, {checkpoint.waiting:,} archives"
+def _time_text(timestamp_ms: int) -> str:
+    return utc_text(timestamp_ms)[:19]
 
 
 def _fork_as_dict(fork: Fork) -> dict[str, object]:

@@ -68,13 +68,13 @@ def test_a_table_for_people(state: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert logs(state, "--device", ADDRESS) == ExitCode.OK
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{ADDRESS}  boiler house"
-    headings = ("log", "archives", "held up to", "missing", "last contact", "produced", "on the device")
-    assert tuple(re.split("  +", lines[1].strip())) == headings
+    headings = ["log", "archives", "held up to", "missing", "last contact", "last checkpoint"]
+    assert re.split("  +", lines[1].strip()) == [*headings, "size", "produced", "not archived", "waiting"]
     row, *notes = lines[2:5]
-    assert row.split("  ")[1] == LOG.hex()[:12]
-    assert "2, 4 (20 readings)" in row
-    assert "2023-11-14T22:14:20" in row
-    assert "10 readings not archived, 1 archives" in row
+    *shown, received_at, size, produced, not_archived, waiting = re.split("  +", row.strip())
+    assert shown == [LOG.hex()[:12], "3", "2", "2, 4 (20 readings)", "2023-11-14T22:14:20"]
+    assert (size, produced, not_archived, waiting) == ("6", "149", "10", "1")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT[0-9:]{8}", received_at)
     assert notes[0].strip() == f"FORKED, found at 2023-11-14T22:13:20: root 2 is {'aa' * 32} here, not {'bb' * 32}"
     assert notes[1].strip() == f"continued by log {NEXT_LOG.hex()[:12]}"
     assert lines[-1].strip() == f"continues log {LOG.hex()[:12]}"
