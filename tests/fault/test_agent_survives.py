@@ -11,13 +11,14 @@ import pytest
 from protocol.archive.manifest import Manifest
 from protocol.archive.random_access import open_archive
 from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.iomessage import IoMessage
 from protocol.losses import Loss
 from protocol.streamr.stream_message import StreamMessage
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 from tests.effort import FIRST_SEED, effort
 from tests.support.archives import read_at_of
 from tests.support.patience import PATIENCE_S
-from tests.support.running_agent import Agent, assert_whole, by_chain, io_message, wait_until
+from tests.support.running_agent import Agent, assert_whole, by_chain, readings_of, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -119,17 +120,21 @@ def _plant_chains(messages: list[StreamMessage]) -> list[list[StreamMessage]]:
 
 
 def _reported(messages: list[StreamMessage]) -> list[GapNotice]:
-    found = (io_message(message) for message in messages if message.message_id.stream_id.endswith("/events"))
+    found = readings_of(*(message for message in messages if message.message_id.stream_id.endswith("/events")))
     return [GapNotice.from_bytes(io.content_data or b"") for io in found if io.info_type == GAP_INFO_TYPE]
 
 
 def _unreported(messages: list[StreamMessage]) -> list[str]:
-    """The chains from which more messages are missing than losses are reported."""
+    """The chains from which more readings are missing than losses are reported."""
     reported: Counter[str] = Counter()
     for loss in {notice.loss.number: notice.loss for notice in _reported(messages)}.values():
         reported[loss.chain] += loss.count
     missing = {
-        f"{stream_id}#{partition}/{chain_id}": (io_message(chain[-1]).chain_position or 0) + 1 - len(chain)
+        f"{stream_id}#{partition}/{chain_id}": _missing(readings_of(*chain))
         for (stream_id, partition, chain_id), chain in by_chain(messages).items()
     }
     return [chain for chain, count in missing.items() if count > reported[chain] + reported[""]]
+
+
+def _missing(chain: list[IoMessage]) -> int:
+    return (chain[-1].chain_position or 0) + 1 - len(chain)

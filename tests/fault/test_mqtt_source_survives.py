@@ -20,7 +20,7 @@ from tests.effort import FIRST_SEED, effort
 from tests.support.brokers import Broker
 from tests.support.patience import PATIENCE_S
 from tests.support.recording_proxy import recording_proxy
-from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
+from tests.support.running_agent import Agent, assert_whole, readings_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
@@ -163,6 +163,6 @@ def _readings(life: int) -> list[tuple[str, bytes]]:
 
 
 def _copies(agent: Agent) -> Counter[int]:
-    """How often each reading is in a message of its own."""
-    found = (io_message(message) for message in agent.messages())
+    """How often each reading is in a message."""
+    found = readings_of(*agent.messages())
     return Counter(round(cbor2.loads(io.content_data or b"")) for io in found if io.info_type == "pressure")

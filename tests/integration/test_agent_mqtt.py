@@ -14,7 +14,7 @@ from tests.support.brokers import Broker
 from tests.support.certificates import make_certificate
 from tests.support.destinations import BrokerDestination
 from tests.support.patience import PATIENCE_S
-from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
+from tests.support.running_agent import Agent, assert_whole, readings_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
@@ -83,7 +83,7 @@ class Between:
         return list({message.message_id: message for message in everything}.values())
 
     def numbers(self) -> list[int]:
-        readings = (io_message(message) for message in self.arrived())
+        readings = readings_of(*self.arrived())
         return [round(cbor2.loads(io.content_data or b"")) for io in readings if io.info_type == "count"]
 
     def wait_for_all(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from protocol.lifecycle import RejectedNotice
 from tests.support.brokers import Broker
 from tests.support.patience import PATIENCE_S
-from tests.support.running_agent import Agent, io_message, wait_until
+from tests.support.running_agent import Agent, readings_of, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mosquitto", "mosquitto")]
 
@@ -95,7 +95,7 @@ def _status(agent: Agent) -> dict[str, object]:
 
 
 def _raw_contents(agent: Agent, quantity: str) -> list[bytes]:
-    found = (io_message(message) for message in agent.messages())
+    found = readings_of(*agent.messages())
     return [io.content_data or b"" for io in found if io.info_type == quantity]
 
 

@@ -15,7 +15,7 @@ from agent.pipeline import RELOAD_TASK, Pipeline
 from protocol.clock import EXCURSION_INFO_TYPE, ExcursionNotice
 from tests.support.destinations import NodeDestination
 from tests.support.patience import PATIENCE_S
-from tests.support.running_agent import Agent, assert_whole, io_message
+from tests.support.running_agent import Agent, assert_whole, readings_of
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_publishing_goes_on_when_the_clock_is_back(tmp_path: Path, *, is_synchro
     for message in messages:
         chains[message.message_id.msg_chain_id].append(message.message_id.ref)
     assert all(references == sorted(set(references)) for references in chains.values()), "no chain goes back"
-    events = [io_message(message) for message in messages if message.message_id.stream_id.endswith("/events")]
+    events = readings_of(*(each for each in messages if each.message_id.stream_id.endswith("/events")))
     (notice,) = [
         ExcursionNotice.from_bytes(e.content_data or b"") for e in events if e.info_type == EXCURSION_INFO_TYPE
     ]

@@ -13,7 +13,7 @@ from agent.operator.firmware_devices import LineSettings, open_directly
 from protocol.link import CommandResult, Hello
 from protocol.scalars import decode_scalar
 from tests.support.patience import PATIENCE_S
-from tests.support.running_agent import Agent, assert_whole, io_message, wait_until
+from tests.support.running_agent import Agent, assert_whole, readings_of, wait_until
 
 BAUDRATE = 115_200
 CONFIGURATION = """
@@ -68,7 +68,7 @@ class Gateway:
         wait_until(lambda: self._cycle_count() >= before + count, f"{count} more cycles are published")
 
     def _cycle_count(self) -> int:
-        return len({line for line in self.agent.lines() if b"/cycles" in line})
+        return len(self.cycles())
 
     def wait_for_samples(self, count: int) -> None:
         """Until the link has delivered N more, committed or not."""
@@ -104,8 +104,7 @@ class Gateway:
 
     def _values(self) -> list[tuple[str, object]]:
         found = [message for message in self.agent.messages() if not message.message_id.stream_id.endswith("/events")]
-        messages = map(io_message, found)
-        return [(io.tag or "", decode_scalar(io.content_data or b"")) for io in messages]
+        return [(io.tag or "", decode_scalar(io.content_data or b"")) for io in readings_of(*found)]
 
 
 def command(port: Path, name: str, argument: int, key_file: Path | None = None) -> CommandResult:

@@ -1,7 +1,5 @@
 """A real agent in a process of its own, and what can be said of the messages it published."""
 
-import base64
-import json
 import os
 import subprocess
 import sys
@@ -12,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.iomessage import ChainVerifier, IoMessage
+from protocol.iomessage.content import decode_content
 from protocol.streamr.stream_message import StreamMessage, parse_stream_message
 from protocol.streamr.stream_message.signing import Verdict, Verifier
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import ended
 
-__all__ = ["Agent", "Chain", "assert_whole", "by_chain", "io_message", "wait_until"]
+__all__ = ["Agent", "Chain", "assert_whole", "by_chain", "readings_of", "wait_until"]
 
 
 CONFIGURATION = """
@@ -113,11 +112,9 @@ def wait_until(is_true: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
-def io_message(message: StreamMessage) -> IoMessage:
-    document = json.loads(message.content)
-    if "ioMessage" in document:
-        return IoMessage.from_bytes(base64.b64decode(document["ioMessage"]))
-    return IoMessage.from_json(message.content)
+def readings_of(*messages: StreamMessage) -> list[IoMessage]:
+    """The readings and events in the messages, alone or in packs, in their order."""
+    return [io for message in messages for io in decode_content(message.content)]
 
 
 Chain = tuple[str, int, str]
@@ -135,12 +132,12 @@ def assert_whole(messages: Sequence[StreamMessage]) -> None:
     """Signatures are valid; each chain begins at its beginning, is in order and has no hole."""
     verifier = Verifier()
     for chain, members in by_chain(messages).items():
-        links = ChainVerifier()
         previous = None
-        for position, message in enumerate(members):
+        for index, message in enumerate(members):
             assert verifier.verify(message) is Verdict.VERIFIED
-            assert message.prev_msg_ref == previous, f"{chain}: a hole or a wrong order at {position}"
+            assert message.prev_msg_ref == previous, f"{chain}: a hole or a wrong order at {index}"
             previous = message.message_id.ref
-            io = io_message(message)
+        links = ChainVerifier()
+        for position, io in enumerate(readings_of(*members)):
             assert io.chain_position == position
             assert links.check(io) is None
