@@ -13,10 +13,10 @@ from tests.support.collector_process import HEADGATE, collector_process, make_st
 from tests.support.patience import PATIENCE_S
 from tests.support.running_agent import Agent
 
-RUNS = 4
+RUNS = 3
 SHIPPING = """
 [archive]
-every_s = 0.4
+every_s = 0.6
 [ship]
 url = "{url}"
 collector_key = "{key}"
@@ -32,7 +32,7 @@ def _headgate(*arguments: str, exit_code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a collector has of an agent that was started four times."""
+    """What a collector has of an agent that was started three times."""
     root = tmp_path_factory.mktemp("withheld")
     public = make_state(root)
     key = root / "collector.pub"
@@ -43,7 +43,7 @@ def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exported.write_text(_headgate("keys", "export-public", "--keys", str(agent.key_file)))
         _headgate("collector", "enrol", str(exported), "--state", str(root / "state"))
         for _ in range(RUNS):
-            with agent.start("--once", "--seconds", "1") as process:
+            with agent.start("--once", "--seconds", "0.8") as process:
                 assert process.wait(PATIENCE_S) == 0, agent.log()
     return root / "landing"
 
