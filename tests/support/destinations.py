@@ -192,6 +192,11 @@ class _Subscriber:
         self._client.disconnect()
         self._client.loop_stop()
 
+    def payloads(self, count: int) -> list[bytes]:
+        with self._arrived:
+            self._arrived.wait_for(lambda: len(self._payloads) >= count, PATIENCE_S)
+            return list(self._payloads)
+
     def messages(self, count: int) -> list[StreamMessage]:
         with self._arrived:
             self._arrived.wait_for(lambda: len({m.content for m in self._unpacked()}) >= count, PATIENCE_S)
