@@ -38,7 +38,9 @@ Url = Annotated[str, NodeAddress()]
 class PublisherConfig:
     """The settings of every kind."""
 
-    backlog_per_s: Annotated[float, Between(0.001, 1e6)] | None = None  # rate limit; none: unlimited
+    backlog_per_s: Annotated[float, Between(0.001, 1e6)] | None = (
+        None  # messages per second of a backlog; none: unlimited
+    )
     deadline_s: Seconds = 30.0  # reconnect when messages are in flight and nothing was acknowledged for this long
     retry_first_s: Seconds = 0.5  # first retry delay; doubles with each attempt, with jitter …
     retry_max_s: Seconds = 60.0  # … up to this
