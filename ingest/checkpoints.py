@@ -14,7 +14,7 @@ from ingest.device_logs import LogAccount, LogName, Range, unite
 from protocol.archive.receipt import Receipt
 from protocol.devicelog.checkpoint import MAX_CHECKPOINT_BYTES, Checkpoint
 from protocol.errors import WireError
-from protocol.shipping import CHECKPOINT_SUFFIX, MAX_RECEIPT_BYTES, log_in_name
+from protocol.shipping import CHECKPOINT_SUFFIX, FORKED_SUFFIX, MAX_RECEIPT_BYTES, log_in_name
 
 Warn = Callable[[str], None]
 
@@ -29,10 +29,13 @@ class Beside:
     """What lies beside the archives, as it was read before they were listed."""
 
     checkpoints: tuple[LandedCheckpoint, ...] = ()
+    forked: tuple[LogName, ...] = ()  # the logs that the collector found forked
     receipts: Path | None = None  # the collector's
 
     def enter(self, account: Account) -> None:
         account.add_checkpoints(self.checkpoints)
+        for name in self.forked:
+            account.logs.setdefault(name, LogAccount()).is_forked = True
         if self.receipts is not None:
             note_receipts(account.logs, self.receipts)
 
@@ -59,6 +62,15 @@ def _read_checkpoint(path: Path) -> LandedCheckpoint | None:
     if (checkpoint.device, checkpoint.log) != named:
         raise WireError("it is of another device or log than its name says")
     return LandedCheckpoint(checkpoint, path.stat().st_mtime_ns // 1_000_000)
+
+
+def read_forks(landing: Path) -> Iterator[LogName]:
+    """The logs that the collector has marked as forked."""
+    for path in sorted(landing.rglob(f"*{FORKED_SUFFIX}")):
+        named = log_in_name(path.name, FORKED_SUFFIX)
+        if named is not None:
+            device, log = named
+            yield LogName(f"0x{device.hex()}", log.hex())
 
 
 def note_receipts(logs: Mapping[LogName, LogAccount], receipts: Path) -> None:

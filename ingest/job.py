@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.archive_rows import DecodeSettings, KnownVerdicts
-from ingest.checkpoints import Beside, Warn, read_checkpoints
+from ingest.checkpoints import Beside, Warn, read_checkpoints, read_forks
 from ingest.collector.devices import addresses_in
 from ingest.decode import decode_archives
 from ingest.deliveries import Deliveries, Waiting
@@ -149,7 +149,8 @@ class _BatchRunner:
     def _read_beside(self) -> Beside:
         """Read before the next archives are listed: what a checkpoint speaks of must have had time to arrive."""
         checkpoints = read_checkpoints(self._settings.landing, self._devices(), self._warn)
-        return Beside(tuple(checkpoints), self._settings.decode.receipts)
+        forked = read_forks(self._settings.landing)
+        return Beside(tuple(checkpoints), tuple(forked), self._settings.decode.receipts)
 
     def unlock(self) -> None:
         """Open what waited for a key that is known by now, in a commit of its own, until nothing more can be opened.

@@ -35,6 +35,7 @@ RECEIPTS_PATH: Final = "/receipts/"
 LOGS_PATH: Final = "/logs/"
 CHECKPOINT_PATH_END: Final = "/checkpoint"
 CHECKPOINT_SUFFIX: Final = ".checkpoint"  # of the file with the newest checkpoint of a log
+FORKED_SUFFIX: Final = ".forked"  # of an empty file that marks a log as forked
 
 UPLOAD_OFFSET: Final = "Upload-Offset"
 UPLOAD_COMPLETE: Final = "Upload-Complete"
@@ -59,7 +60,7 @@ _BOUNDS = CborBounds(max_bytes=MAX_CLAIM_CHARACTERS * 3 // 4, max_items=512, max
 _DIGEST = re.compile("[0-9a-f]{64}")
 _OFFSET = re.compile("0|[1-9][0-9]{0,12}")
 _CHECKPOINT_PATH = re.compile(f"{LOGS_PATH}([0-9a-f]{{32}}){CHECKPOINT_PATH_END}")
-_CHECKPOINT_NAME = re.compile("([0-9a-f]{40})-([0-9a-f]{32})[.]checkpoint")
+_LOG_NAME = re.compile("([0-9a-f]{40})-([0-9a-f]{32})")
 
 
 class Reaction(Enum):
@@ -159,9 +160,14 @@ def checkpoint_name(device: bytes, log: bytes) -> str:
     return f"{device.hex()}-{log.hex()}{CHECKPOINT_SUFFIX}"
 
 
-def log_in_name(name: str) -> tuple[bytes, bytes] | None:
-    """Device and log that the name of a checkpoint's file names, exactly as `checkpoint_name` writes it, or None."""
-    found = _CHECKPOINT_NAME.fullmatch(name)
+def forked_name(device: bytes, log: bytes) -> str:
+    """The name of the file with which the collector marks a log as forked, for the ingest."""
+    return f"{device.hex()}-{log.hex()}{FORKED_SUFFIX}"
+
+
+def log_in_name(name: str, suffix: str = CHECKPOINT_SUFFIX) -> tuple[bytes, bytes] | None:
+    """Device and log in the name of a file, exactly as `checkpoint_name` or `forked_name` writes it, or None."""
+    found = _LOG_NAME.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
     return None if found is None else (bytes.fromhex(found[1]), bytes.fromhex(found[2]))
 
 

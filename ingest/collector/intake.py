@@ -31,7 +31,9 @@ class Intake:
         self.landing = Landing(folders.landing)
         self.receipts = Receipts(folders.receipts, signing_key)
         self.allow_list = AllowList(folders.devices)
-        self.logs = Logs(folders.logs, max_logs_per_device=limits.max_logs_per_device)
+        self.logs = Logs(
+            folders.logs, max_logs_per_device=limits.max_logs_per_device, mark_forked=self.landing.mark_forked
+        )
         self._forks = ForkEvidence(folders.forks, max_bytes_per_device=limits.max_fork_bytes_per_device)
         self.heartbeats = Heartbeats(
             self.allow_list,

@@ -1,5 +1,5 @@
-"""The landing area: `<sha256>.hga` and `<device>-<log>.checkpoint`, flat, each file whole, checked and durable from the
-moment it has its name.
+"""The landing area: `<sha256>.hga`, `<device>-<log>.checkpoint` and `<device>-<log>.forked`, flat, each file whole,
+checked and durable from the moment it has its name.
 
 The ingest lists only this folder. A checkpoint is replaced by a newer one of the same log. The times of a file are
 those of its arrival, whatever a device's clock is: Spark's file source skips files that are much older than the newest.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ingest.collector.errors import ConfigError
 from protocol.devicelog.checkpoint import Checkpoint
-from protocol.shipping import checkpoint_name
+from protocol.shipping import checkpoint_name, forked_name
 from runtime.durable_files import make_directory, replace_file, sync_directory
 
 SUFFIX = ".hga"
@@ -55,6 +55,12 @@ class Landing:
         """Replace the checkpoint of its log; its time is now. Durable when this returns. Raises: OSError."""
         name = checkpoint_name(checkpoint.device, checkpoint.log)
         replace_file(self._folder / name, checkpoint.to_bytes(), mode=ARCHIVE_MODE)
+
+    def mark_forked(self, device: bytes, log: bytes) -> None:
+        """Tell the ingest that this log is forked. Durable when this returns. Raises: OSError."""
+        path = self._folder / forked_name(device, log)
+        if not path.exists():
+            replace_file(path, b"", mode=ARCHIVE_MODE)
 
     def check_moves_from(self, uploads: Path) -> None:
         """Raises: ConfigError unless a file can be moved here from `uploads` in one step."""

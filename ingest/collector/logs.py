@@ -12,7 +12,7 @@ of an archive does not depend on the length of the log.
 import logging
 import os
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +126,7 @@ class DeviceLog:
             replace_file(path, state.to_bytes())
             if len(state.forks) > len(self.state.forks):
                 log.error("a device log is forked; log=%s problem=%s", path.parent, state.forks[-1].contradiction)
+                self._logs.mark_forked(self._folder)
             self.state = state
             self._logs.note(path, state)
         else:
@@ -147,10 +148,12 @@ class DeviceLog:
 
 
 class Logs:
-    def __init__(self, folder: Path, *, max_logs_per_device: int) -> None:
+    def __init__(self, folder: Path, *, max_logs_per_device: int, mark_forked: Callable[[bytes, bytes], None]) -> None:
+        """`mark_forked` gets device and log, when the fork is durable here, and again at the next start."""
         make_directory(folder, mode=PRIVATE_DIRECTORY)
         self._folder = folder
         self._max_logs = max_logs_per_device
+        self._mark_forked = mark_forked
         self._locks = _Locks()
         self._creating = threading.Lock()
         self._totals_lock = threading.Lock()
@@ -158,9 +161,13 @@ class Logs:
         self._forked: set[Path] = set()
         for path in sorted(folder.glob(f"*/*/{STATE}")):
             try:
-                self.note(path, read_state(path))
+                state = read_state(path)
             except WireError as error:
                 log.error("uploads to this log are refused; problem=%s", error)  # noqa: TRY400 - the text says it all
+                continue
+            self.note(path, state)
+            if state.is_forked:
+                self.mark_forked(path.parent)
 
     @contextmanager
     def hold(self, device: bytes, log: bytes, *, previous_log: bytes, now_ms: int) -> Iterator[DeviceLog]:
@@ -194,6 +201,9 @@ class Logs:
         with self._totals_lock:
             for paths, belongs in ((self._with_missing, state.missing()), (self._forked, state.is_forked)):
                 (paths.add if belongs else paths.discard)(path)
+
+    def mark_forked(self, folder: Path) -> None:
+        self._mark_forked(bytes.fromhex(folder.parent.name), bytes.fromhex(folder.name))
 
     @property
     def totals(self) -> dict[str, int]:

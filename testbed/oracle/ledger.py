@@ -24,14 +24,14 @@ def make_ledger(archives: Iterable[Path], keys: GroupKeys, landing: Path | None 
 
 def ledger_of(summaries: "Iterable[ArchiveSummary]", landing: Path | None = None) -> Ledger:
     from ingest.account import Account
-    from ingest.checkpoints import read_checkpoints
+    from ingest.checkpoints import Beside, read_checkpoints, read_forks
     from ingest.small_tables import ledger_rows  # imports Spark's types, which is slow
     from ingest.totals import add_up
 
     account = Account()
     account.add(summaries, {})
     if landing is not None:
-        account.add_checkpoints(read_checkpoints(landing, None, print))
+        Beside(tuple(read_checkpoints(landing, None, print)), tuple(read_forks(landing))).enter(account)
     rows = ledger_rows(account)
     return Ledger(rows["ledger"], rows["logs"], add_up(**rows))
 

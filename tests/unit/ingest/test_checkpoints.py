@@ -2,11 +2,11 @@ import os
 from pathlib import Path
 
 from ingest.account import Account
-from ingest.checkpoints import Beside, read_checkpoints
+from ingest.checkpoints import Beside, read_checkpoints, read_forks
 from ingest.device_logs import LogAccount, LogName
 from protocol.archive.receipt import ReceiptStatement, sign_receipt
 from protocol.devicelog.checkpoint import Checkpoint
-from protocol.shipping import checkpoint_name
+from protocol.shipping import checkpoint_name, forked_name
 from tests.support.archives import BINDING
 from tests.support.device_logs import COLLECTOR, COLLECTOR_KEY, checkpoint, digest, frontier, log_entry
 
@@ -57,8 +57,16 @@ def test_receipts_of_archives_that_did_not_arrive_are_entered(tmp_path: Path) ->
     for name, data in {"a": _receipt(1), "b": _receipt(2), "c": _receipt(0, bytes(16)), "d": b"nonsense"}.items():
         (folder / f"{name}.receipt").write_bytes(data)
     account = Account(logs={LogName("0xother", LOG.hex()): LogAccount(numbers=[(1, 2)])})
-    Beside(tuple(read_checkpoints(tmp_path, None, print)), tmp_path).enter(account)
     account.add_checkpoints([(checkpoint(3), 1)])
-    Beside((), tmp_path).enter(account)
+    Beside(receipts=tmp_path).enter(account)
     assert account.logs[LogName(DEVICE, LOG.hex())].received == [(1, 3)]
     assert account.logs[LogName("0xother", LOG.hex())].received == []
+
+
+def test_a_log_that_the_collector_marked_is_forked(tmp_path: Path) -> None:
+    (tmp_path / forked_name(BINDING.address, LOG)).touch()
+    (tmp_path / "notes.forked").touch()
+    (found,) = read_forks(tmp_path)
+    account = Account()
+    Beside(forked=(found,)).enter(account)
+    assert account.logs[LogName(DEVICE, LOG.hex())].is_forked

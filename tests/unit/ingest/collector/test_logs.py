@@ -10,6 +10,7 @@ import pytest
 
 from ingest.collector import logs as module
 from ingest.collector.errors import UploadRefused
+from ingest.collector.landing import Landing
 from ingest.collector.log_state import MAX_RANGES, LogState, Subject
 from ingest.collector.logs import DeviceLog, Logs
 from protocol.devicelog.entry import LaneRange, LogEntry, Replaced
@@ -26,7 +27,7 @@ OTHER = b"x" * 32
 
 
 def open_logs(folder: Path, *, max_logs: int = 4) -> Logs:
-    return Logs(folder / "logs", max_logs_per_device=max_logs)
+    return Logs(folder / "logs", max_logs_per_device=max_logs, mark_forked=Landing(folder / "landing").mark_forked)
 
 
 @contextlib.contextmanager
@@ -165,6 +166,10 @@ def test_the_totals_count_logs_with_missing_archives_and_forks(tmp_path: Path) -
         assert found is not None
         held.mark_forked(found, 5)
     expected = {"logs_with_missing_archives": 2, "logs_forked": 1}
+    (mark,) = (tmp_path / "landing").glob("*.forked")
+    mark.unlink()
+    open_logs(tmp_path)
+    assert mark.exists(), "the mark for the ingest is made again by the next start"
     assert logs.totals == open_logs(tmp_path).totals == expected
     append(logs, 0)
     assert logs.totals == open_logs(tmp_path).totals == {**expected, "logs_with_missing_archives": 1}
