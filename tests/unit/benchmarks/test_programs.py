@@ -35,7 +35,8 @@ def measured_account() -> agent_figures.Account:
         cpu_us=one,
         sent_bytes=one,
         written_bytes=one,
-        drained_per_s=1.0,
+        resume_s=one,
+        drained_per_s=one,
     )
 
 
