@@ -26,6 +26,7 @@ def warnings_of(config: Config) -> list[str]:
         *_units(config.drivers),
         *_no_destination(config),
         *journal_space_problems(config),
+        *_unmounted(config),
     ]
 
 
@@ -86,6 +87,14 @@ def _units_in(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield place, each
         else:
             yield from _units_in(each, place)
+
+
+def _unmounted(config: Config) -> Iterator[str]:
+    if config.ship is not None and config.ship.require_mount:
+        from agent.ship.directory import mount_problem
+
+        if problem := mount_problem(config.ship):
+            yield f"ship.directory: {problem}"
 
 
 def _no_destination(config: Config) -> Iterator[str]:

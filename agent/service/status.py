@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.clock import Clock
 from agent.collect import Collector
@@ -17,6 +17,10 @@ from drivers import Reading
 from drivers.reading import Scalar
 from drivers.rejects import Rejects
 from protocol.ethereum import checksum_address
+
+if TYPE_CHECKING:
+    from agent.archive.state import ArchiveState
+    from agent.ship.shipper import ShipperStatus
 
 STATUS_VERSION: Final = 1
 MAX_STATUS_BYTES: Final = 4 << 20
@@ -133,6 +137,20 @@ def _archives(pipeline: Pipeline) -> dict[str, Any] | None:
         "shipped": 0 if shipper is None else shipper.status.shipped,
         "shipped_bytes": 0 if shipper is None else shipper.status.shipped_bytes,
         "ship_problem": "" if shipper is None else shipper.status.problem,
+        "log": _log(pipeline.archiving.state, None if shipper is None else shipper.status),
+    }
+
+
+def _log(state: "ArchiveState", shipping: "ShipperStatus | None") -> dict[str, Any]:
+    """The device log, and what the collector said about it last."""
+    return {
+        "id": state.log.log.hex(),
+        "size": state.log.size,
+        "continues": state.log.previous_log.hex(),
+        "reason": state.reason,
+        "checkpoint_at_ms": None if shipping is None else shipping.checkpoint_at_ms,
+        "held_size": None if shipping is None else shipping.held_size,
+        "problem": "" if shipping is None else shipping.log_problem,
     }
 
 

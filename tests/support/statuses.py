@@ -68,8 +68,22 @@ def status(**changes: Any) -> dict[str, Any]:
             "shipped": 1,
             "shipped_bytes": 250,
             "ship_problem": "",
+            "log": log(),
         },
         "events": [{"at_ms": 1_000, "level": "INFO", "text": "running; device=bench", "times": 1}],
+    }
+    return {**whole, **changes}
+
+
+def log(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "id": "ab" * 16,
+        "size": 3,
+        "continues": "",
+        "reason": "",
+        "checkpoint_at_ms": 8_000,
+        "held_size": 1,
+        "problem": "",
     }
     return {**whole, **changes}
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.operator.arguments import add_config_argument, load_named_config
+from agent.operator.device_log import describe_log, describe_origin
 from agent.service.status import is_process, read_status
 from protocol.shown_text import printable
 
@@ -95,6 +96,10 @@ def _screen(status: dict[str, Any], age_s: float, *, is_alive: bool) -> Iterator
     if archives := status["archives"]:
         why = _why(archives["problem"] or archives["ship_problem"])
         yield f"archives     {archives['pending']} pending, {archives['shipped']} shipped{why}"
+        if log := archives.get("log"):
+            yield f"device log   {describe_log(log, status['written_at_ms'])}{_why(log['problem'])}"
+            if origin := describe_origin(log):
+                yield f"device log   {origin}"
 
 
 def _rejected(name: str, rejected: dict[str, Any]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from agent.config.configuration import Config
 from agent.errors import ConfigError, ExitCode
 from agent.operator.arguments import add_config_argument, load_named_config
 from agent.operator.commands.status import Seen, explained_status_fields, last_seen
+from agent.operator.device_log import describe_log
 from agent.operator.readings import printable
 from agent.operator.terminal import duration_text
 from agent.version import VERSION
@@ -93,7 +94,7 @@ def compose(seen: Seen, curves: Curves) -> list[Line]:
             Style.QUIET,
         ),
         *(_link(name, link, status["journal"]) for name, link in status["links"].items()),
-        *_archives(status["archives"]),
+        *_archives(status["archives"], status["written_at_ms"]),
         Line(""),
         *_devices(status["devices"], curves),
         Line(""),
@@ -141,12 +142,15 @@ def _link(name: str, link: dict[str, Any], journal: dict[str, Any]) -> Line:
     return Line(text, Style.PLAIN if link["is_up"] else Style.ATTENTION)
 
 
-def _archives(archives: dict[str, Any] | None) -> Iterator[Line]:
+def _archives(archives: dict[str, Any] | None, now_ms: int) -> Iterator[Line]:
     if archives is not None:
         problem = archives["problem"] or archives["ship_problem"]
         why = f"  {printable(problem)}" if problem else ""
         text = f"archives: {archives['pending']} without a receipt, {archives['shipped']} with one{why}"
         yield Line(text, Style.ATTENTION if problem else Style.PLAIN)
+        if log := archives.get("log"):
+            why = f"  {printable(log['problem'])}" if log["problem"] else ""
+            yield Line(f"device log {describe_log(log, now_ms)}{why}", Style.BAD if why else Style.PLAIN)
 
 
 def _devices(devices: dict[str, Any], curves: Curves) -> Iterator[Line]:

@@ -26,7 +26,14 @@ from agent.operator.doctor.finding import Finding, error, good, warning
 from agent.operator.doctor.keys import gather_keys, judge_keys
 from agent.operator.doctor.machine import gather_clock, gather_machine, judge_clock, judge_machine
 from agent.operator.doctor.service import gather_service, gather_unit, judge_service, judge_unit
-from agent.operator.doctor.storage import gather_disks, gather_journal, judge_disk, judge_journal
+from agent.operator.doctor.storage import (
+    gather_disks,
+    gather_journal,
+    gather_set_aside,
+    judge_disk,
+    judge_journal,
+    judge_set_aside,
+)
 from agent.operator.service_user import ServiceUser, judged_user, service_access_problems
 from protocol.errors import HeadgateError
 from runtime.private_files import judging_for_group
@@ -99,6 +106,7 @@ def _checks(config: Config) -> list[Check]:
 
     return [
         Check("disk", lambda: [each for facts in gather_disks(config) for each in judge_disk(facts)]),
+        Check("disk", lambda: judge_set_aside(gather_set_aside(config))),
         Check("journal", lambda: judge_journal(gather_journal(config))),
         Check("keys", check_keys),
         Check("port", check_ports),

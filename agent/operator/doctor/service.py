@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from agent.config.configuration import Config
 from agent.errors import ConfigError
-from agent.operator.doctor.finding import Finding, error, good, warning
+from agent.operator.device_log import describe_log, describe_origin
+from agent.operator.doctor.finding import Finding, Severity, error, good, warning
 from agent.operator.terminal import duration_text
 from agent.operator.unit_drop_in import DROP_IN_PATH, compose_drop_in, unit_properties
 from agent.service.status import is_process, read_status
@@ -74,9 +75,9 @@ def judge_service(facts: ServiceFacts, *, has_unit: bool) -> list[Finding]:
         return [error(AREA, f"the agent is not running; its last status is {duration_text(facts.age_s)} old", advice)]
     try:
         outdated = [] if facts.is_configuration_current else [warning(AREA, OUTDATED, RELOAD_ADVICE[has_unit])]
-        return [*outdated, *_judge_running(facts.status), *_judge_parts(facts.status)] or [
-            good(AREA, "running; all devices and links are up")
-        ]
+        found = [*outdated, *_judge_running(facts.status), *_judge_parts(facts.status)]
+        is_well = all(each.severity is Severity.OK for each in found)
+        return [good(AREA, "running; all devices and links are up"), *found] if is_well else found
     except (KeyError, TypeError, AttributeError):
         return [warning(AREA, "the status file was written by another version", "restart the agent")]
 
@@ -119,6 +120,18 @@ def _judge_parts(status: dict[str, Any]) -> Iterator[Finding]:
     archives = status["archives"] or {}
     for problem in filter(None, (archives.get("problem"), archives.get("ship_problem"))):
         yield warning(AREA, f"archives: {problem}", "no archive is deleted before the collector has confirmed it")
+    if log := archives.get("log"):
+        yield from _judge_log(log, status["written_at_ms"])
+
+
+def _judge_log(log: dict[str, Any], now_ms: int) -> Iterator[Finding]:
+    yield good(AREA, f"device log {describe_log(log, now_ms)}")
+    if log["problem"]:
+        advice = "restore the collector's landing area from its backup; this device has deleted these archives"
+        yield error(AREA, f"device log: {log['problem']}", advice)
+    if origin := describe_origin(log):
+        advice = "no reading is lost by that; if no disk was restored or copied, look for a second device with this key"
+        yield warning(AREA, f"device log: {origin}", advice)
 
 
 def gather_unit(config: Config, drop_in: Path = DROP_IN_PATH) -> UnitFacts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent.archive.store import SET_ASIDE_SUFFIX
 from agent.config.configuration import Config
 from agent.errors import error_text
 from agent.journal import JournalStats
@@ -88,6 +89,19 @@ def files_not_of(owner: int, folder: Path) -> Iterator[str]:
 def _size(folder: Path) -> int:
     with os.scandir(folder) as entries:
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+
+
+def gather_set_aside(config: Config) -> list[str]:
+    """Archives of a forked log that the journal no longer holds, by name."""
+    return sorted(path.name for path in config.archive_directory.glob(f"*{SET_ASIDE_SUFFIX}")) if config.archive else []
+
+
+def judge_set_aside(names: list[str]) -> list[Finding]:
+    if not names:
+        return []
+    text = f"{len(names)} archives of a forked log were set aside: {names[0]}"
+    advice = "give them to the operator of the collector, who knows the log they are of; then delete them"
+    return [warning(DISK, text, advice)]
 
 
 def judge_disk(facts: DiskFacts) -> list[Finding]:

@@ -104,6 +104,13 @@ def _shipping(status: Status) -> Iterable[Sample]:
     yield {}, None if archives is None else bool(archives["problem"] or archives["ship_problem"])
 
 
+def _of_log(value_of: Callable[[dict[str, Any]], float | None]) -> Samples:
+    def samples(status: Status) -> Iterable[Sample]:
+        yield {}, None if status["archives"] is None else value_of(status["archives"]["log"])
+
+    return samples
+
+
 def _value(value_of: Callable[[Status], float | None]) -> Samples:
     return lambda status: [({}, value_of(status))]
 
@@ -245,6 +252,22 @@ METRICS: Final = (
     _gauge("archives_pending", "Archives without a receipt yet.", _one("archives", "pending")),
     _gauge("archives_pending_bytes", "Size of the archives without a receipt.", _one("archives", "pending_bytes")),
     *(_counter(f"archives_{key}", text, _one("archives", key)) for key, text in ARCHIVE_COUNTERS.items()),
+    _gauge("log_archives", "Archives in the device log.", _of_log(itemgetter("size"))),
+    _gauge(
+        "log_archives_held",
+        "Archives of the device log that the collector holds without a hole, by its last answer.",
+        _of_log(itemgetter("held_size")),
+    ),
+    _gauge(
+        "log_checkpoint_time_seconds",
+        "Time of the last checkpoint that the collector accepted, since the epoch.",
+        _of_log(lambda log: _seconds(log["checkpoint_at_ms"])),
+    ),
+    _gauge(
+        "log_incomplete",
+        "1 while the collector holds less of the device log than it gave receipts for.",
+        _of_log(lambda log: bool(log["problem"])),
+    ),
     _gauge("archives_failing", "1 while archiving or shipping fails.", _shipping),
     # The process, by the usual names
     Metric("process_resident_memory_bytes", "gauge", "Memory of the process.", _value(_resident_bytes)),

@@ -167,13 +167,14 @@ function showHead(status) {
 function problemsOf(status) {
   const devices = Object.entries(status.devices).filter(([, device]) => ["down", "degraded", "silent"].includes(device.state));
   const links = Object.entries(status.links).filter(([, link]) => !link.is_up || link.blocked);
-  const { problem, ship_problem } = status.archives ?? {};
+  const { problem, ship_problem, log } = status.archives ?? {};
   return [
     ...devices.map(([name, device]) => ({ mood: DEVICE_MOODS[device.state], what: `device ${name} is ${device.state}`, why: withoutName(device.reason, name) })),
     ...links.map(([name, link]) => ({ mood: "attention", what: `link ${name} is ${link.is_up ? "blocked" : "down"}`, why: link.is_up ? link.blocked : link.problem })),
     ...(status.clock.is_synchronised ? [] : [{ mood: "attention", what: "clock not synchronised", why: "messages are marked, and corrected once a time server or a receiver sets it" }]),
     ...(problem ? [{ mood: "bad", what: "archiving fails", why: problem }] : []),
     ...(ship_problem ? [{ mood: "attention", what: "archives are not shipped", why: ship_problem }] : []),
+    ...(log?.problem ? [{ mood: "bad", what: "the device log is incomplete", why: log.problem }] : []),
   ];
 }
 
@@ -369,12 +370,17 @@ function fillTable(body, rows) {
 function showArchives(archives) {
   byId("archives-title").closest("section").hidden = archives === null;
   if (archives === null) return;
-  show(byId("archives-problem"), archives.problem || archives.ship_problem);
+  const { log } = archives;
+  show(byId("archives-problem"), archives.problem || archives.ship_problem || log.problem);
   fillFigures(byId("archives"), [
     ["without a receipt", number(archives.pending)],
     ["size of these", bytes(archives.pending_bytes).join(" ")],
     ["with a receipt", archives.ships ? number(archives.shipped) : null],
     ["shipped", archives.ships ? bytes(archives.shipped_bytes).join(" ") : "nowhere: no [ship] is configured"],
+    ["device log", `${log.id.slice(0, 8)}…, ${number(log.size)} archives`],
+    ["held by the collector", log.held_size === null ? null : number(log.held_size)],
+    ["checkpoint accepted", log.checkpoint_at_ms === null ? null : clockTime(log.checkpoint_at_ms)],
+    ["log begun because", log.reason || null],
   ]);
 }
 

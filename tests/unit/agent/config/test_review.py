@@ -116,6 +116,13 @@ def test_readings_that_nothing_carries_away_are_remarked_upon(tmp_path: Path) ->
     assert [remark.partition(":")[0] for remark in warnings_of(load_config(path))] == ["publishers"]
 
 
+def test_a_stick_that_is_required_and_not_mounted_is_remarked_upon(tmp_path: Path) -> None:
+    ship = f'[archive]\n[ship]\ndirectory = "{tmp_path}/stick"\nrequire_mount = '
+    [warning] = warnings(tmp_path, ship + "true\n")
+    assert warning.startswith(f"ship.directory: {tmp_path}/stick: no file system is mounted there")
+    assert warnings(tmp_path, ship + "false\n") == []
+
+
 def test_files_of_links_and_drivers_that_are_missing_are_named_with_their_settings(tmp_path: Path) -> None:
     text = """
 [publishers.node]

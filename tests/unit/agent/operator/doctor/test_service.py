@@ -19,6 +19,7 @@ from agent.operator.doctor.service import (
     judge_unit,
 )
 from agent.operator.unit_drop_in import compose_drop_in
+from tests.support.statuses import log
 
 STATUS: dict[str, Any] = {
     "version": 1,
@@ -75,6 +76,18 @@ def test_a_running_agent_is_judged(facts: ServiceFacts, severity: Severity, word
     (finding,) = judge_service(facts, has_unit=True)
     assert finding.severity is severity
     assert word in finding.text
+
+
+def test_the_device_log_is_shown_and_judged() -> None:
+    running, shown = judge_service(_facts(archives={"log": log()}), has_unit=True)
+    assert [running.severity, shown.severity] == [Severity.OK, Severity.OK]
+    assert "device log abababab…: 3 archives, the collector holds 1" in shown.text
+    _, lacking = judge_service(_facts(archives={"log": log(problem="the collector lacks 2")}), has_unit=True)
+    assert (lacking.severity, lacking.text) == (Severity.ERROR, "device log: the collector lacks 2")
+    continued = log(reason="the journal is a new one", continues="cd" * 16)
+    _, begun = judge_service(_facts(archives={"log": continued}), has_unit=True)
+    assert begun.severity is Severity.WARNING
+    assert begun.text == "device log: the log cdcdcdcd… is continued by a new one: the journal is a new one"
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from agent.operator.doctor.storage import (
     files_not_of,
     gather_disks,
     gather_journal,
+    gather_set_aside,
     judge_disk,
     judge_journal,
+    judge_set_aside,
 )
 
 FOLDER = Path("/data")
@@ -46,6 +48,17 @@ def _config(folder: Path) -> Config:
     path = folder / "headgate.toml"
     path.write_text('[device]\nname = "bench"\ndata_directory = "data"\n[archive]\n')
     return load_config(path)
+
+
+def test_archives_of_a_forked_log_that_were_set_aside_are_named(tmp_path: Path) -> None:
+    config = _config(tmp_path)
+    assert judge_set_aside(gather_set_aside(config)) == []
+    config.archive_directory.mkdir(parents=True)
+    (config.archive_directory / "ab.hga.forked").touch()
+    (config.archive_directory / "cd.hga").touch()
+    [finding] = judge_set_aside(gather_set_aside(config))
+    assert finding.severity is Severity.WARNING
+    assert finding.text == "1 archives of a forked log were set aside: ab.hga.forked"
 
 
 def _severities(findings: list[Finding]) -> list[Severity]:
