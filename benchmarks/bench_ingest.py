@@ -28,7 +28,7 @@ from ingest.decode import decode_archives
 from ingest.job import FILES, JobSettings, run_job
 from ingest.progress import Progress
 from ingest.session import RUN_OPTIONS, open_session
-from protocol.archive.random_access import open_archive
+from protocol.archive.random_access import OpenArchive, open_archive
 from protocol.ethereum.hashing import eip191_digest
 from protocol.ethereum.secp256k1 import default_backend
 from protocol.streamr.stream_message import parse_stream_message
@@ -46,6 +46,8 @@ DAY_MS = 86_400_000
 HISTORIES_DAYS = (1, 10, 100)
 DAILY_RECORDS = 1_000
 DAYS_MEASURED = 4
+PACKED_READINGS = 25_000  # in one archive
+PACKS = {(10, 1): None, (50, 1): 4.0, (50, 3): None, (250, 1): None}  # readings and sensors of a pack → the limit
 
 
 def measure() -> Iterator[Figure]:
@@ -55,6 +57,7 @@ def measure() -> Iterator[Figure]:
         landing.mkdir()
         sample = _write_corpus(landing)
         yield from _measure_record(sample)
+        yield from _measure_packs(folder)
         with ProcessPoolExecutor(CORES, get_context("spawn")) as pool, _session(CORES) as spark:
             two_cores_s = yield from _measure_run(spark, folder, landing, partial(_bare_s, pool, landing))
         with ProcessPoolExecutor(1, get_context("spawn")) as alone:
@@ -91,7 +94,7 @@ def _session(cores: int) -> Iterator[SparkSession]:
 def _measure_record(sample: Path) -> Iterator[Figure]:
     """The cost of one record in Python, and its parts."""
     data = sample.read_bytes()
-    archive = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    archive = _opened(data)
     texts = archive.block(1).columns.texts
     pairs = [_signature_and_digest(text) for text in texts]
     payloads = [signed_payload(parse_stream_message(text)).encode() for text in texts]
@@ -114,6 +117,37 @@ def _measure_record(sample: Path) -> Iterator[Figure]:
         unit="×",
         note=f"µs: {shown}",
     )
+
+
+def _measure_packs(folder: Path) -> Iterator[Figure]:
+    """The cost of one reading of a pack in Python: a signature for each pack is checked, and everything else."""
+    for (readings, sensors), limit in PACKS.items():
+        sample = _write_packs(folder, readings, sensors)
+        data = sample.read_bytes()
+        archive = _opened(data)
+        pairs = [_signature_and_digest(text) for text in archive.block(0).columns.texts]
+        took = cpu_seconds_per_call(
+            {"recover": partial(_recover_all, pairs), "all": partial(_decode_core, sample.name, data)}
+        )
+        recover_s, reading_s = took["recover"] / len(pairs), took["all"] / archive.manifest.readings
+        yield Figure(
+            name=f"ingest core: readings in packs of {readings}{'' if sensors == 1 else f' of {sensors} sensors'}, "
+            "decode and verify in Python, × bare recover",
+            value=recover_s / reading_s,
+            unit="×",
+            at_least=limit,
+            note=f"{reading_s * 1e6:.1f} µs per reading; recover {recover_s * 1e6:.1f}",
+        )
+
+
+def _write_packs(folder: Path, readings: int, sensors: int) -> Path:
+    """Write two archives of packs. Returns the second, whose chain positions have the width that most have."""
+    device = Device(3)
+    chains = [BulkChain(device, f"sensor-{number}", sensors=sensors) for number in range(CHAINS)]
+    records = PACKED_READINGS // readings
+    starts = (START_MS, START_MS + DAY_MS)
+    written = [write_bulk_archive(folder, chains, records=records, start_ms=each, readings=readings) for each in starts]
+    return written[-1]
 
 
 def _recover_all(pairs: list[tuple[bytes, bytes]]) -> None:
@@ -249,13 +283,16 @@ def _run(spark: SparkSession, landing: Path, tables: Path) -> None:
 
 def _recover_s(archive: Path) -> float:
     """CPU seconds of one bare recover, over the signatures in an archive."""
-    data = archive.read_bytes()
-    opened = open_archive(lambda offset, count: data[offset : offset + count], len(data))
+    opened = _opened(archive.read_bytes())
     blocks = [opened.block(index) for index in range(len(opened.manifest.blocks))]
     pairs = [_signature_and_digest(text) for block in blocks for text in block.columns.texts]
     start_s = time.process_time()
     _recover_all(pairs)
     return (time.process_time() - start_s) / len(pairs)
+
+
+def _opened(data: bytes) -> OpenArchive:
+    return open_archive(lambda offset, count: data[offset : offset + count], len(data))
 
 
 def _signature_and_digest(text: bytes) -> tuple[bytes, bytes]:

@@ -1,6 +1,6 @@
 """Decode the records of neighbouring blocks: whole runs where a chain is one, the others one by one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from protocol.archive.records import Columns, Record
 from protocol.errors import WireError
 
 MAX_BYTES_TOGETHER: Final = 8 * 1024 * 1024  # of texts; the block that reaches it is the last
+MAX_READINGS_TOGETHER: Final = 65_536  # only tiny ones are so many; the record that reaches it is the last
 
 
 class Neighbours(NamedTuple):
@@ -50,10 +51,24 @@ def read_blocks(archive: OpenArchive) -> Iterator[Neighbours | DamagedBlock]:
 
 
 def _neighbours(blocks: list[Block]) -> Iterator[Neighbours]:
-    """One, or none."""
+    """One, or none, or several if they have many readings."""
     if blocks:
-        columns = zip(*(block.columns for block in blocks), strict=True)
-        yield Neighbours(blocks[0].first_record, Columns(*(list(chain.from_iterable(column)) for column in columns)))
+        parts = zip(*(block.columns for block in blocks), strict=True)
+        columns = Columns(*(list(chain.from_iterable(column)) for column in parts))
+        for start, end in _bounded(columns.readings):
+            yield Neighbours(blocks[0].first_record + start, Columns._make(column[start:end] for column in columns))
+
+
+def _bounded(readings: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where stretches of records begin and end that have no more readings than are decoded together."""
+    start = total = 0
+    for index, count in enumerate(readings):
+        total += count
+        if total >= MAX_READINGS_TOGETHER:
+            yield start, index + 1
+            start, total = index + 1, 0
+    if start < len(readings):
+        yield start, len(readings)
 
 
 class DecodedBlocks(NamedTuple):
@@ -106,7 +121,7 @@ class BlockDecoder:
         return None if isinstance(link, Quarantined) else link
 
     def _take(self, index: int, blocks: Neighbours, others: "_Usual", done: DecodedBlocks) -> None:
-        record, number = blocks.columns.record(index), blocks.first_record + index
+        record, number = others.records.get(index) or blocks.columns.record(index), blocks.first_record + index
         try:
             decoded = others.decoded.get(index) or decode_record(record, number, self._device, self._keyring)
         except Quarantined as problem:
@@ -130,7 +145,8 @@ class _Usual:
     """The usual messages among some records of blocks, and how they are linked."""
 
     def __init__(self, quick: QuickReader, blocks: Neighbours, indexes: list[int]) -> None:
-        records = [blocks.columns.record(index) for index in indexes]
+        records = blocks.columns.at(indexes).records() if indexes else []
+        self.records = dict(zip(indexes, records, strict=True))
         found = quick.read(records, [blocks.first_record + index for index in indexes])
         usual = {index: message for index, message in zip(indexes, found, strict=True) if message is not None}
         self._readings = ManyReadings(list(usual.values())) if usual else None

@@ -42,7 +42,8 @@ def decode(data: bytes) -> list[dict[str, Any]]:
     batches: list[Any] = []
     rows = [*decode_archive("x", data, 0, DecodeSettings(), batches.append), *batches]
     plain = [row for batch in rows for row in batch.to_pylist()]
-    return sorted(plain, key=lambda row: (row.get("kind", ""), row["record"] is None, row["record"] or 0))
+    order = ("kind", "record", "reading")
+    return sorted(plain, key=lambda row: [(row.get(name) is None, row.get(name) or 0) for name in order])
 
 
 def test_neighbours_end_where_a_block_is_damaged() -> None:
@@ -66,6 +67,20 @@ def test_no_more_blocks_are_held_together_than_the_bound_allows(monkeypatch: pyt
     held = [len(each.columns.texts) for each in read_blocks(archive) if isinstance(each, Neighbours)]
     assert len(held) == -(-len(sizes) // 2)
     assert sum(held) == COUNT
+
+
+def test_no_more_readings_are_held_together_than_the_bound_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(42)
+    chain = device.chain("boiler")
+    packs = [chain.pack([0.5] * (1 + number % 7), START_MS + number) for number in range(COUNT)]
+    data = Archive(device, START_MS).add(packs).to_bytes()
+    together = decode(data)
+    monkeypatch.setattr(ingest.blocks, "MAX_READINGS_TOGETHER", 10)
+    held = [each for each in read_blocks(opened(data)) if isinstance(each, Neighbours)]
+    assert all(10 <= sum(each.columns.readings) < 17 for each in held[:-1])
+    numbers = [each.first_record + place for each in held for place in range(len(each.columns.texts))]
+    assert numbers == list(range(COUNT))
+    assert decode(data) == together
 
 
 @pytest.mark.parametrize("hurt", [None, 0, 2])
