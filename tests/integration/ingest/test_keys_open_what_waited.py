@@ -28,7 +28,8 @@ def rotating_archives() -> list[Landed]:
     landed = []
     for number in range(4):
         start_ms = START_MS + number * 43_200_000
-        made = [chain.reading(float(each), start_ms + each * 1000) for each in range(4)]
+        made = [chain.reading(float(each), start_ms + each * 1000) for each in range(3)]
+        made.append(chain.pack([3.0, 3.5, 4.0], start_ms + 3000))
         if number + 1 < len(KEYS):
             made.append(chain.reading(0.5, start_ms + 5000, next_key=KEYS[number + 1]))
         archive = Archive(DEVICE, start_ms).add(made)

@@ -27,7 +27,11 @@ CHAINS = [
     DEVICE.chain("unlinked7", linked=False),
     DEVICE.chain("locked7", key=GroupKey("unknown", b"\x11" * 32), readable=False),
 ]
-TRUE = [chain.reading(number * 0.5, AT_MS) for chain in CHAINS for number in range(READINGS)]
+PACKED = DEVICE.chain("packed7")
+TRUE = [
+    *(chain.reading(number * 0.5, AT_MS) for chain in CHAINS for number in range(READINGS)),
+    *(PACKED.pack([number * 0.5] * 3, AT_MS, step_ms=60_000) for number in range(READINGS)),
+]
 MAX_PARTITION = 99  # a stream has no more
 MAX_SEQUENCE = 2**32 - 1  # an archive holds no higher one
 
@@ -62,11 +66,13 @@ def test_a_signed_text_is_one_message_whatever_fields_it_is_cut_into(
             (job.landing / f"{number}-{index}.hga").write_bytes(data)
         run_job(spark, job, Progress(quiet=True))
     rows = read_parquet(job.tables, "messages")
-    assert sorted(row["signed_digest"] for row in rows) == sorted(signed_digest(made.message) for made in TRUE)
+    true_digests = [signed_digest(made.message) for made in TRUE for _ in made.readings]
+    assert sorted(row["signed_digest"] for row in rows) == sorted(true_digests)
     ledger = read_parquet(job.tables, "ledger")
     assert {row["reason"] for row in read_parquet(job.tables, "quarantine")} == {"time out of range"}
-    assert sum(row["duplicate"] for row in ledger) == len(AT_THE_SAME_TIME) > len(TRUE)
+    assert sum(row["duplicate"] for row in ledger) == sum(len(made.readings) for made in AT_THE_SAME_TIME)
+    assert len(AT_THE_SAME_TIME) > len(TRUE)
     if runs[0] == [TRUE]:
-        true_chains = {chain.name for chain in CHAINS}
+        true_chains = {chain.name for chain in [*CHAINS, PACKED]}
         assert {row["chain"] for row in rows} == true_chains
         assert all(row["balanced"] for row in ledger if row["chain"] in true_chains)
