@@ -33,6 +33,9 @@ port = {source_port}
 {source_tls}
 [[drivers.plant.subscriptions]]
 topic = "plant/{{sensor}}/{{quantity}}"
+[[streams]]
+stream = "{{address}}/plant"
+max_readings_per_message = 50
 [publishers.out]
 kind = "mqtt"
 host = "127.0.0.1"
