@@ -171,8 +171,9 @@ class ArchiveStore:
         self._begins = begins
         self._new_log = new_log
         self.missing: tuple[str, ...] = ()  # archives that should be here and are not; they are logged
-        self.recover()
+        self._directory.sync()  # renames of a killed process may not be durable yet
         self._stated = read_stated(directory)
+        self.recover()
 
     @property
     def state(self) -> ArchiveState:
@@ -300,15 +301,21 @@ class ArchiveStore:
         found = (self._find(name) for name in names if name.endswith(PLAIN_SUFFIX))
         kept = tuple(archive for archive in found if archive is not None)
         lanes = {*self._begins, *(each.lane for archive in kept for each in archive.entry.lanes)}
-        newest = max((archive.entry for archive in kept), key=lambda entry: entry.number, default=None)
         log = LogHead(
             log=self._new_log(),
-            previous_log=b"" if newest is None else newest.log,
+            previous_log=self._last_log(kept),
             begins={lane: _reach(lane, self._begins.get(lane, 0), kept) for lane in lanes},
         )
-        is_first = newest is None and STATE_NAME not in names and not any(log.begins.values())
+        is_first = not log.previous_log and STATE_NAME not in names and not any(log.begins.values())
         reason = "" if is_first else "the archive state was lost or damaged"
         return ArchiveState(journal_id=self._journal_id, log=log, reason=reason, kept=kept)
+
+    def _last_log(self, kept: Iterable[KeptArchive]) -> bytes:
+        """The log of the last checkpoint, or else of the newest archive; empty if nothing is left."""
+        if self._stated is not None:
+            return self._stated.checkpoint.log
+        newest = max((archive.entry for archive in kept), key=lambda entry: entry.number, default=None)
+        return b"" if newest is None else newest.log
 
     def _find(self, name: str) -> KeptArchive | None:
         size_bytes = self._directory.size(name)

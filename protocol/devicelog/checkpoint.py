@@ -44,7 +44,7 @@ class LaneState(NamedTuple):
     committed: int  # durable in the journal
     archived: int  # covered by archives of the log
     released: int  # covered by receipts without a hole: the device may have deleted what is before it
-    lost: int  # number of readings lost in this lane so far
+    lost: int  # number of readings that archives of the log cover as lost
 
 
 class Relation(Enum):

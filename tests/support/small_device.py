@@ -12,6 +12,7 @@ from agent.clock import SystemClock
 from agent.journal import Entry, Journal, JournalSettings, PendingLoss
 from agent.journal.thread import JournalThread
 from agent.keys import DeviceKeys
+from protocol.devicelog.checkpoint import Checkpoint, Relation
 from protocol.losses import Loss
 from tests.support.archives import read_archive
 from tests.support.device_logs import make_receipt
@@ -30,6 +31,7 @@ class SmallDevice:
     def __init__(self, folder: Path, using: JournalSettings | None = None) -> None:
         self.disk = SimulatedDisk()
         self.collected: dict[str, bytes] = {}
+        self.stated: list[Checkpoint] = []
         self.written = 0
         self._folder = folder
         self._settings = using or settings(segments=6, compression="none", cursors=("out", ARCHIVE_CURSOR))
@@ -91,6 +93,14 @@ class SmallDevice:
             assert await self.archiving.release(receipt, bytes(COLLECTOR.verify_key)) == archive
         for gap in filter(self.archiving.is_receipted, self.gaps):
             self.journal.acknowledge_loss(gap.number)
+
+    async def state_checkpoint(self) -> None:
+        """A checkpoint states at least what the last one of the same log did."""
+        checkpoint = await self.archiving.checkpoint()
+        last = self.stated[-1] if self.stated else checkpoint
+        if checkpoint.log == last.log:
+            assert checkpoint.relation_to(last) in (Relation.NEWER, Relation.EQUAL)
+        self.stated.append(checkpoint)
 
     def publish(self) -> None:
         """The other reader meets what there is on its own way, and is never acknowledged."""

@@ -331,6 +331,20 @@ def test_a_damaged_archive_of_the_previous_log_is_archived_again_in_a_further_on
     on_a_device(work, tmp_path)
 
 
+def test_a_lost_archive_state_begins_a_log_that_continues_the_one_of_the_last_checkpoint(tmp_path: Path) -> None:
+    async def work(device: SmallDevice) -> None:
+        device.write(4)
+        await device.settle()
+        checkpoint = await device.archiving.checkpoint()
+        (tmp_path / "archives.state").unlink()
+        await device.restart()
+        state = device.archiving.state
+        assert (state.log.previous_log, state.log.begins) == (checkpoint.log, {LANE: 4})
+        assert state.reason == "the archive state was lost or damaged"
+
+    on_a_device(work, tmp_path)
+
+
 def test_archiving_that_begins_late_begins_with_what_the_journal_still_has(tmp_path: Path) -> None:
     async def work(device: SmallDevice) -> None:
         device.write(4)
