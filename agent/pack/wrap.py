@@ -57,6 +57,8 @@ MAX_TEMPLATES: Final = 1024  # of one chain; a source with ever new sensors cost
 MAX_QUEUED_MS: Final = 60_000  # a reading's time this little behind the clock is by that clock
 EARLIEST_MS: Final = 946_684_800_000  # 2000: an earlier time of a reading is by a clock that was not set yet
 CONTENT_OVERHEAD_BYTES: Final = 8192  # more than all of a StreamMessage that is not the reading's own bytes
+BASE64_GROWTH: Final = 2  # of bytes in base64, rounded up
+ENCRYPTED_GROWTH: Final = 3  # the same, and then in hex, rounded up
 JSON_GROWTH: Final = 4  # of an ioMessage in JSON, escaped in a StreamMessage, against binary; names may need escapes
 _base64: Final = partial(b2a_base64, newline=False)
 _message_ref: Final = partial(tuple.__new__, MessageRef)  # both are checked by the journal and by the signer
@@ -150,7 +152,8 @@ class Chain:
         self._references = references
         self._ids = ids
         self._encrypt = encrypt
-        self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // 2  # base64, twice where encrypted
+        growth = BASE64_GROWTH if encrypt is None else ENCRYPTED_GROWTH
+        self._max_content_bytes = (max_payload_bytes - CONTENT_OVERHEAD_BYTES) // growth
         self._max_readings = route.max_readings
         self._max_pack_bytes = min(MAX_PACK_BYTES, self._max_content_bytes)
         if not self._is_binary:

@@ -41,7 +41,7 @@ class BrokenLock:
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
-        return EncryptedContent(content[::-1], "key", None)
+        return EncryptedContent(content.encode().hex(), "key", None)  # as long as the real one
 
 
 def _wrapper(floor: Reference | None = None, encryption: BrokenLock | None = None) -> Wrapper:
@@ -263,10 +263,20 @@ def test_a_disk_that_keeps_no_key_is_asked_again_and_breaks_no_chain() -> None:
 
 
 def test_payloads_are_within_what_was_promised_to_the_journal() -> None:
-    largest = Reading("c", "p", bytes((MAX_PAYLOAD_BYTES - 8192) // 2), taken_at_ms=NOW_MS, mime_type="image/jpeg")
-    for route in (BINARY, JSON):
-        (entry,) = _wrap(_wrapper(), route, [largest], _clock())
+    for route, growth in ((BINARY, 2), (JSON, 2), (SECRET, 3), (SECRET._replace(content="json"), 3)):
+        size = (MAX_PAYLOAD_BYTES - 8192) // growth
+        largest = Reading("c", "p", bytes(size), taken_at_ms=NOW_MS, mime_type="image/jpeg")
+        (entry,) = _wrap(_wrapper(encryption=BrokenLock(failures=0)), route, [largest], _clock())
         assert len(entry.payload) <= MAX_PAYLOAD_BYTES
+
+
+@pytest.mark.parametrize("content", ["binary", "json"])
+@pytest.mark.parametrize("encryption", ["none", "aes"])
+def test_packs_are_within_what_was_promised_to_the_journal(content: ContentForm, encryption: Encryption) -> None:
+    route = SECRET._replace(content=content, max_readings=1000, encryption=encryption)
+    entries = _wrap(_wrapper(encryption=BrokenLock(failures=0)), route, _readings(1000), _clock())
+    assert max(len(entry.payload) for entry in entries) <= MAX_PAYLOAD_BYTES
+    assert sum(entry.readings for entry in entries) == 1000
 
 
 @pytest.mark.parametrize("content", ["binary", "json"])
@@ -285,7 +295,7 @@ def test_readings_that_are_wrapped_together_share_messages(
         assert verifier.verify(message) is Verdict.VERIFIED
         assert (message.prev_msg_ref, message.message_id.ref) == (previous, (entry.timestamp_ms, entry.sequence))
         previous = message.message_id.ref
-        readings = decode_content(message.content if encryption == "none" else message.content[::-1])
+        readings = decode_content(message.content if encryption == "none" else bytes.fromhex(message.content).decode())
         assert len(readings) == entry.readings
         assert [links.check(each) for each in readings] == [None] * len(readings)
 
