@@ -7,16 +7,19 @@ those that arrived, before the first of them, or behind the last, where only a c
       ├───────────────────┼────────────┼─────────────┼──────────┼──────────────────────┼───────────────┤
                                                               released               archived       committed
 
+A device that begins a new log archives there what was only in its journal: the old log ends where the new one begins.
 Positions number readings, so every length here is a number of readings. The account of a log is as small as its gaps
 are few.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from protocol.devicelog.checkpoint import Checkpoint, Relation
+from protocol.devicelog.checkpoint import Checkpoint, LaneState, Relation
 from protocol.devicelog.entry import LogEntry
+from protocol.losses import MAX_POSITION
 
 Range = tuple[int, int]  # from the first up to, but without, the second
 
@@ -24,6 +27,16 @@ Range = tuple[int, int]  # from the first up to, but without, the second
 class LogName(NamedTuple):
     device: str
     log: str  # in hex
+
+
+class Ending(NamedTuple):
+    """What other logs of the device say about the end of a log."""
+
+    is_abandoned: bool = False  # the device went on with another log
+    taken_over: Mapping[int, int] = MappingProxyType({})  # lane → the position from which another log has the readings
+
+
+IN_USE: Final = Ending()
 
 
 class LaneTotals(NamedTuple):
@@ -88,35 +101,47 @@ class LogAccount:
         last = self.numbers[-1][1] if self.numbers else 0
         return subtract((0, max(last, self.checkpoint.size if self.checkpoint else 0)), self.numbers)
 
-    def missing(self, lane: int, *, is_abandoned: bool = False) -> list[Range]:
+    def missing(self, lane: int, ending: Ending = IN_USE) -> list[Range]:
         """The positions that should have arrived."""
         account = self.lanes[lane]
-        gaps = subtract((account.begin, self._end(lane, is_abandoned=is_abandoned)), account.covered)
-        if is_abandoned or self.checkpoint is None or self._all_received():
+        end = self._committed(lane, ending) if ending.is_abandoned else self._archived(lane, ending)
+        gaps = subtract((account.begin, end), account.covered)
+        if ending.is_abandoned or self.checkpoint is None or self._all_received():
             return gaps
         waiting = self._waiting(lane)
         return [part for gap in gaps for part in subtract(gap, [waiting])]
 
-    def totals(self, lane: int, *, is_abandoned: bool = False) -> LaneTotals:
+    def totals(self, lane: int, ending: Ending = IN_USE) -> LaneTotals:
         account = self.lanes[lane]
-        missing = length(self.missing(lane, is_abandoned=is_abandoned))
+        missing = length(self.missing(lane, ending))
         covered = length(account.covered)
         return LaneTotals(
             arrived=account.readings,
             lost=covered - account.readings,
             missing=missing,
-            on_device=self._end(lane, is_abandoned=True) - account.begin - covered - missing,
+            on_device=self._committed(lane, ending) - account.begin - covered - missing,
         )
 
-    def _end(self, lane: int, *, is_abandoned: bool) -> int:
-        """Where the lane ends in archives; for an abandoned log, where it ended in the journal."""
-        stated = [each for each in self.checkpoint.lanes if each.lane == lane] if self.checkpoint else []
-        return max([self.lanes[lane].end, *((each.committed if is_abandoned else each.archived) for each in stated)])
+    def _archived(self, lane: int, ending: Ending) -> int:
+        """Where the lane ends in archives."""
+        return self._last_of(lane, [each.archived for each in self._stated(lane)], ending)
+
+    def _committed(self, lane: int, ending: Ending) -> int:
+        """Where the lane ends in the journal."""
+        return self._last_of(lane, [each.committed for each in self._stated(lane)], ending)
+
+    def _last_of(self, lane: int, stated: list[int], ending: Ending) -> int:
+        arrived, taken_over = self.lanes[lane].end, ending.taken_over.get(lane, MAX_POSITION)
+        return max([arrived, *(min(each, taken_over) for each in stated)])
 
     def _waiting(self, lane: int) -> Range:
         """The positions in archives that wait on the device for a receipt, by its newest checkpoint."""
-        stated = [each for each in self.checkpoint.lanes if each.lane == lane] if self.checkpoint else []
+        stated = self._stated(lane)
         return (stated[0].released, stated[0].archived) if stated else (0, 0)
+
+    def _stated(self, lane: int) -> list[LaneState]:
+        """What the newest checkpoint says of the lane."""
+        return [each for each in self.checkpoint.lanes if each.lane == lane] if self.checkpoint else []
 
     def _all_received(self) -> bool:
         """Whether every archive that did not arrive here has a receipt, so that none of them waits on the device."""
@@ -153,15 +178,35 @@ class LogAccount:
         )
 
 
-def abandoned_logs(logs: Mapping[LogName, LogAccount]) -> set[LogName]:
-    """The logs whose device went on with another one: what was still on the device then is gone.
+def find_endings(logs: Mapping[LogName, LogAccount]) -> dict[LogName, Ending]:
+    """How each log ends. What only the device had of an abandoned log, and no other log has, is gone.
 
     A log that gives a sign after the other began is still in use, as with a copied card.
     """
     newest: dict[str, int] = {}
+    taken_over: dict[LogName, dict[int, int]] = {}
     for (device, _), account in logs.items():
         newest[device] = max(newest.get(device, 0), account.first_sign_ms)
-    return {name for name, account in logs.items() if account.last_sign_ms < newest[name.device]}
+        before = LogName(device, account.previous_log)
+        if before in logs:
+            ends = taken_over.setdefault(before, {})
+            for lane, begin in _continues(account, logs[before]):
+                ends[lane] = max(begin, ends.get(lane, 0))
+    return {
+        name: Ending(account.last_sign_ms < newest[name.device], taken_over.get(name, {}))
+        for name, account in logs.items()
+    }
+
+
+def _continues(account: LogAccount, before: LogAccount) -> Iterator[tuple[int, int]]:
+    """Each lane in which a log begins behind all that arrived of the one before it.
+
+    A log that begins earlier is of an old copy of the journal: it has other readings at the same positions.
+    """
+    is_other_journal = account.journal and before.journal and account.journal != before.journal
+    for lane, each in account.lanes.items():
+        if lane in before.lanes and each.begin >= before.lanes[lane].end and not is_other_journal:
+            yield lane, each.begin
 
 
 def unite(ranges: Iterable[Range]) -> list[Range]:

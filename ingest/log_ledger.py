@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ingest.device_logs import LogAccount, LogName, Range, abandoned_logs, length
+from ingest.device_logs import Ending, LogAccount, LogName, Range, find_endings, length
 from protocol.losses import Loss
 
 ARCHIVE_MISSING: Final = "archive missing"
@@ -41,24 +41,24 @@ class LogLedger:
 def make_log_ledger(logs: Mapping[LogName, LogAccount], losses: Mapping[tuple[str, str, int], Loss]) -> LogLedger:
     """`losses` by device, journal and number."""
     budgets = _budgets(losses)
-    abandoned = abandoned_logs(logs)
+    endings = find_endings(logs)
     ledger = LogLedger([], [])
     for name, account in sorted(logs.items()):
         for lane in sorted(account.lanes):
             budget = budgets.setdefault((name.device, account.journal, lane), LossBudget([]))
-            ledger.rows.append(_row(name, account, lane, budget, is_abandoned=name in abandoned))
-            missing = account.missing(lane, is_abandoned=name in abandoned)
+            ledger.rows.append(_row(name, account, lane, budget, endings[name]))
+            missing = account.missing(lane, endings[name])
             ledger.gaps.extend(_gap(name, lane, each) for each in missing)
     return ledger
 
 
 def missing_places(logs: Mapping[LogName, LogAccount]) -> dict[LaneName, list[Range]]:
     """The missing positions by device, journal and lane."""
-    abandoned = abandoned_logs(logs)
+    endings = find_endings(logs)
     places: dict[LaneName, list[Range]] = {}
     for name, account in logs.items():
         for lane in account.lanes:
-            missing = account.missing(lane, is_abandoned=name in abandoned)
+            missing = account.missing(lane, endings[name])
             places.setdefault((name.device, account.journal, lane), []).extend(missing)
     return places
 
@@ -70,9 +70,9 @@ def _budgets(losses: Mapping[tuple[str, str, int], Loss]) -> dict[LaneName, Loss
     return budgets
 
 
-def _row(name: LogName, account: LogAccount, lane: int, budget: LossBudget, *, is_abandoned: bool) -> dict[str, Any]:
-    totals = account.totals(lane, is_abandoned=is_abandoned)
-    lost_unarchived = budget.explain_missing(account.missing(lane, is_abandoned=is_abandoned))
+def _row(name: LogName, account: LogAccount, lane: int, budget: LossBudget, ending: Ending) -> dict[str, Any]:
+    totals = account.totals(lane, ending)
+    lost_unarchived = budget.explain_missing(account.missing(lane, ending))
     explained = budget.explain_lost(totals.lost)
     missing = totals.missing - lost_unarchived
     checkpoint = account.checkpoint
@@ -91,7 +91,7 @@ def _row(name: LogName, account: LogAccount, lane: int, budget: LossBudget, *, i
         "archives": length(account.numbers),
         "missing_archives": _ranges_text(account.missing_numbers()),
         "checkpoint_ms": None if checkpoint is None else checkpoint.made_at_ms,
-        "abandoned": is_abandoned,
+        "abandoned": ending.is_abandoned,
         "forked": account.is_forked,
         "complete": not (missing or totals.lost - explained or account.is_forked),
     }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.device_logs import LaneTotals, LogAccount, LogName, Range, abandoned_logs, length, subtract, unite
+from ingest.device_logs import Ending, LaneTotals, LogAccount, LogName, Range, find_endings, length, subtract, unite
 from protocol.devicelog.checkpoint import LaneState
 from protocol.devicelog.entry import LaneRange, LogEntry, Replaced
 from tests.support.device_logs import checkpoint, digest, log_entry
@@ -117,7 +117,7 @@ def test_what_a_receipt_names_does_not_wait_on_the_device() -> None:
 
 def test_what_an_abandoned_log_had_on_the_device_is_missing() -> None:
     _, account = _account(0, 1)
-    assert account.totals(LANE, is_abandoned=True) == LaneTotals(20, 0, missing=33, on_device=0)
+    assert account.totals(LANE, Ending(is_abandoned=True)) == LaneTotals(20, 0, missing=33, on_device=0)
 
 
 def test_a_replacement_covers_the_archive_that_never_comes() -> None:
@@ -158,4 +158,35 @@ def test_a_log_is_abandoned_when_its_device_goes_on_with_another_one() -> None:
         LogName("b", "2"): log(6, 9),
         LogName("c", "1"): log(1, 1),
     }
-    assert abandoned_logs(logs) == {LogName("a", "1")}
+    assert {name for name, ending in find_endings(logs).items() if ending.is_abandoned} == {LogName("a", "1")}
+
+
+def _totals_before(account: LogAccount, begin: int, journal: str = "") -> LaneTotals:
+    """The totals of a log whose device goes on with another one that begins there."""
+    other = LogAccount()
+    other.add_archive(log_entry(0, lanes=(LaneRange(LANE, begin, begin, begin + 4),)), {LANE: 4}, 9, journal)
+    other.previous_log = "1"
+    logs = {LogName("a", "1"): account, LogName("a", "2"): other}
+    return account.totals(LANE, find_endings(logs)[LogName("a", "1")])
+
+
+def test_what_another_log_has_is_not_missing_in_the_log_before_it() -> None:
+    _, account = _account(0, 1, 2, 3, 4, received=5)
+    assert _totals_before(account, begin=50) == LaneTotals(50, 0, missing=0, on_device=0)
+
+
+def test_an_archive_before_the_next_log_is_missing() -> None:
+    _, account = _account(0, 1, 2, received=5)
+    assert _totals_before(account, begin=50) == LaneTotals(30, 0, missing=20, on_device=0)
+
+
+def test_a_log_of_an_old_copy_has_other_readings_at_the_same_positions() -> None:
+    _, account = _account(0, 1, 2, 3, 4, received=5)
+    assert _totals_before(account, begin=40) == LaneTotals(50, 0, missing=3, on_device=0)
+
+
+def test_a_log_of_another_journal_has_other_readings() -> None:
+    _, account = _account(0, 1, 2, 3, 4, received=5)
+    account.journal = "one"
+    assert _totals_before(account, begin=50, journal="one").missing == 0
+    assert _totals_before(account, begin=50, journal="two") == LaneTotals(50, 0, missing=3, on_device=0)
