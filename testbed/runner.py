@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.errors import HeadgateError
-from testbed.bench import Bench, inject_faults
+from testbed.bench import Bench, inject_faults, inject_final_faults
 from testbed.oracle import Evidence, Judgement, gather_evidence, judge
 from testbed.scenario import Scenario
 
@@ -55,6 +55,7 @@ async def run_scenario(
         async with bench:
             await inject_faults(bench, log)
             await bench.settle()
+            await inject_final_faults(bench, log)
             evidence = await asyncio.to_thread(gather_evidence, bench)
         judgement = await asyncio.to_thread(judge, evidence, scenario.expect)
         problems = judgement.problems

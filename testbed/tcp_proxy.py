@@ -1,6 +1,7 @@
 """A TCP proxy that simulates bad networks: it cuts connections, drops their data, and slows them down."""
 
 import asyncio
+import re
 from collections.abc import Callable
 
 CHUNK_BYTES = 64 * 1024
@@ -19,6 +20,8 @@ class TcpProxy:
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = {}
         self._stalled = False
+        self.unanswered = 0  # responses that were cut off
+        self._unanswerable: re.Pattern[bytes] | None = None
         self._changed = asyncio.Condition()
 
     async def start(self) -> None:
@@ -53,6 +56,10 @@ class TcpProxy:
         """Limit the rate of each direction of each connection; None: no limit."""
         self._bytes_per_s = bytes_per_s
 
+    def withhold_responses(self, requests: str | None) -> None:
+        """Cut a connection when the server responds to a request that matches; None: no more."""
+        self._unanswerable = None if requests is None else re.compile(requests.encode())
+
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
             await self._changed.wait_for(condition)
@@ -69,10 +76,11 @@ class TcpProxy:
         async with self._changed:
             self.connections += 1
             self._changed.notify_all()
+        is_withheld = asyncio.Event()  # the response to the last request
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, server_writer, counts=True))
-                group.create_task(self._pump(server_reader, writer, counts=False))
+                group.create_task(self._pump(reader, server_writer, is_withheld, counts=True))
+                group.create_task(self._pump(server_reader, writer, is_withheld, counts=False))
         except* OSError:
             pass
         finally:
@@ -80,10 +88,17 @@ class TcpProxy:
             for each in (writer, server_writer):
                 each.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counts: bool) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_withheld: asyncio.Event, *, counts: bool
+    ) -> None:
         while data := await reader.read(SLOW_CHUNK_BYTES if self._bytes_per_s else CHUNK_BYTES):
             if self._stalled:
                 continue
+            if counts and self._unanswerable is not None and self._unanswerable.search(data):
+                is_withheld.set()
+            elif not counts and is_withheld.is_set():
+                self.unanswered += 1
+                raise ConnectionResetError("the response is withheld")
             if self._bytes_per_s is not None:
                 await asyncio.sleep(len(data) / self._bytes_per_s)
             writer.write(data)

@@ -3,7 +3,7 @@
 from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench
 from testbed.bench.devices import Microcontroller, MqttDevice, SerialDevice
-from testbed.bench.injection import inject_faults
+from testbed.bench.injection import inject_faults, inject_final_faults
 from testbed.bench.servers import CollectorServer, NodeServer
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "NodeServer",
     "SerialDevice",
     "inject_faults",
+    "inject_final_faults",
 ]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from agent.journal import DirectoryDisk
 from agent.journal.inspection import inspect_journal
+from agent.journal.lane import Lane
 from agent.journal.segments import file_name
 from agent.keys import DeviceKeys, create_key_file
 from testbed.bench.clock import ControlledClock
@@ -28,9 +29,16 @@ SHIP_TIMEOUT_S: Final = 5.0
 
 class AgentPart:
     def __init__(
-        self, folder: Path, volume: Volume | None, clock: ControlledClock | None, environment: Mapping[str, str]
+        self,
+        folder: Path,
+        volume: Volume | None,
+        clock: ControlledClock | None,
+        environment: Mapping[str, str],
+        original: "AgentPart | None" = None,
     ) -> None:
+        """`original`: the agent of which this one is a copy: it has the same name and keys."""
         self.folder = folder
+        self.name: str = folder.name if original is None else original.name
         self.data = (folder if volume is None else volume.mount_point) / "data"
         self.config = folder / "headgate.toml"
         self.witness = folder / "witness.jsonl"
@@ -38,8 +46,9 @@ class AgentPart:
         self.volume = volume
         self.clock = clock
         self.key_file = folder / "keys" / "device.keys"
-        self.keys = DeviceKeys.generate(os.urandom)
+        self.keys: DeviceKeys = DeviceKeys.generate(os.urandom) if original is None else original.keys
         self.address = f"0x{self.keys.address.hex()}"
+        self.stream = f"{self.address}/{self.name}/readings"
         create_key_file(self.key_file, self.keys, None)
         self.process = RestartableProcess(
             *("run", "--config", str(self.config)),
@@ -96,17 +105,19 @@ class AgentPart:
         found = re.findall(pattern, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else []
         return str(found[-1]) if found else None
 
-    @property
-    def committed(self) -> int:
-        """The number of different messages in the witness file."""
-        return len(set(self.witness.read_bytes().splitlines())) if self.witness.exists() else 0
+    def positions(self) -> dict[int, int]:
+        """Lane → how many readings the journal has committed there so far."""
+        return {number: lane.next_position for number, lane in self._lanes().items()}
 
     def segments(self, lane: int | None) -> list[Path]:
         """The files of the journal's live segments, of all lanes or of one."""
-        with closing(DirectoryDisk(self.data / "journal", read_only=True)) as disk:
-            lanes = inspect_journal(disk).lanes
+        lanes = self._lanes()
         chosen = lanes.values() if lane is None else [lanes[lane]] if lane in lanes else []
         return [self.data / "journal" / file_name(segment.file) for each in chosen for segment in each.segments]
+
+    def _lanes(self) -> dict[int, Lane]:
+        with closing(DirectoryDisk(self.data / "journal", read_only=True)) as disk:
+            return inspect_journal(disk).lanes
 
     def is_device_up(self, device: str) -> bool:
         return bool(self.status().get("devices", {}).get(device, {}).get("state") == "up")
@@ -130,7 +141,6 @@ class AgentPart:
 
 
 def configuration(
-    name: str,
     agent: Agent,
     part: AgentPart,
     devices: Mapping[str, Device],
@@ -140,7 +150,7 @@ def configuration(
 ) -> str:
     """The configuration file of an agent. `ports` are those of the proxies to its destinations, by their kind."""
     sections = [
-        f'[device]\nname = "{name}"\ndata_directory = "{part.data}"\nkey_file = "{part.key_file}"',
+        f'[device]\nname = "{part.name}"\ndata_directory = "{part.data}"\nkey_file = "{part.key_file}"',
         _journal(agent),
         *(_driver(each, device, ports, serial_ports) for each, device in devices.items()),
         _streams(agent),

@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from protocol.devicelog.checkpoint import Checkpoint
 from testbed.bench.agents import AgentPart, configuration
 from testbed.bench.clock import ControlledClock
 from testbed.bench.devices import CountingDevice, Microcontroller, MqttDevice, RealPortDevice, SerialDevice
+from testbed.bench.removed import Removed
 from testbed.bench.servers import BrokerServer, CollectorServer, ExternalServer, NodeServer, Server, TrackerServer
 from testbed.bench.volume import Volume, open_volume
 from testbed.cable.port import PtyPort
@@ -27,6 +29,7 @@ DAY_S: Final = 86_400
 POLL_S: Final = 0.05
 PATIENCE_S: Final = 120.0  # without any progress
 CALM_S: Final = 1.0  # without a new message: everything that the devices sent has been read
+STOP_ATTEMPTS: Final = 5
 FIRST_PATIENCE_S: Final = 8.0  # then agents are restarted, so that none waits for the end of a long backoff
 
 
@@ -45,13 +48,15 @@ class Bench:
         self.boards: dict[str, Microcontroller] = {}
         self.links: dict[str, TcpProxy] = {}
         self.locks: dict[str, asyncio.Lock] = {}  # one fault of a part at a time
+        self.removed = Removed(folder / "removed")
         self._device_tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         try:
             await self._start_servers()
             await self._prepare_agents()
-            await run_all(agent.process.start for agent in self.agents.values())
+            copies = self.scenario.copies  # start later
+            await run_all(agent.process.start for name, agent in self.agents.items() if name not in copies)
             await self._start_devices()
         except BaseException:
             await self.close()
@@ -82,10 +87,13 @@ class Bench:
         assert isinstance(server, CollectorServer)
         return server
 
+    def collector_of(self, agent: str) -> CollectorServer:
+        return self.collector(self.scenario.agents[agent].collector)
+
     @property
     def committed(self) -> int:
-        """The number of messages that all agents have committed so far."""
-        return sum(agent.committed for agent in self.agents.values())
+        """The number of readings that the journals of all agents have committed so far."""
+        return sum(sum(agent.positions().values()) for agent in self.agents.values())
 
     def figure(self, part: str, name: str) -> int:
         """A number that a fault may wait for."""
@@ -130,19 +138,24 @@ class Bench:
         self.servers.update({f"{section}.{name}": server for name, server in servers.items()})
 
     async def _prepare_agents(self) -> None:
-        for name, agent in self.scenario.agents.items():
+        originals = self.scenario.copies
+        for name, agent in sorted(self.scenario.agents.items(), key=lambda each: each[0] in originals):
             folder = self._place("agents") / name
             folder.mkdir()
             clock = self._make_clock(name, folder)
             part = self.agents[name] = AgentPart(
-                folder, self._make_volume(folder, agent.disk_megabytes), clock, self._agent_environment
+                folder,
+                self._make_volume(folder, agent.disk_megabytes),
+                clock,
+                self._agent_environment,
+                self.agents[originals[name]] if name in originals else None,
             )
             collector = self.collector(agent.collector)
             collector.enrol(part.keys.binding)
             ports = await self._link_up(name)
             devices = self.scenario.devices_of(name)
             serial_ports = {each: await self._make_port(each, device) for each, device in devices.items()}
-            text = configuration(name, agent, part, devices, ports, collector.key_file, serial_ports)
+            text = configuration(agent, part, devices, ports, collector.key_file, serial_ports)
             part.config.write_text(text, encoding="utf-8")
 
     def _make_volume(self, folder: Path, megabytes: int | None) -> Volume | None:
@@ -232,13 +245,23 @@ class Bench:
             await run_all(agent.process.stop for agent in self.agents.values())
             await run_all(agent.process.start for agent in self.agents.values())
             await self._ship_all(PATIENCE_S)
-        await run_all(agent.process.stop for agent in self.agents.values())
+        await asyncio.gather(*map(self.stop_agent, self.agents))
+
+    async def stop_agent(self, name: str) -> None:
+        """Stop an agent in order, again if the collector does not have its last checkpoint. Raises: BenchError."""
+        agent, collector = self.agents[name], self.collector_of(name)
+        for _ in range(STOP_ATTEMPTS):
+            await run_in_thread(agent.process.stop)
+            if agent.positions() in map(_committed, collector.checkpoints(agent.keys.address)):
+                return
+            await run_in_thread(agent.process.start)
+        raise BenchError(f"agents.{name}: the collector has no checkpoint of what its journal holds")
 
     async def _read_all(self) -> None:
         """Wait until no message has been read for `CALM_S`."""
         before, since_s = -1, 0.0
         while since_s < CALM_S:
-            now = sum(agent.figure("messages") for agent in self.agents.values())
+            now = sum(agent.figure("readings") for agent in self.agents.values())
             since_s = since_s + POLL_S if now == before else 0.0
             before = now
             await asyncio.sleep(POLL_S)
@@ -248,6 +271,10 @@ class Bench:
             agent.expect_fresh_status()
         for name, agent in self.agents.items():
             await wait_until(agent.is_settled, f"agents.{name} has shipped all", agent.left_to_ship, patience_s)
+
+
+def _committed(checkpoint: Checkpoint) -> dict[int, int]:
+    return {lane.lane: lane.committed for lane in checkpoint.lanes}
 
 
 async def wait_until(

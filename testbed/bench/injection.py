@@ -16,9 +16,10 @@ from testbed.bench.agents import AgentPart
 from testbed.bench.bench import Bench, wait_until
 from testbed.bench.devices import Microcontroller, SerialDevice
 from testbed.bench.servers import CollectorServer, Server
+from testbed.bench.state_faults import inject_into_stored_state
 from testbed.errors import BenchError
 from testbed.processes import run_in_thread
-from testbed.scenario import Fault, Moment, Progress
+from testbed.scenario import End, Fault, Moment, Progress
 from testbed.scenario.faults import (
     ClockRate,
     ClockSet,
@@ -51,7 +52,7 @@ UPGRADE: Final = (
 async def inject_faults(bench: Bench, log: Log) -> None:
     """Run the whole scenario: start and end every fault at its time. Raises: BenchError.
 
-    Returns when enough messages are committed: a slow machine takes longer, and does not fail for its speed.
+    Returns when enough readings are committed: a slow machine takes longer, and does not fail for its speed.
     """
     until_s = time.monotonic() + bench.scenario.seconds
     chance = random.Random(bench.scenario.seed)
@@ -60,7 +61,14 @@ async def inject_faults(bench: Bench, log: Log) -> None:
             group.create_task(_inject_when_due(bench, fault, random.Random(chance.random()), log))
     await asyncio.sleep(max(0.0, until_s - time.monotonic()))
     at_least = bench.scenario.expect.at_least
-    await wait_until(lambda: bench.committed >= at_least, f"{at_least} messages are committed", lambda: bench.committed)
+    await wait_until(lambda: bench.committed >= at_least, f"{at_least} readings are committed", lambda: bench.committed)
+
+
+async def inject_final_faults(bench: Bench, log: Log) -> None:
+    """Inject what happens when everything is shipped. Raises: BenchError."""
+    for fault in bench.scenario.faults:
+        if isinstance(fault.moment, End):
+            await _inject(bench, fault, random.Random(bench.scenario.seed), log)
 
 
 async def _inject_when_due(bench: Bench, fault: Fault, chance: random.Random, log: Log) -> None:
@@ -80,6 +88,8 @@ async def _inject_when_due(bench: Bench, fault: Fault, chance: random.Random, lo
 async def _inject(bench: Bench, fault: Fault, chance: random.Random, log: Log) -> None:
     async with bench.lock(fault.target):
         log(f"{fault.name()}: {fault.target}")
+        if await inject_into_stored_state(bench, fault):
+            return
         section, *names = fault.target.split(".")
         match section:
             case "agents":
@@ -89,7 +99,7 @@ async def _inject(bench: Bench, fault: Fault, chance: random.Random, log: Log) -
             case "devices":
                 await _inject_into_device(bench.devices.get(names[0]) or bench.boards[names[0]], fault, chance)
             case _:
-                await _inject_into_server(bench.servers[fault.target], fault, chance)
+                await _inject_into_server(bench, bench.servers[fault.target], fault, chance)
 
 
 # Agents
@@ -126,7 +136,7 @@ async def _down_for(end: Callable[[], None], for_s: float, start: Callable[[], N
 
 
 # Servers
-async def _inject_into_server(server: Server, fault: Fault, chance: random.Random) -> None:
+async def _inject_into_server(bench: Bench, server: Server, fault: Fault, chance: random.Random) -> None:
     match fault:
         case Kill(for_s=for_s):
             await _down_for(server.process.kill, for_s, server.process.start)
@@ -139,7 +149,7 @@ async def _inject_into_server(server: Server, fault: Fault, chance: random.Rando
         case Hostile(connections=connections):
             await send_invalid_data(server.host, server.port, connections, chance)
         case DamageArchive(bits=bits) if isinstance(server, CollectorServer):
-            flip_bits(server.landing.glob("*.hg[as]"), bits, chance)
+            flip_bits(server.archives(), bits, chance, bench.removed.copy_archive)
 
 
 # Links
@@ -177,13 +187,18 @@ async def _inject_into_device(device: object, fault: Fault, chance: random.Rando
             raise BenchError(f"{fault.target}: not a simulated serial line, so it cannot be unplugged or disturbed")
 
 
-def flip_bits(files: Iterable[Path], count: int, chance: random.Random) -> int:
+def flip_bits(
+    files: Iterable[Path], count: int, chance: random.Random, before: Callable[[Path], None] = lambda _: None
+) -> int:
     """Flip bits in bytes of the files that are not zero, chosen at random. Returns how many it flipped.
 
-    The files are in use: one that was deleted meanwhile is skipped.
+    `before` is called with each file that is about to change, once. The files are in use: one that was deleted
+    meanwhile is skipped.
     """
     written = [(path, offset) for path in sorted(files) for offset in _written(path)]
     chosen = chance.sample(written, min(count, len(written)))
+    for path in {path for path, _ in chosen}:
+        before(path)
     return sum(_flip_one(path, offset, chance) for path, offset in chosen)
 
 

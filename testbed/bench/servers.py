@@ -10,7 +10,11 @@ from typing import Protocol
 
 from ingest.collector.devices import AllowList, Device
 from ingest.collector.keys import create_keys
+from ingest.collector.log_state import LogState
+from ingest.collector.logs import read_state
 from protocol.binding import Binding
+from protocol.devicelog.checkpoint import Checkpoint
+from protocol.shipping import CHECKPOINT_SUFFIX
 from testbed.mosquitto import Broker
 from testbed.processes import RestartableProcess, free_port
 
@@ -73,6 +77,7 @@ class CollectorServer(_HeadgateServer):
         super().__init__()
         self.landing = folder / name / "landing"
         self.state = folder / name / "state"
+        self.receipts_folder = self.state / "receipts"
         self.landing.mkdir(parents=True)
         public = create_keys(self.state / "keys", os.urandom)
         self.key_file = folder / name / "signing.public"
@@ -87,6 +92,18 @@ class CollectorServer(_HeadgateServer):
 
     def archives(self) -> list[Path]:
         return sorted(self.landing.glob("*.hg[as]"))
+
+    def receipts(self, device: bytes | None = None) -> int:
+        """How many receipts it has given, to all devices or to one, since their folder was deleted."""
+        return sum(1 for _ in self.receipts_folder.glob(f"{'*' if device is None else device.hex()}/*.receipt"))
+
+    def logs(self) -> list[LogState]:
+        return [read_state(path) for path in sorted(self.state.glob("logs/*/*/state"))]
+
+    def checkpoints(self, device: bytes) -> list[Checkpoint]:
+        """The newest checkpoint of each log of a device."""
+        files = self.landing.glob(f"{device.hex()}-*{CHECKPOINT_SUFFIX}")
+        return [Checkpoint.from_bytes(path.read_bytes()) for path in files]
 
 
 class BrokerServer(Server):

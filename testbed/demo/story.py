@@ -94,7 +94,7 @@ async def _cut_the_network(stage: Stage, narrator: Narrator) -> None:
 async def _kill_an_agent(stage: Stage, narrator: Narrator) -> None:
     name = MICRO if MICRO in stage.agents else "south"
     agent = stage.agents[name]
-    before = agent.figure("messages")
+    before = agent.figure("readings")
     await run_in_thread(agent.process.kill)
     narrator.say(f"agent {name} killed with kill -9 after {before} readings, without a clean shutdown")
     await _pass_time(stage, narrator, stage.settings.step_s / 2)

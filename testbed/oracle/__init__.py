@@ -7,5 +7,6 @@ the archives, byte by byte. The ledger of the ingest must agree.
 from testbed.oracle.evidence import Evidence, gather_evidence
 from testbed.oracle.judge import Judgement, judge
 from testbed.oracle.lake import Lake, read_lake
+from testbed.oracle.messages import MessageReader
 
-__all__ = ["Evidence", "Judgement", "Lake", "gather_evidence", "judge", "read_lake"]
+__all__ = ["Evidence", "Judgement", "Lake", "MessageReader", "gather_evidence", "judge", "read_lake"]

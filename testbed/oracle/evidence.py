@@ -9,10 +9,11 @@ from agent.archive.settings import ARCHIVE_CURSOR
 from agent.journal import DirectoryDisk
 from agent.journal.inspection import inspect_journal
 from agent.keys.group_keys import GroupKeyStore
+from ingest.collector.log_state import LogState
 from node.storage import DATABASE_NAME, reading
 from protocol.streamr.group_keys.group_key import GroupKey
 from testbed.bench import AgentPart, Bench, MqttDevice, NodeServer
-from testbed.oracle.lake import GroupKeys, Sensor
+from testbed.oracle.messages import GroupKeys, Sensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Evidence:
     sent: dict[str, Sent] = field(default_factory=dict)
     boards: dict[str, Sensor] = field(default_factory=dict)  # microcontrollers, which number from 0
     archives: list[Path] = field(default_factory=list)
+    removed_archives: list[Path] = field(default_factory=list)  # removed or damaged by faults, as they were
+    removed_texts: set[bytes] = field(default_factory=set)  # of messages in journals that faults removed
+    landings: list[Path] = field(default_factory=list)
+    logs: list[LogState] = field(default_factory=list)  # that the collectors hold
     group_keys: GroupKeys = field(default_factory=dict)
 
 
@@ -40,11 +45,17 @@ def gather_evidence(bench: Bench) -> Evidence:
     found = Evidence()
     for name in bench.scenario.collectors:
         found.archives += bench.collector(name).archives()
+        found.landings.append(bench.collector(name).landing)
+        found.logs += bench.collector(name).logs()
+    found.removed_archives = bench.removed.archives()
     group_keys: dict[str, dict[str, GroupKey]] = {}
     for name, agent in bench.agents.items():
         found.seen.update(dict.fromkeys(_read_witness(agent.witness), f"the witness of {name}"))
-        found.left.update(_left_in_journal(agent))
-        group_keys |= _group_keys(name, agent)
+        found.left.update(_in_journal(agent.data, is_unreceipted=True))
+        for data in (agent.data, *bench.removed.data_of(name)):
+            group_keys.setdefault(agent.stream, {}).update(_group_keys(data, agent))
+        for data in bench.removed.data_of(name):
+            found.removed_texts.update(_in_journal(data))
     for name, server in bench.servers.items():
         if isinstance(server, NodeServer):
             found.seen = {**dict.fromkeys(_stored(server.data), name), **found.seen}
@@ -62,11 +73,11 @@ def _read_witness(path: Path) -> Iterator[bytes]:
         yield from (line for line in path.read_bytes().split(b"\n")[:-1] if line.endswith(b"]"))
 
 
-def _left_in_journal(agent: AgentPart) -> Iterator[bytes]:
-    """The records that no receipt covers yet."""
-    with closing(DirectoryDisk(agent.data / "journal", read_only=True)) as disk:
+def _in_journal(data: Path, *, is_unreceipted: bool = False) -> Iterator[bytes]:
+    """The records in the journal; `is_unreceipted`: those that no receipt covers yet."""
+    with closing(DirectoryDisk(data / "journal", read_only=True)) as disk:
         view = inspect_journal(disk)
-        receipted = view.state.cursors.get(ARCHIVE_CURSOR, {})
+        receipted = view.state.cursors.get(ARCHIVE_CURSOR, {}) if is_unreceipted else {}
         for lane in view.lanes.values():
             yield from (record.payload for record in view.records(lane, receipted.get(lane.number, 0)))
 
@@ -78,10 +89,9 @@ def _stored(data: Path) -> Iterator[bytes]:
             yield from (body.encode() for (body,) in database.execute("SELECT body FROM messages"))
 
 
-def _group_keys(name: str, agent: AgentPart) -> dict[str, dict[str, GroupKey]]:
-    store = GroupKeyStore(agent.data / "keys" / "groups", agent.keys)
-    stream_id = f"{agent.address}/{name}/readings"
-    return {stream_id: {key.key_id: GroupKey(key.key_id, key.secret.reveal()) for key in store.history(stream_id)}}
+def _group_keys(data: Path, agent: AgentPart) -> dict[str, GroupKey]:
+    store = GroupKeyStore(data / "keys" / "groups", agent.keys)
+    return {key.key_id: GroupKey(key.key_id, key.secret.reveal()) for key in store.history(agent.stream)}
 
 
 def _sent(bench: Bench, name: str) -> Sent:

@@ -14,10 +14,14 @@ from testbed.scenario.faults import (
     ClockRate,
     ClockSet,
     ClockStep,
+    ClonedCard,
+    End,
     Fault,
     FillDisk,
+    LandingLosesArchives,
     PowerCut,
     Progress,
+    ReceiptsLost,
 )
 from testbed.scenario.parts import NAME_FORM, Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
@@ -59,6 +63,11 @@ class Scenario(_Document):
             name for name, agent in self.agents.items() if agent.clock != "synchronised" or agent.clock_behind_days
         }
         return frozenset(named | wrong)
+
+    @property
+    def copies(self) -> dict[str, str]:
+        """The agents that are copies of another one, with its name."""
+        return {fault.copy: fault.target.split(".")[1] for fault in self.faults if isinstance(fault, ClonedCard)}
 
     def devices_of(self, agent: str) -> dict[str, Device]:
         return {name: device for name, device in self.devices.items() if device.agent == agent}
@@ -153,21 +162,47 @@ def _reference_problems(document: _Document) -> Iterator[str]:
 
 def _fault_problems(document: _Document, faults: list[Placed]) -> Iterator[str]:
     for path, fault in faults:
-        section, *names = fault.target.split(".")
-        if section not in fault.targets:
-            yield f"{path}.target: {fault.target} is not one of {', '.join(fault.targets)}"
-        elif section == "links":
-            yield from _link_problems(f"{path}.target", document, names)
-        else:
-            yield from _part_problems(f"{path}.target", document, section, names)
-        agent = document.agents.get(names[0])
-        if isinstance(fault, PowerCut | FillDisk) and agent is not None and agent.disk_megabytes is None:
-            yield f"{path}.target: {fault.target} has no disk of its own; set disk_megabytes"
-        if isinstance(moment := fault.moment, Progress):
-            part, *name = moment.part.split(".")
-            yield from _part_problems(f"{path}.when", document, part, name)
-            if part == "devices" and getattr(document.devices.get(name[0]), "kind", "") == "microcontroller":
-                yield f"{path}.when: a microcontroller does not report how much it has produced"
+        yield from _target_problems(f"{path}.target", document, fault)
+        yield from _moment_problems(f"{path}.when", document, fault)
+        yield from _copy_problems(f"{path}.copy", document, fault, faults)
+
+
+def _target_problems(path: str, document: _Document, fault: Fault) -> Iterator[str]:
+    section, *names = fault.target.split(".")
+    if section not in fault.targets:
+        yield f"{path}: {fault.target} is not one of {', '.join(fault.targets)}"
+    elif section == "links":
+        yield from _link_problems(path, document, names)
+    else:
+        yield from _part_problems(path, document, section, names)
+    agent = document.agents.get(names[0])
+    if isinstance(fault, PowerCut | FillDisk) and agent is not None and agent.disk_megabytes is None:
+        yield f"{path}: {fault.target} has no disk of its own; set disk_megabytes"
+    if isinstance(fault, ReceiptsLost) and section == "links" and names[-1] != "collector":
+        yield f"{path}: receipts come by links.{names[0]}.collector"
+
+
+def _moment_problems(path: str, document: _Document, fault: Fault) -> Iterator[str]:
+    moment = fault.moment
+    if isinstance(moment, End) and not isinstance(fault, LandingLosesArchives):
+        yield f"{path}: {fault.name()} cannot happen at the end"
+    if isinstance(moment, Progress):
+        part, *name = moment.part.split(".")
+        yield from _part_problems(path, document, part, name)
+        if part == "devices" and getattr(document.devices.get(name[0]), "kind", "") == "microcontroller":
+            yield f"{path}: a microcontroller does not report how much it has produced"
+
+
+def _copy_problems(path: str, document: _Document, fault: Fault, faults: list[Placed]) -> Iterator[str]:
+    if not isinstance(fault, ClonedCard):
+        return
+    yield from _must_name(path, fault.copy, document.agents)
+    if fault.target == f"agents.{fault.copy}" or fault.times > 1:
+        yield f"{path}: an agent is copied once, to another one"
+    if sum(isinstance(each, ClonedCard) and each.copy == fault.copy for _, each in faults) > 1:
+        yield f"{path}: {fault.copy} is the copy of several agents"
+    if any(device.agent == fault.copy and device.kind != "serial" for device in document.devices.values()):
+        yield f"{path}: only serial devices wait until {fault.copy} runs"
 
 
 def _part_problems(path: str, document: _Document, section: str, names: list[str]) -> Iterator[str]:

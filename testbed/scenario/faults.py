@@ -3,11 +3,16 @@
 | kind | target | what |
 |---|---|---|
 | `kill` | any process | kill -9; started again after `for_s` |
-| `restart` | any process | SIGTERM; started again after `for_s`; `lose_state`: with an empty store |
+| `restart` | any process | SIGTERM; started again after `for_s`; `lose_state`: with an empty store or data directory |
 | `power_cut` | an agent with a disk | the machine stops at once, unsynced writes are lost; on again after `for_s` |
 | `fill_disk` | an agent with a disk | full except for `leave_kilobytes`; space again after `for_s` |
 | `damage_journal` | an agent | `bits` of its segments flip; `lane`: only of this lane (0: events) |
 | `damage_archive` | an agent, a collector | `bits` of one of its archives flip |
+| `landing_loses_archives` | an agent | archives of it that have a receipt are deleted from the landing area |
+| `receipts_lost` | a collector, a link to one | all are deleted; or `receipts` of them do not reach the agent |
+| `cloned_card` | an agent | its data directory is copied to the agent `copy`, and both run |
+| `restored_backup` | an agent | after `archives` more receipts, a copy of the data directory is put back |
+| `collector_restored_from_backup` | a collector | the same, with landing area and state |
 | `clock_step` | an agent | the clock is changed by `by_s` |
 | `clock_rate` | an agent | the clock runs `rate` times as fast for `for_s` |
 | `clock_set` | an agent | the clock is set and synchronised |
@@ -20,18 +25,22 @@
 | `hostile` | a server | `connections` clients send invalid data |
 
 A target is a part (`agents.a`, `nodes.n`, `devices.d`) or a link (`links.a.node`, `.broker`, `.collector`).
+Agents and collectors are stopped in order before their files are copied or replaced. What a fault removes is moved
+aside, so that the oracle knows it.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from drivers.errors import ConfigError
 from runtime.settings import Between, Matching, Seconds
+from testbed.scenario.parts import Name
 
 PROGRESS_FORM: Final = re.compile(
-    r"(agents\.\w+ (?:acknowledged|archived|messages)|devices\.\w+ produced|collectors\.\w+ archives) >= (\d+)"
+    r"(agents\.\w+ (?:acknowledged|archived|readings)|devices\.\w+ produced|collectors\.\w+ archives) >= (\d+)"
 )
+END: Final = "end"
 MAX_TIMES: Final = 10_000
 PROCESSES: Final = ("agents", "nodes", "trackers", "collectors", "brokers")
 AGENTS: Final = ("agents",)
@@ -60,6 +69,11 @@ class Moment:
         return [self.at_s + number * (self.every_s or 0.0) for number in range(self.times)]
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """When everything is shipped and the agents have ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """The fields of every kind of fault."""
@@ -67,7 +81,7 @@ class Fault:
     targets: ClassVar[tuple[str, ...]]  # the sections of a scenario that have parts with this fault
     target: Annotated[str, Matching(r"[a-z]+(\.[a-z][a-z0-9_]*){1,2}", "agents.a")]
     at_s: Annotated[float, Between(0, 86_400)] | None = None
-    when: Annotated[str, Matching(PROGRESS_FORM.pattern, "agents.a acknowledged >= 500")] | None = None
+    when: Annotated[str, Matching(f"{PROGRESS_FORM.pattern}|{END}", "agents.a acknowledged >= 500")] | None = None
     every_s: Seconds | None = None  # repeated, from at_s on
     times: Annotated[int, Between(1, MAX_TIMES)] = 1
 
@@ -83,9 +97,11 @@ class Fault:
         return re.sub("(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
 
     @property
-    def moment(self) -> Moment | Progress:
+    def moment(self) -> Moment | Progress | End:
         if self.when is None:
             return Moment(self.at_s or 0.0, self.every_s, self.times)
+        if self.when == END:
+            return End()
         match = PROGRESS_FORM.fullmatch(self.when)
         assert match is not None, "checked on construction"
         part, figure = match[1].split()
@@ -102,7 +118,7 @@ class Kill(Fault):
 class Restart(Fault):
     targets: ClassVar = PROCESSES
     for_s: Seconds = 0.5
-    lose_state: bool = False  # nodes and brokers: start again with an empty store
+    lose_state: bool = False  # nodes, brokers, agents: start again with an empty store or data directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +145,36 @@ class DamageJournal(Fault):
 class DamageArchive(Fault):
     targets: ClassVar = ("agents", "collectors")
     bits: Annotated[int, Between(1, 1000)] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingLosesArchives(Fault):
+    targets: ClassVar = AGENTS
+    which: Literal["first", "middle", "last", "process_run"] = "middle"  # process_run: all with messages of one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptsLost(Fault):
+    targets: ClassVar = ("collectors", "links")
+    receipts: Annotated[int, Between(1, 1000)] = 3  # of a link: the connection is cut before each of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClonedCard(Fault):
+    targets: ClassVar = AGENTS
+    copy: Name  # an agent that starts with this fault, and has the keys of the target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredBackup(Fault):
+    targets: ClassVar = AGENTS
+    archives: Annotated[int, Between(1, 1000)] = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorRestoredFromBackup(Fault):
+    targets: ClassVar = ("collectors",)
+    archives: Annotated[int, Between(1, 1000)] = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +240,8 @@ class Hostile(Fault):
 
 
 KINDS: Final = (
-    *(Kill, Restart, PowerCut, FillDisk, DamageJournal, DamageArchive, ClockStep, ClockRate, ClockSet),
+    *(Kill, Restart, PowerCut, FillDisk, DamageJournal, DamageArchive, LandingLosesArchives, ReceiptsLost),
+    *(ClonedCard, RestoredBackup, CollectorRestoredFromBackup, ClockStep, ClockRate, ClockSet),
     *(LinkDown, LinkSlow, LinkHalfOpen, LinkFlap, Unplug, Garbage, Hostile),
 )
 FAULT_KINDS: Final[dict[str, type[Fault]]] = {kind.name().replace(" ", "_"): kind for kind in KINDS}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.oracle import Evidence, judge, read_lake
+from testbed.oracle import Evidence, MessageReader, judge, read_lake
 from testbed.runner import Outcome, run_scenario
 from testbed.scenario import Expectation, Scenario, parse_scenario
 from tests.support.sabotage import DOUBLING, NO_SYNC, SILENT, SKIPPING, environment_with
@@ -128,6 +128,6 @@ def test_too_little_is_not_enough(evidence: Evidence) -> None:
 
 
 def test_what_the_devices_said_is_what_the_lake_has(evidence: Evidence) -> None:
-    lake = read_lake(evidence.archives, evidence.group_keys)
+    lake = read_lake(evidence.archives, MessageReader(evidence.group_keys))
     said = evidence.sent["meter"]
     assert lake.numbers[said.sensor] == Counter(range(1, said.produced + 1))

@@ -108,6 +108,13 @@ def test_rot_flips_as_many_bits_as_it_says_and_only_where_something_is_written(t
     assert flip_bits(tmp_path.glob("*.hga"), 1, random.Random(1)) == 0
 
 
+def test_what_is_about_to_rot_is_shown_before(tmp_path: Path) -> None:
+    (tmp_path / "one.hga").write_bytes(b"x")
+    shown = []
+    flip_bits(tmp_path.glob("*"), 8, random.Random(1), lambda path: shown.append((path.name, path.read_bytes())))
+    assert shown == [("one.hga", b"x")]
+
+
 def test_rot_leaves_out_a_file_that_was_deleted_since_it_was_listed(tmp_path: Path) -> None:
     (tmp_path / "there.hga").write_bytes(b"x")
     assert flip_bits([tmp_path / "gone.hga", tmp_path / "there.hga"], 5, random.Random(1)) == 1

@@ -52,10 +52,31 @@ def test_all_problems_are_reported_at_once_each_with_its_path() -> None:
         ('kind = "link_down"\ntarget = "links.a.node"\nat_s = 1', "agents.a has no node"),
         ('kind = "link_down"\ntarget = "links.a.moon"\nat_s = 1', "with END one of node, broker, collector"),
         ('kind = "kill"\ntarget = "agents.a"\nwhen = "soon"', "agents.a acknowledged >= 500"),
+        ('kind = "kill"\ntarget = "agents.a"\nwhen = "end"', "faults[0].when: kill cannot happen at the end"),
+        ('kind = "cloned_card"\ntarget = "agents.a"\nat_s = 1\ncopy = "b"', "faults[0].copy: unknown part 'b'"),
+        ('kind = "cloned_card"\ntarget = "agents.a"\nat_s = 1\ncopy = "a"', "an agent is copied once, to another one"),
+        ('kind = "landing_loses_archives"\ntarget = "agents.a"\nat_s = 1\nwhich = "all"', "which: 'all' is not one of"),
     ],
 )
 def test_an_invalid_fault_is_reported(table: str, problem: str) -> None:
     assert any(problem in line for line in problems_of(f"{SMALL}[[faults]]\n{table}\n"))
+
+
+def test_a_copy_is_one_of_one_agent_and_has_serial_devices() -> None:
+    copies = "".join(
+        f'[[faults]]\nkind = "cloned_card"\ntarget = "agents.{each}"\nat_s = 1\ncopy = "b"\n' for each in "ac"
+    )
+    agents = '[brokers.q]\n[agents.b]\ncollector = "c"\n[agents.c]\ncollector = "c"\n'
+    device = '[devices.m]\nkind = "mqtt"\nbroker = "q"\nagent = "b"\n'
+    found = problems_of(SMALL + agents + device + copies)
+    assert "faults[0].copy: b is the copy of several agents" in found
+    assert "faults[0].copy: only serial devices wait until b runs" in found
+
+
+def test_receipts_come_from_a_collector() -> None:
+    nodes = '[nodes.n]\n[agents.b]\ncollector = "c"\nnode = "n"\n'
+    fault = '[[faults]]\nkind = "receipts_lost"\ntarget = "links.b.node"\nat_s = 1\n'
+    assert "faults[0].target: receipts come by links.b.collector" in problems_of(SMALL + nodes + fault)
 
 
 def test_a_fault_comes_at_moments_or_when_the_work_reaches_a_point() -> None:
