@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from testbed.oracle.evidence import Evidence, Sent
 from testbed.oracle.lake import Lake, check_chains, read_lake
-from testbed.oracle.ledger import Ledger, make_ledger
+from testbed.oracle.ledger import make_ledger
 from testbed.oracle.messages import MessageReader, Sensor
 from testbed.oracle.truth import DeviceTruth, find_truth
 from testbed.scenario import Expectation
@@ -128,12 +128,12 @@ def _ledger_problems(evidence: Evidence, lake: Lake, truth: Mapping[str, DeviceT
         for column in ("quarantined", "broken_links"):
             if row[column]:
                 yield f"the ledger: {column} {row[column]} in chain {row['chain']}"
+    forked = {log.log.hex() for log in evidence.logs if log.is_forked}
+    if wrong := [row["log"] for row in ledger.logs if row["forked"] != (row["log"] in forked)]:
+        yield f"the ledger and the collector do not agree whether these logs are forked: {wrong[:MAX_SHOWN]}"
     for device, found in truth.items():
-        yield from _differences(device, ledger.totals_of(device), found, is_forked=_is_forked(ledger, device))
-
-
-def _is_forked(ledger: Ledger, device: str) -> bool:
-    return any(row["forked"] for row in ledger.logs if row["device"] == device)
+        is_forked = any(row["forked"] for row in ledger.logs if row["device"] == device)
+        yield from _differences(device, ledger.totals_of(device), found, is_forked=is_forked)
 
 
 def _differences(device: str, totals: "Totals", truth: DeviceTruth, *, is_forked: bool) -> Iterator[str]:
