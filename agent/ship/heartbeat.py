@@ -3,9 +3,10 @@
 import contextlib
 import hashlib
 import http.client
+from typing import NoReturn
 
 from agent.archive.settings import ShipConfig
-from agent.errors import LinkDown
+from agent.errors import LinkDown, Rejected
 from agent.ship.connection import CONNECTION_ERRORS, Abort, CollectorConnection, refuse
 from protocol.devicelog.answer import MAX_ANSWER_BYTES, HeartbeatAnswer
 from protocol.devicelog.checkpoint import Checkpoint
@@ -24,13 +25,21 @@ def send_checkpoint(checkpoint: Checkpoint, config: ShipConfig, collector_key: b
     except CONNECTION_ERRORS as error:
         raise connection.down(error) from error
     if response.status != http.HTTPStatus.OK:
-        refuse(response.status, body)
-        raise LinkDown(f"the collector answers {response.status} to a checkpoint")
+        _refuse(response.status, body)
     answer = _read_answer(body)
     digest = hashlib.sha256(data).digest()
     if not answer.answers(checkpoint=digest, log=checkpoint.log, collector_key=collector_key):
         raise LinkDown("the answer to a checkpoint is not for this checkpoint from this collector")
     return answer
+
+
+def _refuse(status: int, body: bytes) -> NoReturn:
+    """Raises: LinkDown, whatever the refusal means for an archive."""
+    try:
+        refuse(status, body)
+    except Rejected as error:
+        raise LinkDown(f"the collector refuses a checkpoint: {error}") from error
+    raise LinkDown(f"the collector answers {status} to a checkpoint")
 
 
 def _read_answer(body: bytes) -> HeartbeatAnswer:

@@ -16,6 +16,7 @@ from agent.service.status import is_process, read_status
 
 AREA: Final = "service"
 STALE_S: Final = 60.0
+MAX_CHECKPOINT_AGE_MS: Final = 900_000
 NOTHING_NEEDED: Final = "[Service]\n"
 START_ADVICE: Final = {
     True: "systemctl start headgate; journalctl -u headgate shows why it stopped",
@@ -126,6 +127,9 @@ def _judge_parts(status: dict[str, Any]) -> Iterator[Finding]:
 
 def _judge_log(log: dict[str, Any], now_ms: int) -> Iterator[Finding]:
     yield good(AREA, f"device log {describe_log(log, now_ms)}")
+    if log["checkpoint_at_ms"] is not None and now_ms - log["checkpoint_at_ms"] > MAX_CHECKPOINT_AGE_MS:
+        advice = "readings are safe on this device; see the problem with archives, or the collector's log"
+        yield warning(AREA, "device log: no checkpoint was accepted by the collector for long", advice)
     if log["problem"]:
         advice = "restore the collector's landing area from its backup; this device has deleted these archives"
         yield error(AREA, f"device log: {log['problem']}", advice)

@@ -24,7 +24,12 @@ def test_the_answer_is_for_this_checkpoint() -> None:
 
 @pytest.mark.parametrize(
     ("refusal", "problem"),
-    [(Refusal.DEVICE_UNKNOWN, "403 device-unknown"), (Refusal.NOT_STORED, "the collector answers 404 to a checkpoint")],
+    [
+        (Refusal.DEVICE_UNKNOWN, "403 device-unknown"),
+        (Refusal.NOT_STORED, "the collector answers 404 to a checkpoint"),
+        (Refusal.LOG_FORKED, "the collector refuses a checkpoint: 409 log-forked"),
+        (Refusal.ARCHIVE_INVALID, "the collector refuses a checkpoint: 422 archive-invalid"),
+    ],
 )
 def test_a_refusal_says_why(refusal: Refusal, problem: str) -> None:
     with SmallCollector() as collector:

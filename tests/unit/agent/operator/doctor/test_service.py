@@ -84,6 +84,8 @@ def test_the_device_log_is_shown_and_judged() -> None:
     assert "device log abababab…: 3 archives, the collector holds 1" in shown.text
     _, lacking = judge_service(_facts(archives={"log": log(problem="the collector lacks 2")}), has_unit=True)
     assert (lacking.severity, lacking.text) == (Severity.ERROR, "device log: the collector lacks 2")
+    _, old = judge_service(_facts(archives={"log": log(checkpoint_at_ms=-900_001)}), has_unit=True)
+    assert (old.severity, "no checkpoint was accepted" in old.text) == (Severity.WARNING, True)
     continued = log(reason="the journal is a new one", continues="cd" * 16)
     _, begun = judge_service(_facts(archives={"log": continued}), has_unit=True)
     assert begun.severity is Severity.WARNING
