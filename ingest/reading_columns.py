@@ -64,7 +64,7 @@ def join_groups(groups: Sequence[Group]) -> dict[str, Any]:
     kinds = np.concatenate([group.kinds + first for group, first in zip(groups, firsts, strict=False)])
     joined = {name: pa.concat_arrays([group.columns[name] for group in groups]) for name in groups[0].columns}
     described = spread(DESCRIBED, [each for group in groups for each in group.descriptions], kinds)
-    return {**joined, **described, "clock": Spread(["synchronised"], pa.array(kinds))}
+    return {**joined, **described, "clock": Spread(["synchronised"], pa.array(np.zeros_like(kinds)))}
 
 
 def read_group(readings: Sequence[bytes], message_ms: Numbers) -> Group | None:

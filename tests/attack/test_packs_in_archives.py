@@ -100,14 +100,23 @@ def plain(chain: Chain) -> Made:
     return chain.pack([0.5] * 3, START_MS)
 
 
-def locked(chain: Chain) -> Made:
+def locked(chain: Chain, readings: int = 3) -> Made:
     chain.key, chain.readable = GroupKey("unknown", b"\x11" * 32), False
-    return chain.pack([0.5] * 3, START_MS)
+    return chain.pack([0.5] * readings, START_MS)
+
+
+def large_and_locked(chain: Chain) -> Made:
+    """Long enough for more readings than a message may have."""
+    return locked(chain, 300)
 
 
 @pytest.mark.parametrize(
     ("make", "stated"),
-    [(plain, 1), (plain, 2), (plain, 4), (plain, 65_535), (locked, 30), (locked, 1001), (locked, 65_535)],
+    [
+        *[(plain, stated) for stated in (1, 2, 4, 65_535)],
+        *[(locked, stated) for stated in (30, 1001, 65_535)],
+        (large_and_locked, 1001),
+    ],
 )
 def test_an_archive_that_states_another_number_of_readings_is_not_believed(
     make: Callable[[Chain], Made], stated: int

@@ -16,6 +16,7 @@ from ingest.summary import ArchiveSummary
 from protocol.archive.records import Record
 from protocol.clock import CORRECTION_INFO_TYPE, MEDIA_TYPE, ClockContext, ClockCorrection
 from protocol.events import GAP_INFO_TYPE, GapNotice
+from protocol.iomessage.content import decode_binary_content, encode_binary_content
 from protocol.streamr.stream_message.signing import sign_message
 from testbed.corpus.archives import Archive, Chain, Device, Draft, Made, raw_draft
 from tests.effort import effort
@@ -187,6 +188,22 @@ def test_events_and_readings_without_a_clock_work_in_packs() -> None:
     assert summary.losses == [("00" * 16, LOSS)]
     assert [correction.boot for correction in summary.corrections] == ["00" * 16]
     assert summary.boots == [CONTEXT.boot_id.hex(), "00" * 16]
+
+
+@pytest.mark.parametrize("is_linked_first", [True, False])
+def test_a_pack_of_which_only_some_readings_are_linked_is_in_quarantine(is_linked_first: bool) -> None:
+    device = Device(58)
+    linked, unlinked = (device.chain(f"{linked}", linked=linked).pack([0.5] * 20, START_MS) for linked in (True, False))
+    pair = [linked, unlinked] if is_linked_first else [unlinked, linked]
+    halves = [decode_binary_content(made.message.content) or [] for made in pair]
+    content = encode_binary_content([*halves[0], *halves[1]])
+    message = sign_message(linked.message.replace(content=content), device.signer)
+    archive = Archive(device, START_MS)
+    archive.file(linked, text=message.serialize().encode(), readings=40)
+    readings, others = decode_each_way(archive.to_bytes())
+    assert readings == []
+    assert [(row["reason"], row["readings"]) for row in others[:-1]] == [("link broken", 40)]
+    assert others[0]["detail"].startswith("reading 20 of 40: of it and the reading before, only one")
 
 
 def test_a_message_of_another_chain_in_the_middle_is_left_out_alone() -> None:
