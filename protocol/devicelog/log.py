@@ -109,5 +109,6 @@ class LogHead:
 
 
 def _positions_from_cbor(value: CborValue) -> dict[int, int]:
-    pairs = (items(each, 2) for each in items(value))
+    pairs = [items(each, 2) for each in items(value)]
+    check_lanes([typed(lane, int) for lane, _ in pairs])
     return {typed(lane, int): typed(position, int) for lane, position in pairs}

@@ -84,6 +84,8 @@ def test_it_is_the_same_after_writing_and_reading() -> None:
         {"begins": [[1, 11]]},
         {"begins": [[300, 0]]},
         {"ends": [[1]]},
+        {"ends": [[1, 10], [1, 10]]},
+        {"ends": [[2, 0], [1, 10]]},
         {"ends": [[1, -1]]},
         {"more": 1},
     ],
