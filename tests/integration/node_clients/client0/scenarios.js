@@ -46,7 +46,7 @@ function collect(client, options, count) {
         const subscription = client.subscribe(options, (content, { offset }) => {
             messages.push({ n: content.n, offset })
             if (messages.length === count) {
-                resolve(messages)
+                resolve([...messages])
             }
         })
         subscription.once('subscribed', () => client.emit('collecting'))
@@ -78,8 +78,7 @@ const scenarios = {
 
 scenarios[scenario]().then(
     (result) => {
-        console.log(JSON.stringify(result))
-        process.exit(0)
+        process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0))
     },
     (error) => {
         console.error(error)

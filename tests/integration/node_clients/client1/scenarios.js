@@ -5,7 +5,7 @@
 const StreamrClient = require('streamr-client')
 const Web3 = require('web3')
 
-const [, , scenario, address] = process.argv
+const [, , scenario, address, ...more] = process.argv
 const KEYS = { alice: '66', bob: '77' }
 
 const addressOf = (name) => new Web3().eth.accounts.privateKeyToAccount('0x' + KEYS[name].repeat(32)).address
@@ -40,9 +40,9 @@ function collect(client, options, count) {
     return new Promise((resolve) => {
         const messages = []
         const subscription = client.subscribe(options, (content, message) => {
-            messages.push({ n: content.n, offset: message.offset, isSigned: message.signatureType === 1 })
+            messages.push({ content, n: content.n, offset: message.offset, isSigned: message.signatureType === 1 })
             if (messages.length === count) {
-                resolve(messages)
+                resolve([...messages])
             }
         })
         subscription.once('subscribed', () => client.emit('collecting'))
@@ -94,6 +94,16 @@ const scenarios = {
         return { query: DEFAULT_QUERY, live: messages.map(numbers), signed: messages.flat().every(({ isSigned }) => isSigned) }
     },
 
+    // The readings in messages of a device, by a decoder, a file: live, and of what is stored.
+    async packs() {
+        const [id, count, decoder] = more
+        const { readings } = require(decoder)
+        const decode = (messages) => messages.map(({ content }) => readings(content))
+        const live = await collect(connect('bob'), { stream: id }, Number(count))
+        const history = await collect(connect('bob'), { stream: id, resend_last: Number(count) }, Number(count))
+        return { live: decode(live), history: decode(history) }
+    },
+
     // Messages of one millisecond, live and again.
     async sameTime() {
         const alice = connect('alice', DEFAULT_QUERY)
@@ -113,8 +123,7 @@ const scenarios = {
 
 scenarios[scenario]().then(
     (result) => {
-        console.log(JSON.stringify(result))
-        process.exit(0)
+        process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0))
     },
     (error) => {
         console.error(error)

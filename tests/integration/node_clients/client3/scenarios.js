@@ -6,7 +6,7 @@
 const { computeAddress } = require('ethers').utils
 const StreamrClient = require('streamr-client')
 
-const [, , scenario, address] = process.argv
+const [, , scenario, address, ...more] = process.argv
 const KEYS = { alice: '44', bob: '55' }
 const ALICE = computeAddress('0x' + KEYS.alice.repeat(32))
 const GROUP_KEYS = [1, 2].map((fill) => Buffer.alloc(32, fill))
@@ -33,7 +33,7 @@ function collect(client, options, count) {
             messages.push({ content, message })
             client.emit('first')
             if (messages.length === count) {
-                resolve(messages)
+                resolve([...messages])
             }
         })
         subscription.once('subscribed', () => client.emit('collecting'))
@@ -112,6 +112,17 @@ const scenarios = {
         return publishEncrypted({ [ALICE]: GROUP_KEYS[0] }, GROUP_KEYS)
     },
 
+    // The readings in messages of a device, by a decoder, a file: live, and of what is stored. The key is shared.
+    async packs() {
+        const [id, count, decoder, publisherId, key] = more
+        const { readings } = require(decoder)
+        const options = { stream: id, ...(key && { groupKeys: { [publisherId]: Buffer.from(key, 'hex') } }) }
+        const decode = (messages) => messages.map(({ content }) => readings(content))
+        const live = await collect(connect('bob'), options, Number(count))
+        const history = await collect(connect('bob'), { ...options, resend: { last: Number(count) } }, Number(count))
+        return { live: decode(live), history: decode(history) }
+    },
+
     async oneSharedKey() {
         return publishEncrypted({ [ALICE]: GROUP_KEYS[0] }, GROUP_KEYS.slice(0, 1))
     },
@@ -119,8 +130,7 @@ const scenarios = {
 
 scenarios[scenario]().then(
     (result) => {
-        console.log(JSON.stringify(result))
-        process.exit(0)
+        process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0))
     },
     (error) => {
         console.error(error)

@@ -171,6 +171,16 @@ const scenarios = {
         return { live: live.map(opened), history: history.map(opened) }
     },
 
+    // The readings in messages of a device, by a decoder, a file: live, and of what is stored.
+    async packs() {
+        const [id, count, decoder] = more
+        const { readings } = require(decoder)
+        const decode = (messages) => messages.map((message) => readings(message.getParsedContent()))
+        const live = await collect(await connect('bob').subscribe(id), Number(count))
+        const history = await resend(connect('carol'), { id }, { last: Number(count) })
+        return { live: decode(live), history: decode(history) }
+    },
+
     // The same, by one to whom the device gives no key.
     async lockedOut() {
         const [id] = more
@@ -205,8 +215,7 @@ const scenarios = {
 
 scenarios[scenario]().then(
     (result) => {
-        console.log(JSON.stringify(result))
-        process.exit(0)
+        process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0))
     },
     (error) => {
         console.error(error)
