@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 BATCH_ARCHIVES = effort(test=8, soak=3)  # each batch costs seconds of a processor
 LONGEST_HALF_LIFE_S = 0.3  # for which what is left of a run may go on without the part that was killed
+INCOMPLETE = 1  # exit code of a run that could not account for everything
 
 
 def operator_files(folder: Path) -> list[str]:
@@ -118,9 +119,10 @@ def await_line(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def finish(process: "subprocess.Popen[str]") -> str:
-    """What it says until it ends well."""
+    """What it says until it ends. The corpus has losses that nothing explains, so it is not complete."""
     _, said = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, said[-3000:]
+    assert process.returncode == INCOMPLETE, said[-3000:]
+    assert "NOT COMPLETE (readings): " in said
     return said
 
 

