@@ -139,15 +139,25 @@ class _BatchRunner:
         """One batch of files of the landing area, in one commit."""
         with self._decoded(files, known=self._announcer.announce()) as (decoded, folder):
             loaded = load_batch(self._store, decoded, folder, self._deliveries, self._handed_over, self._beside)
-        self._beside = self._read_beside()
+        if not self._is_listed_once:
+            self._beside = self._read_beside()
         return loaded
 
     def settle(self) -> None:
         """Enter what came beside the archives, also where no archive came."""
-        load_beside(self._store, self._beside)
+        if self._is_listed_once:
+            load_beside(self._store, self._beside)
+
+    @property
+    def _is_listed_once(self) -> bool:
+        """Whether all batches are of archives that were there at the start. Others are listed before each batch."""
+        return self._settings.every_s is None
 
     def _read_beside(self) -> Beside:
-        """Read before the next archives are listed: what a checkpoint speaks of must have had time to arrive."""
+        """Read before the next archives are listed: those of which a checkpoint speaks are there by then.
+
+        Archives that come after the list are missing in no ledger, but checkpoints that come after it would say so.
+        """
         checkpoints = read_checkpoints(self._settings.landing, self._devices(), self._warn)
         forked = read_forks(self._settings.landing)
         return Beside(tuple(checkpoints), tuple(forked), self._settings.decode.receipts)

@@ -1,12 +1,18 @@
 """A real agent runs a few times and ships to a real collector; then archives disappear from the landing area."""
 
 import json
+import shutil
 import subprocess
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from ingest.job import JobSettings, run_job
+from ingest.load import Loaded
+from ingest.progress import Progress
+from ingest.totals import read_totals
 from protocol.archive.random_access import open_archive
 from testbed.oracle.ledger import ledger_of, read_summary
 from tests.support.collector_process import HEADGATE, collector_process, make_state
@@ -74,6 +80,26 @@ def test_every_subset_of_archives_gives_the_true_totals(landing: Path) -> None:
             assert (totals.produced, totals.on_device) == (whole.produced, whole.on_device)
             assert (totals.lost_explained, totals.lost_unexplained) == (0, 0)
             assert totals.complete == (not missing)
+
+
+def test_what_comes_while_the_ingest_runs_is_not_missing(landing: Path, spark: SparkSession, tmp_path: Path) -> None:
+    there, tables = tmp_path / "landing", tmp_path / "tables"
+    there.mkdir()
+    *early, late = sorted(_archives(landing), key=lambda path: path.stat().st_mtime_ns)
+    for path in early:
+        shutil.copy2(path, there)
+
+    class Arrivals(Progress):
+        def reach(self, loaded: Loaded) -> None:
+            super().reach(loaded)
+            for path in (late, *landing.glob("*.checkpoint")):
+                shutil.copy2(path, there)
+
+    settings = JobSettings(landing=there, tables=tables, batch_archives=1)
+    run_job(spark, settings, Arrivals(quiet=True))
+    assert (read_totals(tables).missing, read_totals(tables).complete) == (0, True)
+    run_job(spark, settings)
+    assert read_totals(tables).ingested == sum(_archives(landing).values())
 
 
 def test_an_ingest_without_two_archives_says_how_many_readings_are_missing(landing: Path, tmp_path: Path) -> None:
