@@ -69,8 +69,7 @@ async def _play(stage: Stage, *, keep: bool) -> int:
         await asyncio.shield(stage.close())
     if stage.settings.report.exists():
         print(f"report: {stage.settings.report}")
-    print(f"produced {account.produced}, ingested {account.ingested}")
-    print(f"lost {account.lost}, duplicated {account.duplicated}", flush=True)
+    print(*account.as_lines(), sep="\n", flush=True)
     return ExitCode.OK if account.is_settled else ExitCode.NO
 
 

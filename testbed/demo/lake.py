@@ -1,7 +1,7 @@
 """Makes the tables, the ledger and the report of the demo, with Spark; without Java, only the ledger.
 
-Spark runs in its own process (`python -m testbed.demo.lake LANDING TABLES REPORT` prints the ledger), so that it can be
-killed at once and its output goes to a log.
+Spark runs in its own process (`python -m testbed.demo.lake LANDING TABLES REPORT` prints ledger and totals), so that it
+can be killed at once and its output goes to a log.
 """
 
 import asyncio
@@ -13,12 +13,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ingest.errors import NoJava
 from ingest.java import find_java_home
 from testbed.errors import BenchError
 from testbed.oracle.ledger import make_ledger
+
+if TYPE_CHECKING:
+    from ingest.totals import Totals
 
 MAX_SHOWN_CHARACTERS: Final = 2000
 LITTLE_DATA: Final = {
@@ -40,8 +43,15 @@ def why_no_spark() -> str:
     return ""
 
 
-async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path) -> list[dict[str, Any]]:
-    """Make the tables and write the report. Returns the rows of the ledger. Raises: BenchError."""
+class Result(NamedTuple):
+    """What the ingest says, in readings."""
+
+    chains: list[dict[str, Any]]  # the rows of the ledger
+    totals: "Totals"
+
+
+async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path) -> Result:
+    """Make the tables and write the report. Raises: BenchError."""
     command = [sys.executable, "-m", "testbed.demo.lake", str(landing), str(tables), str(report)]
     with log.open("wb") as output_file:
         process = await asyncio.create_subprocess_exec(
@@ -55,25 +65,29 @@ async def ingest_with_spark(landing: Path, tables: Path, report: Path, log: Path
         await process.wait()
     if process.returncode != 0:
         raise BenchError(f"Spark failed: {_end_of(log)}")
-    ledger: list[dict[str, Any]] = json.loads(output)
-    return ledger
+    from ingest.totals import Totals
+
+    chains, totals = json.loads(output)
+    return Result(chains, Totals(**totals))
 
 
 def _end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-MAX_SHOWN_CHARACTERS:]
 
 
-def ledger_without_spark(archives: Sequence[Path]) -> list[dict[str, Any]]:
-    """The rows of the ledger. Verifies every signature and chain by the code that Spark runs, but makes no tables."""
-    return make_ledger(archives, {}).chains
+def ingest_without_spark(landing: Path, archives: Sequence[Path]) -> Result:
+    """Verifies every signature and chain by the code that Spark runs, but makes no tables."""
+    ledger = make_ledger(archives, {}, landing)
+    return Result(ledger.chains, ledger.totals)
 
 
-def _ingest(landing: Path, tables: Path, report: Path) -> list[dict[str, Any]]:
+def _ingest(landing: Path, tables: Path, report: Path) -> Result:
     from ingest.facts import collect_facts
     from ingest.job import JobSettings, run_job
     from ingest.progress import Progress
     from ingest.report import render_page
     from ingest.session import open_session
+    from ingest.totals import read_totals
 
     spark = open_session("local[*]", LITTLE_DATA)
     try:
@@ -82,22 +96,36 @@ def _ingest(landing: Path, tables: Path, report: Path) -> list[dict[str, Any]]:
     finally:
         spark.stop()
     report.write_text(render_page(facts), encoding="utf-8")
-    ledger: list[dict[str, Any]] = facts["ledger"]
-    return ledger
+    return Result(facts["ledger"], read_totals(tables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    lines: tuple[str, ...]
-    produced: int
-    ingested: int
-    lost: int
-    duplicated: int
-    is_settled: bool
+    """Counts of readings."""
+
+    lines: tuple[str, ...]  # a table, by stream
+    totals: "Totals"
+    duplicated: int  # in the tables more than once
+
+    @property
+    def lost(self) -> int:
+        return self.totals.lost_explained + self.totals.lost_unexplained
+
+    @property
+    def is_settled(self) -> bool:
+        totals = self.totals
+        return totals.complete and totals.ingested > 0 and not (self.lost or self.duplicated or totals.quarantined)
+
+    def as_lines(self) -> tuple[str, str]:
+        totals = self.totals
+        waiting = f", still on the devices {totals.on_device}" if totals.on_device else ""
+        produced = f"produced {totals.produced}, ingested {totals.ingested}{waiting}, missing {totals.missing}"
+        return produced, f"lost {self.lost}, duplicated {self.duplicated}"
 
 
-def account_for(chains: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Account:
-    """Sum the rows of a ledger by stream; `names` are the names of the devices, by address."""
+def account_for(result: Result, names: Mapping[str, str]) -> Account:
+    """Sum the rows of the ledger by stream; `names` are the names of the devices, by address."""
+    chains = result.chains
     rows: dict[tuple[str, str], list[int]] = {}
     for chain in chains:
         stream = str(chain["chain"]).partition("#")[0].rpartition("/")[2]
@@ -107,16 +135,10 @@ def account_for(chains: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -
         for index, figure in enumerate([*(chain[name] for name in figures), lost]):
             row[index] += figure
     sums = [sum(column) for column in zip(*rows.values(), strict=True)] or [0] * 6
-    produced, _, ingested, _, quarantined, lost = sums
-    duplicated = sum(chain.get("counted", chain["ingested"]) - chain["ingested"] for chain in chains)
-    is_whole = all(chain["balanced"] for chain in chains) and produced == ingested > 0
     return Account(
         lines=_table([*([*key, *map(str, row)] for key, row in sorted(rows.items())), ["all", "", *map(str, sums)]]),
-        produced=produced,
-        ingested=ingested,
-        lost=lost,
-        duplicated=duplicated,
-        is_settled=is_whole and (lost, duplicated, quarantined) == (0, 0, 0),
+        totals=result.totals,
+        duplicated=sum(chain.get("counted", chain["ingested"]) - chain["ingested"] for chain in chains),
     )
 
 
@@ -136,4 +158,5 @@ def _cells(row: list[str], widths: list[int]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ingest(*map(Path, sys.argv[1:])), default=str))
+    found = _ingest(*map(Path, sys.argv[1:]))
+    print(json.dumps([found.chains, found.totals.as_dict()], default=str))

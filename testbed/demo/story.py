@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from testbed.demo.lake import Account, account_for, ingest_with_spark, ledger_without_spark, why_no_spark
+from testbed.demo.lake import Account, account_for, ingest_with_spark, ingest_without_spark, why_no_spark
 from testbed.demo.stage import ENCRYPTED, MICRO, POLL_S, Stage
 from testbed.processes import run_in_thread
 
@@ -122,17 +122,17 @@ async def _settle(stage: Stage, narrator: Narrator) -> Account:
     began_s = time.monotonic()
     if problem := why_no_spark():
         narrator.say(f"Spark is not available, so there are no tables and no report: {problem}")
-        rows = await asyncio.to_thread(ledger_without_spark, stage.collector.archives())
+        result = await asyncio.to_thread(ingest_without_spark, stage.collector.landing, stage.collector.archives())
         narrator.say("ledger, computed without Spark by the same checks:")
     else:
         narrator.say("Spark verifies every signature again and writes the tables …")
         work = ingest_with_spark(
             stage.collector.landing, stage.folder / "tables", stage.settings.report, stage.folder / "spark.log"
         )
-        rows = await _with_progress(work, narrator, "Spark is running")
-        narrator.say(f"Spark finished in {time.monotonic() - began_s:.0f} s; ledger of messages produced and ingested:")
+        result = await _with_progress(work, narrator, "Spark is running")
+        narrator.say(f"Spark finished in {time.monotonic() - began_s:.0f} s; ledger of readings produced and ingested:")
     names = {agent.address: name for name, agent in stage.agents.items()}
-    account = account_for(rows, names)
+    account = account_for(result, names)
     for line in account.lines:
         narrator.add(line)
     return account

@@ -1,6 +1,7 @@
 """`headgate demo` as a newcomer meets it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ def test_the_demo_ends_in_a_ledger_without_loss_and_leaves_only_its_report(tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == "lost 0, duplicated 0"
+    assert re.fullmatch(r"produced (\d+), ingested \1, missing 0", lines[-2]), lines[-2]
     for word in ("status page of north", "microcontroller", "verified and decrypted 2", "kill -9", "receipt", "Spark"):
         assert any(word in line for line in lines), word
     assert "Headgate ingest" in (tmp_path / "headgate-demo.html").read_text()
@@ -42,6 +44,7 @@ def test_without_java_and_a_compiler_it_shows_the_rest_and_says_so(tmp_path: Pat
     assert "no microcontroller" in done.stdout
     assert "Spark is not available, so there are no tables and no report: Spark needs Java" in done.stdout
     assert done.stdout.splitlines()[-1] == "lost 0, duplicated 0"
+    assert "missing 0" in done.stdout.splitlines()[-2]
 
 
 @pytest.mark.parametrize(
