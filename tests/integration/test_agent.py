@@ -280,7 +280,7 @@ def test_a_node_has_what_the_agent_counts_as_acknowledged(tmp_path: Path, kind: 
 
 def test_an_encrypted_stream_is_signed_and_unreadable(tmp_path: Path) -> None:
     agent = Agent.make(tmp_path)
-    rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\nrotate_after_messages = 20\n[[streams]]'
+    rule = '[[streams]]\nstream = "{address}/secret"\nencryption = "aes"\nrotate_after_messages = 3\n[[streams]]'
     agent.config.write_text(agent.config.read_text().replace("[[streams]]", rule, 1))
     with agent.start("--once", "--seconds", "1") as process:
         assert process.wait(PATIENCE_S) == 0

@@ -217,7 +217,7 @@ function showOutlook(status) {
   const full = journal.full_in_s;
   const lost = journal.shed_readings + journal.damaged_readings;
   const tiles = [
-    { name: "Waiting to be sent", value: number(most), note: oldest === null ? "all readings are sent" : `readings; oldest: ${duration(oldest)}` },
+    { name: "Waiting to be sent", value: number(most), note: oldest === null ? "all readings are sent" : `readings, up to ${duration(oldest)}` },
     { name: "Journal used", value: `${number(100 * used, used < 0.1 ? 1 : 0)} %`, note: `of ${bytes(journal.max_bytes).join(" ")}`, part: used, mood: used > 0.9 ? "bad" : used > 0.7 ? "attention" : "" },
     { name: "Full in", value: full === null ? "–" : duration(full), note: lost ? `lost so far: ${number(lost)} readings` : "if nothing is sent; nothing was lost", mood: lost || (full !== null && full < 3600) ? "attention" : "" },
     { name: "Card lasts", value: journal.card_life_s === null ? "–" : duration(journal.card_life_s), note: journal.card_life_s === null ? "its endurance is not configured" : `${bytes(journal.written_bytes_per_s).join(" ")}/s are written` },
@@ -334,13 +334,16 @@ function updateLink(element, { link, pending, oldest }) {
   fillFigures(figures, [
     ["readings pending", number(pending ?? 0)],
     ["oldest", duration(oldest ?? null)],
-    ["readings acknowledged", number(link.readings_acknowledged)],
-    ["in messages", number(link.messages_acknowledged)],
+    ["acknowledged", inMessages(link.readings_acknowledged, link.messages_acknowledged)],
     ["last at", link.last_acknowledged_at_ms === null ? "never" : clockTime(link.last_acknowledged_at_ms)],
     ["readings quarantined", link.readings_quarantined ? number(link.readings_quarantined) : null],
     ["messages removed", link.messages_removed ? number(link.messages_removed) : null],
     ["failed attempts", link.is_up ? null : number(link.failures)],
   ]);
+}
+
+function inMessages(readings, messages) {
+  return `${number(readings)} in ${number(messages)} messages`;
 }
 
 function showJournal(journal) {
@@ -349,11 +352,10 @@ function showJournal(journal) {
   fillFigures(byId("journal"), [
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
     ["write factor", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
-    ["readings", number(journal.readings)],
-    ["in messages", number(journal.messages)],
+    ["readings", inMessages(journal.readings, journal.messages)],
     ["commits", number(journal.commits)],
-    ["readings shed", number(journal.shed_readings)],
-    ["readings damaged", number(journal.damaged_readings)],
+    ["readings shed", journal.shed_readings ? number(journal.shed_readings) : null],
+    ["readings damaged", journal.damaged_readings ? number(journal.damaged_readings) : null],
     ["losses pending", journal.pending_losses ? number(journal.pending_losses) : null],
   ]);
 }
@@ -377,8 +379,7 @@ function showArchives(archives) {
     ["size of these", bytes(archives.pending_bytes).join(" ")],
     ["with a receipt", archives.ships ? number(archives.shipped) : null],
     ["shipped", archives.ships ? bytes(archives.shipped_bytes).join(" ") : "nowhere: no [ship] is configured"],
-    ["device log", `${log.id.slice(0, 8)}…, ${number(log.size)} archives`],
-    ["held by the collector", log.held_size === null ? null : number(log.held_size)],
+    ["in the device log", log.held_size === null ? number(log.size) : `${number(log.size)}, collector: ${number(log.held_size)}`],
     ["checkpoint accepted", log.checkpoint_at_ms === null ? null : clockTime(log.checkpoint_at_ms)],
     ["log begun because", log.reason || null],
   ]);
