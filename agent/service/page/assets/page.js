@@ -332,18 +332,14 @@ function updateLink(element, { link, pending, oldest }) {
   show(problem, link.is_up ? link.blocked : link.problem);
   show(past, link.is_up && link.problem ? `last problem: ${link.problem}` : "");
   fillFigures(figures, [
-    ["readings pending", number(pending ?? 0)],
-    ["oldest", duration(oldest ?? null)],
-    ["acknowledged", inMessages(link.readings_acknowledged, link.messages_acknowledged)],
+    ["readings pending", pending ? `${number(pending)} for ${duration(oldest ?? null)}` : "0"],
+    ["readings sent", number(link.readings_acknowledged)],
+    ["messages sent", number(link.messages_acknowledged)],
     ["last at", link.last_acknowledged_at_ms === null ? "never" : clockTime(link.last_acknowledged_at_ms)],
     ["readings quarantined", link.readings_quarantined ? number(link.readings_quarantined) : null],
     ["messages removed", link.messages_removed ? number(link.messages_removed) : null],
     ["failed attempts", link.is_up ? null : number(link.failures)],
   ]);
-}
-
-function inMessages(readings, messages) {
-  return `${number(readings)} in ${number(messages)} messages`;
 }
 
 function showJournal(journal) {
@@ -352,7 +348,7 @@ function showJournal(journal) {
   fillFigures(byId("journal"), [
     ["on the card", bytes(journal.bytes_on_disk).join(" ")],
     ["write factor", journal.written_per_payload_byte === null ? null : number(journal.written_per_payload_byte, 2)],
-    ["readings", inMessages(journal.readings, journal.messages)],
+    ["readings", `${number(journal.readings)} in ${number(journal.messages)} messages`],
     ["commits", number(journal.commits)],
     ["readings shed", journal.shed_readings ? number(journal.shed_readings) : null],
     ["readings damaged", journal.damaged_readings ? number(journal.damaged_readings) : null],
