@@ -122,6 +122,10 @@ class LogAccount:
             on_device=self._committed(lane, ending) - account.begin - covered - missing,
         )
 
+    def received_up_to(self, lane: int) -> int:
+        """The position behind all that arrived, or that receipts cover by the newest checkpoint."""
+        return max(self.lanes[lane].end, *(each.released for each in self._stated(lane)), 0)
+
     def _archived(self, lane: int, ending: Ending) -> int:
         """Where the lane ends in archives."""
         return self._last_of(lane, [each.archived for each in self._stated(lane)], ending)
@@ -199,13 +203,13 @@ def find_endings(logs: Mapping[LogName, LogAccount]) -> dict[LogName, Ending]:
 
 
 def _continues(account: LogAccount, before: LogAccount) -> Iterator[tuple[int, int]]:
-    """Each lane in which a log begins behind all that arrived of the one before it.
+    """Each lane in which a log begins behind all that arrived or was received of the one before it.
 
     A log that begins earlier is of an old copy of the journal: it has other readings at the same positions.
     """
     is_other_journal = account.journal and before.journal and account.journal != before.journal
     for lane, each in account.lanes.items():
-        if lane in before.lanes and each.begin >= before.lanes[lane].end and not is_other_journal:
+        if lane in before.lanes and not is_other_journal and each.begin >= before.received_up_to(lane):
             yield lane, each.begin
 
 

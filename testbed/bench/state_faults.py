@@ -73,9 +73,17 @@ async def restore_collector(bench: Bench, collector: CollectorServer, fault: Col
     await run_in_thread(collector.process.start)
 
 
-async def _wait_for_receipts(count: Callable[[], int], more: int) -> None:
-    wanted = count() + more
-    await wait_until(lambda: count() >= wanted, f"{wanted} receipts are given", count)
+async def _wait_for_receipts(count: Callable[[], int], wanted: int) -> None:
+    """Wait until so many more are given, while others may be deleted."""
+    given, before = 0, count()
+
+    def count_given() -> int:
+        nonlocal given, before
+        now = count()
+        given, before = given + max(0, now - before), now
+        return given
+
+    await wait_until(lambda: count_given() >= wanted, f"{wanted} more receipts are given", lambda: given)
 
 
 async def delete_receipts(collector: CollectorServer) -> None:
@@ -94,14 +102,16 @@ async def withhold_receipts(link: TcpProxy, fault: ReceiptsLost) -> None:
 
 async def delete_archives(bench: Bench, name: str, fault: LandingLosesArchives) -> None:
     """Raises: BenchError if there are too few."""
-    device = bench.agents[name].keys.address
-    landed = {path: _open(path) for path in bench.collector_of(name).archives()}
-    own = {path: archive for path, archive in landed.items() if archive.header.binding.address == device}
-    in_order = sorted(own, key=lambda path: (path.stat().st_mtime_ns, own[path].manifest.entry.number))
-    chosen = _choose(in_order, own, fault)
-    if not chosen:
-        raise BenchError(f"{fault.target}: {len(own)} archives are in the landing area, too few to delete some")
-    await asyncio.to_thread(bench.removed.take_archives, chosen)
+    collector, device = bench.collector_of(name), bench.agents[name].keys.address
+    await wait_until(lambda: collector.receipts(device) > 0, f"{fault.target} has an archive in the landing area")
+    async with bench.lock(f"collectors.{bench.scenario.agents[name].collector}"):
+        landed = {path: _open(path) for path in collector.archives()}
+        own = {path: archive for path, archive in landed.items() if archive.header.binding.address == device}
+        in_order = sorted(own, key=lambda path: (path.stat().st_mtime_ns, own[path].manifest.entry.number))
+        chosen = _choose(in_order, own, fault)
+        if not chosen:
+            raise BenchError(f"{fault.target}: {len(own)} archives are in the landing area, too few to delete some")
+        await asyncio.to_thread(bench.removed.take_archives, chosen)
 
 
 def _choose(in_order: Sequence[Path], archives: dict[Path, OpenArchive], fault: LandingLosesArchives) -> Sequence[Path]:

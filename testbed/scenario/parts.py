@@ -71,7 +71,7 @@ class Expectation:
     at_least: Annotated[int, Between(0, 10_000_000)] = 1  # readings in the lake
     losses: Literal["none", "explained"] = "none"  # explained: each reported in a signed message
     archives: Literal["whole", "damaged"] = "whole"  # damaged: on the collector's disk; they must be in quarantine
-    missing: Literal["none", "some"] = "none"  # some: the ledger must say exactly how many readings of each device
+    missing: Literal["none", "some", "any"] = "none"  # readings; the ledger must say exactly how many of each device
     logs: Literal["any", "continued", "forked"] = (
         "any"  # continued: a device began a new log; forked: a collector saw it
     )

@@ -1,10 +1,14 @@
-"""Random scenarios: several faults at random times; the same seed gives the same scenario."""
+"""Random scenarios: several faults at random times; the same seed gives the same scenario.
+
+Faults that copy or replace a data directory and faults that destroy readings on the device are in different scenarios:
+what is lost on one of two copies, or is known only to a journal that is replaced, is known exactly to no ledger.
+"""
 
 import random
 from typing import Any, Final
 
 from testbed.scenario import Scenario
-from testbed.scenario.faults import FAULT_KINDS, Fault
+from testbed.scenario.faults import END, FAULT_KINDS, ClonedCard, Fault
 from testbed.scenario.parts import Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
 SECONDS: Final = 20.0
@@ -18,7 +22,11 @@ def random_scenario(seed: int) -> Scenario:
     agents = {name: _agent(chance) for name in ("a", "b", "c")[: chance.randint(2, 3)]}
     devices = {f"d{number}": _device(chance, agent) for number, agent in enumerate(agents)}
     targets = _targets(agents, devices)
-    faults = tuple(_fault(chance, targets) for _ in range(chance.randint(4, MAX_FAULTS)))
+    kinds = _without(chance.choice((COPYING, DESTROYING)))
+    faults = [_fault(chance, kinds, targets) for _ in range(chance.randint(4, MAX_FAULTS))]
+    if kinds.keys() & COPYING:
+        agents[COPY], devices["d_copy"] = _agent(chance), Device(agent=COPY)
+        faults.append(ClonedCard(target="agents.a", copy=COPY, at_s=round(chance.uniform(FIRST_FAULT_S, 10), 2)))
     return Scenario(
         name=f"soak_{seed}",
         title="random faults of every kind",
@@ -30,8 +38,8 @@ def random_scenario(seed: int) -> Scenario:
         collectors={"c": Collector()},
         agents=agents,
         devices=devices,
-        faults=faults,
-        expect=Expectation(at_least=10, losses="explained"),
+        faults=tuple(faults),
+        expect=Expectation(at_least=10, losses="explained", missing="any"),
     )
 
 
@@ -56,13 +64,23 @@ def _device(chance: random.Random, agent: str) -> Device:
     return Device(agent=agent, rate_hz=chance.choice((10, 100, 400)))
 
 
-# Left out, because the loss would not be the agent's: a killed broker loses what it acknowledged, and a damaged archive
-# of a collector has a receipt.
+# Left out, because the loss would not be the agent's: a killed broker loses what it acknowledged.
 _KINDS: Final = {
     **{kind: fault.targets for kind, fault in FAULT_KINDS.items()},
     "kill": ("agents", "nodes", "trackers", "collectors"),
     "damage_archive": ("agents",),
+    "receipts_lost": ("collectors", "collector_links"),
 }
+COPY: Final = "copy"
+COPYING: Final = frozenset({"cloned_card", "restored_backup"})
+DESTROYING: Final = frozenset(
+    {"kill", "power_cut", "fill_disk", "damage_journal", "damage_archive", "collector_restored_from_backup"}
+)
+
+
+def _without(kinds: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    left_out = kinds | {"cloned_card"}  # which is added by itself
+    return {kind: targets for kind, targets in _KINDS.items() if kind not in left_out}
 
 
 def _targets(agents: dict[str, Agent], devices: dict[str, Device]) -> dict[str, list[str]]:
@@ -73,17 +91,20 @@ def _targets(agents: dict[str, Agent], devices: dict[str, Device]) -> dict[str, 
         "brokers": ["brokers.q"],
         "collectors": ["collectors.c"],
         "links": [f"links.{name}.{end}" for name in agents for end in ("node", "broker", "collector")],
+        "collector_links": [f"links.{name}.collector" for name in agents],
         "devices": [f"devices.{name}" for name, device in devices.items() if device.kind == "serial"],
     }
 
 
-def _fault(chance: random.Random, targets: dict[str, list[str]]) -> Fault:
-    kind = chance.choice([kind for kind, sections in _KINDS.items() if any(targets[each] for each in sections)])
-    section = chance.choice([each for each in _KINDS[kind] if targets[each]])
+def _fault(chance: random.Random, kinds: dict[str, tuple[str, ...]], targets: dict[str, list[str]]) -> Fault:
+    kind = chance.choice([kind for kind, sections in kinds.items() if any(targets[each] for each in sections)])
+    section = chance.choice([each for each in kinds[kind] if targets[each]])
     settings: dict[str, Any] = {
         "target": chance.choice(targets[section]),
         "at_s": round(chance.uniform(FIRST_FAULT_S, SECONDS - 2), 2),
     }
+    if kind == "landing_loses_archives":
+        settings |= {"which": chance.choice(("first", "middle", "last")), "at_s": None, "when": END}
     fields = FAULT_KINDS[kind].__dataclass_fields__
     if "for_s" in fields:
         settings["for_s"] = round(chance.uniform(0.2, 4), 2)

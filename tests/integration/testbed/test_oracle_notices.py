@@ -96,6 +96,24 @@ def test_an_archive_that_is_gone_is_missed(evidence: Evidence) -> None:
     assert "lost: the witness of a has " in found
 
 
+def test_an_archive_that_a_fault_removed_is_missing_exactly(evidence: Evidence) -> None:
+    first, *others = evidence.archives
+    removed = replace(evidence, archives=others, removed_archives=[first])
+    judgement = judge(removed, Expectation(missing="some"))
+    assert judgement.problems == ()
+    readings = read_lake([first], MessageReader(evidence.group_keys)).readings
+    assert (judgement.missing, judgement.arrived) == (readings, judge(evidence, Expectation()).arrived - readings)
+    assert f"{readings} readings are missing; expected none" in problems(removed)
+
+
+def test_a_ledger_that_does_not_know_of_the_last_archive_is_found_out(evidence: Evidence, tmp_path: Path) -> None:
+    *others, last = sorted(evidence.archives, key=lambda path: path.stat().st_mtime_ns)
+    removed = replace(evidence, archives=others, removed_archives=[last])
+    assert judge(removed, Expectation(missing="some")).problems == ()
+    without_checkpoints = judge(replace(removed, landings=[tmp_path]), Expectation(missing="some")).problems
+    assert any("the ledger counts 0 readings" in problem and "as missing" in problem for problem in without_checkpoints)
+
+
 def test_a_bit_that_flipped_in_the_lake_is_found(evidence: Evidence, tmp_path: Path) -> None:
     first = evidence.archives[0]
     data = bytearray(first.read_bytes())

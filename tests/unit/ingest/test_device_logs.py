@@ -185,6 +185,11 @@ def test_a_log_of_an_old_copy_has_other_readings_at_the_same_positions() -> None
     assert _totals_before(account, begin=40) == LaneTotals(50, 0, missing=3, on_device=0)
 
 
+def test_a_log_of_an_old_copy_begins_before_what_was_received_even_if_that_is_missing() -> None:
+    _, account = _account(0, 1, received=5)
+    assert _totals_before(account, begin=40) == LaneTotals(20, 0, missing=33, on_device=0)
+
+
 def test_a_log_of_another_journal_has_other_readings() -> None:
     _, account = _account(0, 1, 2, 3, 4, received=5)
     account.journal = "one"
