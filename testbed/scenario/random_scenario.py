@@ -26,7 +26,9 @@ def random_scenario(seed: int) -> Scenario:
     faults = [_fault(chance, kinds, targets) for _ in range(chance.randint(4, MAX_FAULTS))]
     if kinds.keys() & COPYING:
         agents[COPY], devices["d_copy"] = _agent(chance), Device(agent=COPY)
-        faults.append(ClonedCard(target="agents.a", copy=COPY, at_s=round(chance.uniform(FIRST_FAULT_S, 10), 2)))
+        faults.append(
+            ClonedCard(target=f"agents.{ORIGINAL}", copy=COPY, at_s=round(chance.uniform(FIRST_FAULT_S, 10), 2))
+        )
     return Scenario(
         name=f"soak_{seed}",
         title="random faults of every kind",
@@ -70,8 +72,9 @@ _KINDS: Final = {
     "kill": ("agents", "nodes", "trackers", "collectors"),
     "damage_archive": ("agents",),
     "receipts_lost": ("collectors", "collector_links"),
+    "restored_backup": ("uncopied",),
 }
-COPY: Final = "copy"
+ORIGINAL, COPY = "a", "copy"
 COPYING: Final = frozenset({"cloned_card", "restored_backup"})
 DESTROYING: Final = frozenset(
     {"kill", "power_cut", "fill_disk", "damage_journal", "damage_archive", "collector_restored_from_backup"}
@@ -86,6 +89,7 @@ def _without(kinds: frozenset[str]) -> dict[str, tuple[str, ...]]:
 def _targets(agents: dict[str, Agent], devices: dict[str, Device]) -> dict[str, list[str]]:
     return {
         "agents": [f"agents.{name}" for name in agents],
+        "uncopied": [f"agents.{name}" for name in agents if name != ORIGINAL],
         "nodes": ["nodes.n", "nodes.m"],
         "trackers": ["trackers.t"],
         "brokers": ["brokers.q"],

@@ -101,8 +101,7 @@ def test_the_ledger_of_the_lake_says_the_same(outcomes: dict[str, Outcome], spar
 def ledger(spark: SparkSession, tables: Path) -> Ledger:
     collect_facts(spark, tables)
     chains, logs, gaps = (
-        [row.asDict() for row in spark.sql(f"SELECT * FROM {table}").collect()]
-        for table in ("ledger", "logs", "gaps")
+        [row.asDict() for row in spark.sql(f"SELECT * FROM {table}").collect()] for table in ("ledger", "logs", "gaps")
     )
     return Ledger(chains, logs, gaps)
 
