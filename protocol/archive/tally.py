@@ -1,5 +1,6 @@
 """Counts of blocks, chains and lanes: the writer builds its manifest from them, a reader checks the manifest."""
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -25,7 +26,7 @@ class Tally:
         self._lane_records: Counter[int] = Counter()
         self._lane_readings: Counter[int] = Counter()
         self._lane_first: dict[int, int] = {}
-        self._lane_last: dict[int, int] = {}
+        self.reached: dict[int, int] = {}  # lane → the next position, after its last record
 
     def add_block(self, entry: BlockEntry, columns: Columns) -> None:
         """Raises: CorruptArchive, naming the record whose position does not come after its lane's last."""
@@ -36,24 +37,25 @@ class Tally:
         for chain in dict.fromkeys(chains):
             self._chain_first.setdefault(chain, firsts[chain])
         self._chain_last.update(zip(chains, references, strict=True))
-        self._chain_records.update(chains)
-        for chain, count in zip(chains, columns.readings, strict=True):
-            self._chain_readings[chain] += count
-        self._lane_records.update(columns.lanes)
+        alike = Counter(zip(chains, columns.lanes, columns.readings, strict=True))
+        for (chain, lane, readings), records in alike.items():
+            self._chain_records[chain] += records
+            self._chain_readings[chain] += records * readings
+            self._lane_records[lane] += records
+            self._lane_readings[lane] += records * readings
         self.blocks.append(entry)
         self.records += entry.records
         self.raw_bytes += entry.raw_bytes
 
     def _advance_lanes(self, lanes: Sequence[int], positions: Sequence[int], readings: Sequence[int]) -> None:
-        last, counts = self._lane_last, self._lane_readings
-        for record, (lane, position, count) in enumerate(zip(lanes, positions, readings, strict=True)):
-            before = last.get(lane, -1)
-            if position <= before:
+        reached, ends = self.reached, map(operator.add, positions, readings)
+        for lane in set(lanes).difference(reached):
+            self._lane_first[lane] = positions[lanes.index(lane)]
+        for record, (lane, position, end) in enumerate(zip(lanes, positions, ends, strict=True)):
+            if position < reached.get(lane, 0):
+                before = reached[lane] - 1
                 raise CorruptArchive(f"position {position} of lane {lane} is not after {before}", record=record)
-            last[lane] = position + count - 1
-            counts[lane] += count
-            if before < 0:
-                self._lane_first[lane] = position
+            reached[lane] = end
 
     @property
     def chains(self) -> int:
@@ -62,7 +64,7 @@ class Tally:
     @property
     def lanes(self) -> tuple[LaneEntry, ...]:
         return tuple(
-            LaneEntry(lane, self._lane_records[lane], self._lane_readings[lane], first, self._lane_last[lane])
+            LaneEntry(lane, self._lane_records[lane], self._lane_readings[lane], first, self.reached[lane] - 1)
             for lane, first in sorted(self._lane_first.items())
         )
 

@@ -54,7 +54,6 @@ class ArchiveWriter:
         self._pending: list[Record] = []
         self._pending_bytes = 0
         self._chains: set[str] = set()
-        self.reached: dict[int, int] = {}  # lane → the next position, after the last record added
         self.size_bytes = 0
         self.records = 0
 
@@ -73,6 +72,11 @@ class ArchiveWriter:
     def sha256(self) -> bytes:
         """Of all bytes returned so far; after `finish`, the name of the archive."""
         return self._sha256.digest()
+
+    @property
+    def reached(self) -> dict[int, int]:
+        """Lane → the next position, after its last record added."""
+        return {**self._tally.reached, **{record.lane: record.next_position for record in self._pending}}
 
     @property
     def lanes(self) -> tuple[LaneEntry, ...]:
@@ -96,7 +100,6 @@ class ArchiveWriter:
         self._pending_bytes += len(record.text) + len(record.chain) + RECORD_OVERHEAD_BYTES
         self._chains.add(record.chain)
         self.records += 1
-        self.reached[record.lane] = record.next_position
         full = self._pending_bytes >= self._block_target_bytes or len(self._pending) >= MAX_RECORDS_PER_BLOCK
         return self._close_block() if full else b""
 
