@@ -112,6 +112,7 @@ def open_content(message: StreamMessage, stated: int, keyring: Keyring) -> tuple
 
 def _locked_readings(message: StreamMessage, stated: int) -> list[Reading]:
     """As many as the archive says, if the content is long enough for them. Raises: Quarantined."""
-    if (stated > 1 and not stated * MIN_LOCKED_CHARACTERS <= len(message.content)) or stated > MAX_PACK_READINGS:
+    needed = stated * MIN_LOCKED_CHARACTERS if stated > 1 else 0
+    if stated > MAX_PACK_READINGS or len(message.content) < needed:
         raise _miscounted(stated, f"its encrypted content of {len(message.content)} characters cannot hold them")
     return [read_nothing(message.message_id.timestamp)] * stated
