@@ -19,7 +19,7 @@ from nacl.public import PrivateKey
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.blocks import BlockDecoder, DamagedBlock, DecodedBlocks, read_blocks
-from ingest.claims import who_else_brought
+from ingest.claims import other_uploaders
 from ingest.decoded import ROW_COLUMNS, arrival_us
 from ingest.keyring import GroupKeys, Keyring, LearnedKeys
 from ingest.quick import QuickReader
@@ -175,10 +175,10 @@ def _check_device(archive: OpenArchive, devices: frozenset[str] | None) -> None:
 
 
 def _check_bringer(archive: OpenArchive, receipts: Path, file_digest: str) -> None:
-    bringers = who_else_brought(receipts, file_digest, archive.header.binding.address)
-    if bringers:
+    uploaders = other_uploaders(receipts, file_digest, archive.header.binding.address)
+    if uploaders:
         own = f"0x{archive.header.binding.address.hex()}"
-        raise Quarantined(Reason.DEVICE_MISMATCH, f"an archive of {own}, brought by {', '.join(bringers)}")
+        raise Quarantined(Reason.DEVICE_MISMATCH, f"an archive of {own}, uploaded by {', '.join(uploaders)}")
 
 
 def _whole_archive(problem: Quarantined, data: bytes) -> Row:

@@ -11,7 +11,7 @@ from protocol.errors import WireError
 from protocol.shipping import MAX_RECEIPT_BYTES
 
 
-def who_else_brought(receipts: Path, file_digest: str, device: bytes) -> list[str]:
+def other_uploaders(receipts: Path, file_digest: str, device: bytes) -> list[str]:
     """The devices that have the receipt for this file, unless its own device has one. Bounded by how many devices are.
 
     Raises: OSError.

@@ -47,7 +47,7 @@ parse_arguments() {
     while [ $# -gt 0 ]; do
         case $1 in
             --role | --from | --wheels | --root)
-                [ $# -ge 2 ] || die "$1 wants a value"
+                [ $# -ge 2 ] || die "$1 requires a value"
                 case $1 in
                     --role) role=$2 ;;
                     --from) source=$2 ;;

@@ -1,4 +1,4 @@
-"""Enrolled devices and strangers against the device logs of a collector: nobody changes the log of another device."""
+"""Enrolled and unknown devices against the device logs of a collector: none changes the log of another device."""
 
 import dataclasses
 from pathlib import Path

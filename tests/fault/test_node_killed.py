@@ -26,7 +26,7 @@ KILLS = effort(test=2, soak=30)
 MESSAGES_PER_S = 200
 
 
-def test_every_message_that_anybody_heard_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_every_message_that_a_client_received_is_there_after_a_kill(tmp_path: Path) -> None:
     settings = tmp_path / "node.toml"
     settings.write_text(SETTINGS)
     arguments = node_arguments(tmp_path / "data", "--config", str(settings))

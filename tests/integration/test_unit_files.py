@@ -126,7 +126,7 @@ def test_the_scripts_are_clean(name: str) -> None:
     [
         (["--role", "king"], "no role king"),
         (["--rolle", "agent"], "unknown option --rolle"),
-        (["--role"], "--role wants a value"),
+        (["--role"], "--role requires a value"),
         (["--purge"], "--purge goes with --uninstall"),
         (["--from", "/nowhere"], "neither a wheel nor a checkout"),
         (["--from", "/nowhere/a.whl"], "no such wheel"),

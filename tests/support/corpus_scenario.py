@@ -237,8 +237,8 @@ def _packs_of_events(first: Truth, second: Truth) -> None:
     )
     notice = GapNotice(journal=THREE.journal, loss=loss)
     first.notices.append((THREE.address, notice))
-    told = raw_draft(GAP_INFO_TYPE, MEDIA_TYPE, notice.to_bytes(), START_MS)
-    packs = [chain.send([chain.draft(1.0, START_MS - 1), told, chain.draft(2.0, START_MS)], START_MS)]
+    report = raw_draft(GAP_INFO_TYPE, MEDIA_TYPE, notice.to_bytes(), START_MS)
+    packs = [chain.send([chain.draft(1.0, START_MS - 1), report, chain.draft(2.0, START_MS)], START_MS)]
     packs += [_pack_of_boot(chain, noise("boot", number)[:16], START_MS + 1 + number) for number in range(2)]
     _land(first, Archive(THREE, START_MS + 3).add([*made[:2], *made[3:], *packs]))
     _land(second, Archive(THREE, START_MS + DAY_MS + 1).add([packs[2]]))

@@ -63,7 +63,7 @@ class SmallCollector:
         )
 
     def answer_to(self, checkpoint: Checkpoint) -> bytes:
-        """That it holds everything, unless a test wants something else."""
+        """That it holds everything, unless a test requires something else."""
         statement = AnswerStatement(
             checkpoint=hashlib.sha256(checkpoint.to_bytes()).digest(),
             now_ms=1_700_000_000_000,

@@ -109,7 +109,7 @@ def test_a_good_image_comes_by_the_command_and_stays(board: FlashedBoard, builds
 def test_a_good_image_comes_while_the_agent_reads_the_device(
     board: FlashedBoard, builds: Builds, tmp_path: Path
 ) -> None:
-    """The agent lends its link; to it the update is a reset of the device."""
+    """The agent shares its link; to it the update is a reset of the device."""
     file, port = tmp_path / "new.hgfw", str(board.port)
     file.write_bytes(builds.firmware(NEW).to_bytes())
     gateway = Gateway.make(tmp_path / "gateway", board.port)

@@ -90,7 +90,7 @@ def test_the_messages_of_boots_are_found(spark: SparkSession) -> None:
     assertDataFrameEqual(found, frame(spark, MESSAGES, mine))
 
 
-def test_readings_of_a_pack_are_told_apart_from_its_others(spark: SparkSession) -> None:
+def test_readings_of_a_pack_are_distinguished_from_its_others(spark: SparkSession) -> None:
     before, moving, behind = pack("a1", 0)
     rest = rows_but(frame(spark, MESSAGES, before, moving, behind), frame(spark, MESSAGES, moving))
     assertDataFrameEqual(rest, frame(spark, MESSAGES, before, behind))

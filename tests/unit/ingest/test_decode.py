@@ -125,7 +125,7 @@ def test_a_encrypted_archive_that_only_another_device_uploaded_is_refused(tmp_pa
     give_receipt(tmp_path, ONE, encrypted.data)
     rows = rows_of(encrypted.name, encrypted.data, settings)
     assert [row["reason"] for row in rows if row["kind"] == "quarantine"] == ["device mismatch"]
-    assert f"of {TWO.address}, brought by {ONE.address}" in rows[0]["detail"]
+    assert f"of {TWO.address}, uploaded by {ONE.address}" in rows[0]["detail"]
     known = {summary_of(rows).archive: "device mismatch"}
     give_receipt(tmp_path, TWO, encrypted.data)
     again = rows_of(encrypted.name, encrypted.data, replace(settings, known=known))

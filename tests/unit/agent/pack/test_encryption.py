@@ -143,7 +143,7 @@ def test_a_key_that_is_unknown_is_reported_beside_those_that_are_given(
     assert report.group_key_ids == ("unknown",)
 
 
-def test_anybody_else_is_refused(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
+def test_other_addresses_are_refused(encryption: StreamEncryption, rsa: RsaKeyPair) -> None:
     (locked,) = lock(encryption, 1)
     _, asked = request(UNKNOWN, rsa, locked.group_key_id)
     (answer,) = encryption.answer(asked, NOW_MS)

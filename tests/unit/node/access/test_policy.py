@@ -7,7 +7,7 @@ from node.errors import ErrorCode, Refused
 from tests.support.node_samples import ALICE, BOB
 
 
-def test_by_default_anybody_makes_streams_under_their_own_address() -> None:
+def test_by_default_every_address_makes_streams_under_itself() -> None:
     access = Access()
     access.check_login(BOB.address)
     access.check_creation(f"{ALICE.address}/a", ALICE.address)

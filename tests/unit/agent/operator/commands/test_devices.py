@@ -32,18 +32,18 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def agent(config: Path, root: Path) -> Iterator[None]:
-    """Lends the link of its driver `mcu`, and says in its status which port that holds."""
+    """Shares the link of its driver `mcu`, and says in its status which port that holds."""
     loaded = load_config(config)
     devices = {"mcu": {"identity": {"device": "x", "firmware": "y", "port": str(root / "dev/ttyUSB0")}}}
     loaded.status_file.write_text(json.dumps({"version": 1, "pid": os.getpid(), "devices": devices}))
     loop = asyncio.new_event_loop()
-    lending = loop.create_task(share_links(loaded.links_socket, lambda name: KnownAnswers() if name == "mcu" else None))
-    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([lending])))
+    sharing = loop.create_task(share_links(loaded.links_socket, lambda name: KnownAnswers() if name == "mcu" else None))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([sharing])))
     thread.start()
     while not loaded.links_socket.exists():
         threading.Event().wait(0.001)
     yield
-    loop.call_soon_threadsafe(lending.cancel)
+    loop.call_soon_threadsafe(sharing.cancel)
     thread.join()
     loop.close()
 

@@ -1,4 +1,4 @@
-"""`headgate firmware` while the agent reads the same device, through the link that the agent lends."""
+"""`headgate firmware` while the agent reads the same device, through the link that the agent shares."""
 
 import json
 import stat
@@ -34,7 +34,7 @@ def test_a_device_that_the_agent_reads_is_listed_and_called_and_no_reading_is_lo
         def scene() -> None:
             gateway.wait_for_cycles(3)
             socket = gateway.agent.folder / "data" / "links.sock"
-            wait_until(socket.exists, "the agent lends its links")
+            wait_until(socket.exists, "the agent shares its links")
             assert stat.S_IMODE(socket.stat().st_mode) == 0o600
             [found] = answers(capsys, "list", *config, "--port", str(port))
             assert (found["firmware"], found["problem"]) == ("1.0.0", "")
@@ -64,7 +64,7 @@ def test_an_agent_that_cannot_be_asked_is_named(
         def scene() -> None:
             gateway.wait_for_cycles(1)
             socket = gateway.agent.folder / "data" / "links.sock"
-            wait_until(socket.exists, "the agent lends its links")
+            wait_until(socket.exists, "the agent shares its links")
             away = socket.rename(socket.with_suffix(".away"))
             asked = ["firmware", "call", "--config", str(gateway.agent.config), "--port", str(port)]
             assert main(asked) == 69
