@@ -19,23 +19,24 @@ HOUR_S: Final = 3600
 LATENCY_EDGES_S: Final = (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
 
 _TOTALS: Final = """
-    SELECT count(*) AS messages, count(DISTINCT device) AS devices, count(DISTINCT device, chain) AS chains,
+    SELECT count(*) AS readings, count_if(reading = 0) AS messages, count(DISTINCT device) AS devices,
+           count(DISTINCT device, chain) AS chains,
            min(event_time) AS first, max(event_time) AS last FROM messages WHERE clock != 'unsynchronised'"""
 _VOLUME: Final = f"""
     WITH counted AS (
-        SELECT device, timestamp_seconds(floor(unix_seconds(event_time) / :step) * :step) AS hour, count(*) AS messages
+        SELECT device, timestamp_seconds(floor(unix_seconds(event_time) / :step) * :step) AS hour, count(*) AS readings
         FROM messages WHERE clock != 'unsynchronised' GROUP BY ALL),
     busiest AS (
-        SELECT device FROM counted GROUP BY device ORDER BY sum(messages) DESC, device LIMIT {MAX_DEVICES_SHOWN})
-    SELECT coalesce(b.device, 'others') AS device, hour, sum(messages) AS messages
+        SELECT device FROM counted GROUP BY device ORDER BY sum(readings) DESC, device LIMIT {MAX_DEVICES_SHOWN})
+    SELECT coalesce(b.device, 'others') AS device, hour, sum(readings) AS readings
     FROM counted c LEFT JOIN busiest b ON b.device = c.device GROUP BY ALL ORDER BY hour, device"""  # noqa: S608
 _LATENCY: Final = """
     SELECT percentile_approx(s, 0.5) AS p50_s, percentile_approx(s, 0.9) AS p90_s, percentile_approx(s, 0.99) AS p99_s,
            max(s) AS max_s FROM (SELECT unix_millis(landed_at) / 1000 - unix_millis(event_time) / 1000 AS s
            FROM messages WHERE clock != 'unsynchronised')"""
 _DEVICES: Final = """
-    SELECT m.device, m.messages, m.first, m.last, coalesce(a.archives, 0) AS archives, coalesce(g.gaps, 0) AS open_gaps
-    FROM (SELECT device, count(*) AS messages, min(event_time) AS first, max(event_time) AS last FROM messages
+    SELECT m.device, m.readings, m.first, m.last, coalesce(a.archives, 0) AS archives, coalesce(g.gaps, 0) AS open_gaps
+    FROM (SELECT device, count(*) AS readings, min(event_time) AS first, max(event_time) AS last FROM messages
           GROUP BY device) m
     LEFT JOIN (SELECT device, count(DISTINCT archive) AS archives FROM archives GROUP BY device) a
     ON a.device = m.device
@@ -89,14 +90,14 @@ def _rows(spark: SparkSession, sql: str, **arguments: Any) -> list[dict[str, Any
 
 
 def _latency_histogram(spark: SparkSession) -> list[dict[str, Any]]:
-    """How many messages took up to each of the edges, from the event to the collector."""
+    """How many readings took up to each of the edges, from the event to the collector."""
     seconds = "unix_millis(landed_at) / 1000 - unix_millis(event_time) / 1000"
     counts = ", ".join(f"count_if({seconds} <= {edge}) AS up_to_{edge}" for edge in LATENCY_EDGES_S)
     row = _rows(spark, f"SELECT {counts}, count(*) AS all FROM messages WHERE clock != 'unsynchronised'")[0]  # noqa: S608
     reached = [0, *(row[f"up_to_{edge}"] for edge in LATENCY_EDGES_S), row["all"]]
     edges: list[int | None] = [*LATENCY_EDGES_S, None]
     return [
-        {"up_to_s": edge, "messages": high - low}
+        {"up_to_s": edge, "readings": high - low}
         for edge, low, high in zip(edges, reached[:-1], reached[1:], strict=True)
     ]
 

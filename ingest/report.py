@@ -18,7 +18,7 @@ LOG_COLUMNS: Final = (
     "archives", "missing_archives", "checkpoint_at", "abandoned", "forked", "complete",
 )  # fmt: skip
 GAP_COLUMNS: Final = ("device", "chain", "log", "after", "before", "missing", "explained", "held", "cause")
-DEVICE_COLUMNS: Final = ("device", "messages", "archives", "open_gaps", "first", "last")
+DEVICE_COLUMNS: Final = ("device", "readings", "archives", "open_gaps", "first", "last")
 QUARANTINE_COLUMNS: Final = ("reason", "rows", "records", "readings")
 TEXT_COLUMNS: Final = frozenset({"device", "chain", "log", "missing_archives", "cause", "reason"})
 ALARMS: Final = frozenset({"forked"})  # good where they are false
@@ -33,12 +33,12 @@ NOTHING_FROM_ELSEWHERE: Final = "default-src 'none'; style-src 'unsafe-inline'"
 def render_page(facts: Mapping[str, Any]) -> str:
     """The page for these facts, as `ingest.facts` collects them."""
     totals = facts["totals"]
-    span = f"{_text(totals['first'])} to {_text(totals['last'])} UTC" if totals["first"] else "no messages yet"
+    span = f"{_text(totals['first'])} to {_text(totals['last'])} UTC" if totals["first"] else "no readings yet"
     body = (
         f"<header><h1>Headgate ingest</h1><p>{escape(span)}</p></header>",
         _verdict(facts),
         _tiles(facts),
-        _section("Volume", f"messages per {_step(facts['volume_step_s'])}, by device", _volume(facts)),
+        _section("Volume", f"readings per {_step(facts['volume_step_s'])}, by device", _volume(facts)),
         _pair(
             _section("Latency", "from the event to the collector", _latency(facts)),
             _stack(
@@ -83,7 +83,7 @@ def _tiles(facts: Mapping[str, Any]) -> str:
     totals = facts["totals"]
     tiles = [
         (totals["produced"], "readings produced", False),
-        (totals["ingested"], "ingested", False),
+        (totals["ingested"], f"ingested, in {number(totals['messages'])} messages", False),
         (totals["devices"], f"devices, {totals['chains']} chains", False),
         (totals["duplicate"], "duplicates, counted out", False),
         (totals["quarantined"], "in quarantine", False),
@@ -115,7 +115,7 @@ def _stack(*sections: str) -> str:
 def _volume(facts: Mapping[str, Any]) -> str:
     by_time: dict[Any, dict[str, float]] = {}
     for row in facts["volume"]:
-        by_time.setdefault(row["hour"], {})[row["device"]] = row["messages"]
+        by_time.setdefault(row["hour"], {})[row["device"]] = row["readings"]
     devices = sorted({row["device"] for row in facts["volume"]})
     plot = stacked_plot(sorted(by_time.items()), devices, facts["volume_step_s"])
     return f'<div class="scroll">{plot}</div>{_legend(devices)}'
@@ -143,7 +143,7 @@ def _latency(facts: Mapping[str, Any]) -> str:
     latency = facts["latency"]
     names = (("p50_s", "half"), ("p90_s", "9 of 10"), ("p99_s", "99 of 100"), ("max_s", "all"))
     said = ", ".join(f"{name} within {_duration(latency[key])}" for key, name in names if latency[key] is not None)
-    bars = [(_up_to(each["up_to_s"]), each["messages"]) for each in facts["latency_histogram"]]
+    bars = [(_up_to(each["up_to_s"]), each["readings"]) for each in facts["latency_histogram"]]
     return f"<p>{escape(said)}</p>{bar_plot(bars)}"
 
 

@@ -71,9 +71,9 @@ def test_the_report_is_one_page_that_needs_nothing_else(spark: SparkSession, tab
     for name in ("archived", "ingested", "duplicate", "quarantined", "lost_unexplained"):
         assert facts["totals"][name] == sum(row[name] for row in rows), name
     assert not facts["balanced"], "some messages are lost, unexplained"
-    assert sum(row["messages"] for row in facts["devices"]) == len(truth.messages())
+    assert sum(row["readings"] for row in facts["devices"]) == len(truth.messages())
     assert {row["reason"]: row["rows"] for row in facts["quarantine"]}["signature forged"] == 2
-    assert sum(each["messages"] for each in facts["latency_histogram"]) == facts["totals"]["messages"]
+    assert sum(each["readings"] for each in facts["latency_histogram"]) == facts["totals"]["readings"]
     json.dumps(facts, default=str)
     page = render_page(facts)
     seen = _Tags()

@@ -13,17 +13,17 @@ from ingest.report import LEDGER_COLUMNS, LOG_COLUMNS, MAX_ROWS, render_page
 HOUR_S = 3600
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TOTALS: dict[str, Any] = {
-    "messages": 3, "devices": 1, "chains": 1, "first": START, "last": START, "produced": 3, "archived": 3,
-    "ingested": 3, "duplicate": 0, "quarantined": 0, "lost_explained": 0, "lost_unexplained": 0, "missing": 0,
-    "on_device": 0, "complete": True,
+    "readings": 3, "messages": 1, "devices": 1, "chains": 1, "first": START, "last": START, "produced": 3,
+    "archived": 3, "ingested": 3, "duplicate": 0, "quarantined": 0, "lost_explained": 0, "lost_unexplained": 0,
+    "missing": 0, "on_device": 0, "complete": True,
 }  # fmt: skip
 FACTS: dict[str, Any] = {
     "totals": TOTALS,
-    "devices": [{"device": "0xd1", "messages": 3, "archives": 1, "open_gaps": 0, "first": START, "last": START}],
-    "volume": [{"device": "0xd1", "hour": START, "messages": 3}],
+    "devices": [{"device": "0xd1", "readings": 3, "archives": 1, "open_gaps": 0, "first": START, "last": START}],
+    "volume": [{"device": "0xd1", "hour": START, "readings": 3}],
     "volume_step_s": HOUR_S,
     "latency": {"p50_s": 5.0, "p90_s": 90.0, "p99_s": 7200.0, "max_s": 200_000.0},
-    "latency_histogram": [{"up_to_s": 10, "messages": 3}, {"up_to_s": None, "messages": 0}],
+    "latency_histogram": [{"up_to_s": 10, "readings": 3}, {"up_to_s": None, "readings": 0}],
     "quarantine": [{"reason": "<script>", "rows": 1, "records": 1}],
     "gaps": [],
     "ledger": [],
