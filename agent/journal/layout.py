@@ -35,8 +35,9 @@ What was left out on purpose, because it is lost or was thinned, is not counted 
 
 The chain table is, per chain, one byte of length and the name in UTF-8. The body is three columns:
 
-    rows       26 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
-               sequence (4), position of its first reading (8), number of its readings (2)
+    rows       16 bytes per record: payload size (3 bytes), number of the chain in the table (1), timestamp in ms (8),
+               sequence (4); in a block that covers more positions than it has records 10 more: position of its first
+               reading (8), number of its readings (2), which otherwise follow from its place
     checksums  4 bytes per record: CRC-32 of its row and payload
     payloads   one after the other
 
@@ -84,7 +85,8 @@ FOOT_MAGIC = b"HGJE"
 VERSION = 2
 HEAD = struct.Struct("<4sBBBBQQIIQQQQIIIIIIII")
 HEAD_BYTES = HEAD.size
-_ROW = struct.Struct("<IQIQH")
+_ROW = struct.Struct("<IQI")
+_LONG_ROW = struct.Struct("<IQIQH")
 _SIZE_BITS = 24
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _SEED = struct.Struct("<QQI")
@@ -145,8 +147,12 @@ class Head(NamedTuple):
     chains: tuple[str, ...]
 
     @property
+    def row(self) -> struct.Struct:
+        return _ROW if self.span == self.records else _LONG_ROW
+
+    @property
     def rows_bytes(self) -> int:
-        return self.records * _ROW.size
+        return self.records * self.row.size
 
     @property
     def index_bytes(self) -> int:
@@ -212,7 +218,12 @@ def encode_block(
     *positions, counted_end = positions_from(first_position, readings)
     numbers = {chain: number << _SIZE_BITS for number, chain in enumerate(dict.fromkeys(chains))}
     sizes_and_chains = map(operator.or_, map(len, payloads), map(numbers.__getitem__, chains))
-    rows = list(map(_ROW.pack, sizes_and_chains, timestamps_ms, sequences, kept_positions or positions, readings))
+    columns = (sizes_and_chains, timestamps_ms, sequences)
+    span = (end_position or counted_end) - first_position
+    if span == len(entries):
+        rows = list(map(_ROW.pack, *columns))
+    else:
+        rows = list(map(_LONG_ROW.pack, *columns, kept_positions or positions, readings))
     seed = _seed(place.journal_id, place.segment_id, place.page)
     checksums = map(crc32, payloads, map(crc32, rows, itertools.repeat(seed)))
     index = b"".join((*rows, struct.pack(f"<{len(rows)}I", *checksums)))
@@ -232,7 +243,7 @@ def encode_block(
         pages,
         first_position,
         place.written_at_ms,
-        (end_position or counted_end) - first_position,
+        span,
         place.left_out,
         len(entries),
         counted_end - first_position,
@@ -360,8 +371,7 @@ def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
     index_end = head.index_bytes
     if len(body) != head.raw_bytes or crc32(body[:index_end], seed) != head.index_crc:
         return None
-    columns = zip(*_ROW.iter_unpack(body[: head.rows_bytes]), strict=True)
-    sizes_and_chains, timestamps_ms, sequences, positions, readings = columns
+    sizes_and_chains, timestamps_ms, sequences, positions, readings = _columns(head, body)
     numbers = [value >> _SIZE_BITS for value in sizes_and_chains]
     ends = list(itertools.accumulate([value & _SIZE_MASK for value in sizes_and_chains], initial=index_end))
     if ends[-1] != len(body) or max(numbers) >= len(head.chains) or not _covers(head, positions, readings):
@@ -373,6 +383,14 @@ def _records(head: Head, body: bytes, seed: int) -> list[Record] | None:
     return list(map(_new_record, zip(positions, lanes, *described, strict=False)))
 
 
+def _columns(head: Head, body: bytes) -> list[Sequence[int]]:
+    """The columns of the rows; also positions and readings where the rows leave them out."""
+    columns: list[Sequence[int]] = list(zip(*head.row.iter_unpack(body[: head.rows_bytes]), strict=True))
+    if head.row is _ROW:
+        columns += [range(head.first_position, head.end_position), (1,) * head.records]
+    return columns
+
+
 def _has_checksums(head: Head, body: bytes, seed: int, records: Sequence[Record]) -> bool:
     """Whether every record matches its own checksum."""
     payloads = [record.payload for record in records]
@@ -381,7 +399,7 @@ def _has_checksums(head: Head, body: bytes, seed: int, records: Sequence[Record]
 
 
 def _raw_rows(head: Head, body: bytes) -> list[bytes]:
-    return [body[at : at + _ROW.size] for at in range(0, head.rows_bytes, _ROW.size)]
+    return [body[at : at + head.row.size] for at in range(0, head.rows_bytes, head.row.size)]
 
 
 def _covers(head: Head, positions: Sequence[int], readings: Sequence[int]) -> bool:
@@ -407,7 +425,7 @@ def _salvage(head: Head, body: bytes, seed: int) -> Contents:
     """The records of a damaged raw body that are whole, each by its own checksum."""
     if len(body) != head.raw_bytes:
         return _all_lost(head)
-    rows = list(_ROW.iter_unpack(body[: head.rows_bytes]))
+    rows = list(zip(*_columns(head, body), strict=True))
     payloads = list(_whole_payloads(head, body, seed, rows))
     if crc32(body[: head.index_bytes], seed) == head.index_crc and _covers(head, *_positions_and_readings(rows)):
         return _salvage_by_index(head, rows, payloads)

@@ -68,6 +68,17 @@ def test_positions_may_have_holes_that_the_block_covers() -> None:
     assert head.end_position == 90_100
 
 
+@pytest.mark.parametrize(("readings", "overhead_bytes"), [(1, 20), (3, 30)])
+def test_rows_name_positions_only_where_these_do_not_follow_from_their_place(
+    readings: int, overhead_bytes: int
+) -> None:
+    entries = [*ENTRIES[:7], ENTRIES[7]._replace(readings=readings)]
+    block = _block(entries=entries)
+    head = _head(block)
+    assert head.raw_bytes == sum(len(entry.payload) for entry in entries) + 8 * overhead_bytes
+    assert [record.entry for record in decode_block(head, block).records] == entries
+
+
 def test_a_flipped_byte_in_the_middle_of_a_raw_body_costs_one_record() -> None:
     block = bytearray(_block())
     head = _head(bytes(block))
