@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from agent.archive.state import ArchiveState
+from agent.archive.store import STATE_NAME
 from agent.journal import DirectoryDisk
 from agent.journal.inspection import inspect_journal
 from agent.journal.lane import Lane
@@ -108,6 +110,11 @@ class AgentPart:
     def positions(self) -> dict[int, int]:
         """Lane → how many readings the journal has committed there so far."""
         return {number: lane.next_position for number, lane in self._lanes().items()}
+
+    @property
+    def log(self) -> bytes:
+        """The id of the device log that it uses now."""
+        return ArchiveState.from_bytes((self.data / "archives" / STATE_NAME).read_bytes()).log.log
 
     def segments(self, lane: int | None) -> list[Path]:
         """The files of the journal's live segments, of all lanes or of one."""

@@ -271,6 +271,13 @@ class Bench:
             agent.expect_fresh_status()
         for name, agent in self.agents.items():
             await wait_until(agent.is_settled, f"agents.{name} has shipped all", agent.left_to_ship, patience_s)
+        for name in self.agents:
+            await wait_until(partial(self._is_log_known, name), f"agents.{name} has left a forked log", lambda: None)
+
+    def _is_log_known(self, agent: str) -> bool:
+        """Whether the collector knows the log that the agent uses now, and found no fork in it."""
+        known = {log.log for log in self.collector_of(agent).logs() if not log.is_forked}
+        return self.agents[agent].log in known
 
 
 def _committed(checkpoint: Checkpoint) -> dict[int, int]:
