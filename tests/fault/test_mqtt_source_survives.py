@@ -62,6 +62,7 @@ def test_a_killed_agent_loses_nothing_and_stores_again_only_what_was_delivered_a
                 process.kill()
         expected = set(range(KILLS * READINGS_PER_LIFE))
         with agent.start() as process:
+            wait_until(lambda: agent.log().count("running; ") > KILLS + 1, "it runs")
             wait_until(lambda: _copies(agent).keys() >= expected, "every reading is published")
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0
@@ -86,7 +87,9 @@ def test_an_agent_that_stops_and_reloads_in_order_stores_every_reading_once(tmp_
                 _wait_until_up(agent, 2 * stop + 2)
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE_S) == 0
+    starts = agent.log().count("running; ")
     with agent.start() as process:
+        wait_until(lambda: agent.log().count("running; ") > starts, "it runs")
         wait_until(lambda: published[-1] in _copies(agent), "the last reading is published")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
