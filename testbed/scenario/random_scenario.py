@@ -8,7 +8,7 @@ import random
 from typing import Any, Final
 
 from testbed.scenario import Scenario
-from testbed.scenario.faults import END, FAULT_KINDS, ClonedCard, Fault
+from testbed.scenario.faults import END, FAULT_KINDS, Fault
 from testbed.scenario.parts import Agent, Broker, Collector, Device, Expectation, Node, Tracker
 
 SECONDS: Final = 20.0
@@ -24,11 +24,6 @@ def random_scenario(seed: int) -> Scenario:
     targets = _targets(agents, devices)
     kinds = _without(chance.choice((COPYING, DESTROYING)))
     faults = [_fault(chance, kinds, targets) for _ in range(chance.randint(4, MAX_FAULTS))]
-    if kinds.keys() & COPYING:
-        agents[COPY], devices["d_copy"] = _agent(chance), Device(agent=COPY)
-        faults.append(
-            ClonedCard(target=f"agents.{ORIGINAL}", copy=COPY, at_s=round(chance.uniform(FIRST_FAULT_S, 10), 2))
-        )
     return Scenario(
         name=f"soak_{seed}",
         title="random faults of every kind",
@@ -72,9 +67,7 @@ _KINDS: Final = {
     "kill": ("agents", "nodes", "trackers", "collectors"),
     "damage_archive": ("agents",),
     "receipts_lost": ("collectors", "collector_links"),
-    "restored_backup": ("uncopied",),
 }
-ORIGINAL, COPY = "a", "copy"
 COPYING: Final = frozenset({"cloned_card", "restored_backup"})
 DESTROYING: Final = frozenset(
     {"kill", "power_cut", "fill_disk", "damage_journal", "damage_archive", "collector_restored_from_backup"}
@@ -82,14 +75,13 @@ DESTROYING: Final = frozenset(
 
 
 def _without(kinds: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    left_out = kinds | {"cloned_card"}  # which is added by itself
+    left_out = kinds | {"cloned_card"}  # which needs an agent of its own: it has a scenario
     return {kind: targets for kind, targets in _KINDS.items() if kind not in left_out}
 
 
 def _targets(agents: dict[str, Agent], devices: dict[str, Device]) -> dict[str, list[str]]:
     return {
         "agents": [f"agents.{name}" for name in agents],
-        "uncopied": [f"agents.{name}" for name in agents if name != ORIGINAL],
         "nodes": ["nodes.n", "nodes.m"],
         "trackers": ["trackers.t"],
         "brokers": ["brokers.q"],
